@@ -1,0 +1,67 @@
+# Target helpers. Every target of the tree is made by one of these, so flags live in one place.
+include_guard(GLOBAL)
+include(GNUInstallDirs)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(TDUMP_PYTHON_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python)
+
+find_program(TDUMP_CCACHE ccache)
+if(TDUMP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TDUMP_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${TDUMP_CCACHE})
+endif()
+
+add_library(tdump_flags INTERFACE)
+target_compile_options(tdump_flags INTERFACE -Wall -Wextra -Wno-unused-parameter)
+target_include_directories(tdump_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(tdump_flags INTERFACE TDUMP_VERSION="${PROJECT_VERSION}")
+if(TDUMP_SANITIZE)
+  target_compile_options(tdump_flags INTERFACE -fsanitize=${TDUMP_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(tdump_flags INTERFACE -fsanitize=${TDUMP_SANITIZE})
+endif()
+
+# tdump_library(NAME SOURCES a.cc ... DEPS x ...): one static, position-independent layer library.
+function(tdump_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC tdump_flags ${ARG_DEPS})
+endfunction()
+
+# tdump_shared(NAME SOURCES ... DEPS ...): one shared object opened at run time; exports only what is marked.
+function(tdump_shared name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} SHARED ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tdump_flags ${ARG_DEPS})
+  target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
+endfunction()
+
+# tdump_tool(NAME SOURCES ... DEPS ...): one executable in build/bin.
+function(tdump_tool name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tdump_flags ${ARG_DEPS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# tdump_test(NAME SOURCES ... DEPS ... [LABELS ...]): one GoogleTest binary, every case its own CTest entry.
+function(tdump_test name)
+  if(NOT TDUMP_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tdump_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+endfunction()

@@ -1,0 +1,51 @@
+// Plan: filter sets compiled for one rank. Answers, per operator once and per observation each time, what to keep.
+// Implemented by filters (filters/compiled_plan.h). Pure: the same question always has the same answer.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace tdump {
+
+// What every observation of an operator has in common: which rules can still match. 0 = nothing of it is ever kept.
+// Collectors cache it per OperatorId.
+using RuleId = uint32_t;
+inline constexpr RuleId kNoRule = 0;
+
+// What a rule sees of an observation. `step` is relative to the first selected step (rules may narrow steps).
+struct ObservationKey {
+  Role role = Role::kOutput;
+  Phase phase = Phase::kForward;
+  std::string_view arg;
+  std::string_view dtype;
+  uint64_t numel = 0;
+  uint64_t call = 0;
+  uint64_t step = 0;
+};
+
+struct Decision {
+  Parts parts = kPartNone;
+  uint64_t filter_sets = 0;    // bit i: filter set i asked for it
+  std::string_view dims;       // the rule's annotation; lives as long as the plan
+  uint64_t max_records = 0;    // per operator and step, 0 = no limit
+};
+
+class Plan {
+ public:
+  virtual ~Plan() = default;
+
+  // `subject` is the live object a predicate may look at (a borrowed PyObject* of the module, or nullptr). Evaluates
+  // names and predicates once; the result is cached per operator id. Thread-safe, noexcept: a predicate that throws
+  // counts as no match and is told once.
+  virtual RuleId op(OperatorId op, const OperatorInfo& info, const void* subject) noexcept = 0;
+  // Pure and lock-free.
+  virtual Decision observe(RuleId rule, const ObservationKey& key) const noexcept = 0;
+  // Whether any rule of the operator can ask for this role and phase at all: lets a collector skip gathering it.
+  virtual bool wants(RuleId rule, Role role, Phase phase) const noexcept = 0;
+  // Whether any rule of the whole plan can match an operator of this kind (e.g. ATen callbacks are not installed else).
+  virtual bool wants_kind(OperatorKind kind) const noexcept = 0;
+};
+
+}  // namespace tdump

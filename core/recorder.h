@@ -1,0 +1,72 @@
+// Recorder: what every collector does around an operator, in one place: sequence numbers, lanes, call indices, asking the
+// plan, handing observations to the sink. Collectors add only how a tensor is read.
+//
+//   Recorder::CallScope call;
+//   if (recorder.Begin(op_id, subject, Phase::kForward, &call)) {      // false: nothing of it is kept, nothing to do
+//     if (auto d = recorder.Ask(call, Role::kInput, arg, meta)) ...reserve/copy/commit
+//     recorder.End(&call);
+//   }
+//
+// Threads: any. A CallScope belongs to the thread that opened it, except that End may run on another thread. Calls on
+// one thread nest like a stack; an End that skips inner calls (an exception unwound them) closes those as `threw`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/gate.h"
+#include "core/operator_table.h"
+#include "core/plan.h"
+#include "core/sink.h"
+
+namespace tdump {
+
+class Recorder {
+ public:
+  // An open call, and what its rules want. `call.begin == 0` means not open.
+  struct CallScope {
+    Call call;
+    RuleId rule = kNoRule;
+    std::vector<ArgumentMeta> arguments;
+    uint64_t kept = 0;  // records of this operator in this step so far, for `max`
+  };
+
+  Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock);
+  ~Recorder();
+
+  // False, and nothing is touched, when no pass is armed or no rule can keep anything of the operator.
+  bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute, CallScope* scope) noexcept;
+  // What to keep of an observation; also notes its shape for the call record. parts == 0: nothing.
+  Decision Ask(CallScope* scope, const Observation& observation) noexcept;
+  // Notes the shape of an argument without asking (it is not wanted).
+  void NoteArgument(CallScope* scope, Role role, std::string_view arg, const TensorMeta& meta) noexcept;
+  void End(CallScope* scope, bool threw) noexcept;
+
+  // begin number of the innermost open call of this thread, 0 for none.
+  uint64_t Innermost() const noexcept;
+  // Lane of the calling thread in the open pass (0 for the first thread that observed something).
+  uint32_t Lane() noexcept;
+
+  Gate& gate() { return *gate_; }
+  OperatorTable& operators() { return *operators_; }
+  Plan& plan() { return *plan_; }
+  Sink& sink() { return *sink_; }
+  Clock& clock() { return *clock_; }
+
+ private:
+  struct ThreadState;
+  ThreadState& Local() const;
+
+  Gate* gate_;
+  OperatorTable* operators_;
+  Plan* plan_;
+  Sink* sink_;
+  Clock* clock_;
+  struct Lanes;
+  std::unique_ptr<Lanes> lanes_;
+};
+
+}  // namespace tdump

@@ -1,0 +1,74 @@
+// Config: the YAML of tdump as a value. Parsed by filters/parse_config.h, which reports every mistake with file, line and
+// column. Keys are documented once, in filters/schema.cc, from which docs/config.md is generated.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/spec.h"
+#include "core/types.h"
+
+namespace tdump::filters {
+
+enum class Tri : uint8_t { kAuto, kOn, kOff };
+
+// One rule of a filter set. A field left out (empty, all) does not restrict, except role, phase and level.
+struct Rule {
+  std::string use;                  // name of another rule list; then nothing else is set
+  std::string text;                 // the rule as written, one line; for coverage and --explain
+  int line = 0, column = 0;
+  bool has_leaf = false, leaf = false;
+  std::vector<std::string> name, arg, cls, op;   // regexes, search semantics
+  std::vector<Role> role = {Role::kOutput};
+  std::vector<Phase> phase = {Phase::kForward};
+  std::vector<std::string> dtype;   // exact names
+  Spec numel = Spec::All();
+  Spec call = Spec::All();
+  uint64_t max = 0;                 // 0 = all
+  std::string where;                // predicate, "" = none
+  Spec steps = Spec::All();         // relative to the first selected step
+  Spec ranks = Spec::All();
+  Parts level = kLevelFull;
+  std::string dims;
+};
+
+struct FilterSet {
+  std::string name;  // "" for the only one
+  std::vector<Rule> rules;
+};
+
+struct Config {
+  std::string source = "defaults";  // file name, or where it came from
+  // output
+  std::string dir = "outputs/tdump_{job}";
+  bool error_if_exists = false;
+  uint64_t limit_bytes = 0;  // 0 = auto: 10 % of free space, at most 100 GiB
+  int mode = 0700;
+  // steps
+  Spec steps;                // default 0-9, set by DefaultConfig()
+  std::string boundary = "auto";
+  int64_t first_step = -1;   // -1 = auto
+  uint64_t skip_steps = 0;
+  Spec micro = Spec::All();
+  Spec ranks = Spec::All();
+  // collect
+  Tri modules = Tri::kAuto, taps = Tri::kAuto;
+  bool aten = false;
+  std::map<std::string, std::string> roots;  // class -> prefix
+  std::vector<FilterSet> capture;
+  std::map<std::string, std::vector<Rule>> filters;
+  // memory
+  uint64_t host_bytes = 0;   // 0 = auto
+  bool drop_when_full = false;
+  bool thread = true;
+  bool signature = true;
+  bool strict = false;
+  std::string log = "info";
+  double drain_seconds = 30;
+};
+
+Config DefaultConfig();  // steps 0-9, one rule: leaf modules, output, full
+
+}  // namespace tdump::filters

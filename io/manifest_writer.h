@@ -1,0 +1,35 @@
+// ManifestWriter: appends entries to a process's manifest.tdm. Room for the next 64 KiB is always preallocated, so that a
+// full disk can still be told. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/env.h"
+#include "core/status.h"
+#include "io/format.h"
+#include "io/sections.h"
+
+namespace tdump::io {
+
+class ManifestWriter {
+ public:
+  static Result<std::unique_ptr<ManifestWriter>> Create(Env* env, const std::string& path, const FileHeader& header);
+  virtual ~ManifestWriter() = default;
+
+  // One frame of `kind` with the sections in `body` (made by EncodeSection, see io/archive.h).
+  virtual Status Append(FrameKind kind, const std::string& body) noexcept = 0;
+
+  // Typed forms of the above.
+  Status Append(const IdentitySection& entry) noexcept;
+  Status Append(const PassDoneSection& entry) noexcept;
+  Status Append(const StepMapSection& entry) noexcept;
+  Status Append(const ExpectSection& entry) noexcept;
+  Status Append(const OperatorCountSection& entry) noexcept;
+  Status Append(const RuleSection& entry) noexcept;
+  Status Append(const NoteSection& entry) noexcept;
+  Status Append(const AgreementSection& entry) noexcept;
+  Status Append(const CloseSection& entry) noexcept;
+};
+
+}  // namespace tdump::io

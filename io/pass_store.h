@@ -1,0 +1,57 @@
+// PassStore: the passes of a run, by (process, ordinal). Nothing outside it knows that a pass is a file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/pass_reader.h"
+#include "io/records.h"
+#include "io/sections.h"
+
+namespace tdump::io {
+
+// One pass as the manifest (or, failing that, the directory) knows it.
+struct PassEntry {
+  PassInfo info;
+  std::string file;       // relative to the run directory
+  bool listed = false;    // the manifest has it as done
+  bool part = false;      // unfinished: killed, or the job still runs
+  uint64_t file_bytes = 0;
+  uint64_t records = 0;
+  uint64_t calls = 0;
+  uint64_t payload_bytes = 0;
+  uint64_t blocked_ns = 0;
+  std::vector<ReasonCount> not_kept;
+  std::string error;
+};
+
+// One process's manifest, read. `passes` are by ordinal.
+struct ProcessEntry {
+  std::string directory;  // relative to the run: "rank0_pid3069569"
+  IdentitySection identity;
+  std::vector<PassEntry> passes;
+  std::vector<StepMapSection> steps;  // by local step, last word only
+  std::vector<ExpectSection> expected;
+  std::vector<OperatorCountSection> counts;
+  std::vector<RuleSection> rules;
+  std::vector<NoteSection> notes;
+  std::vector<AgreementSection> agreements;  // last one counts
+  std::optional<CloseSection> close;         // none: killed or still running
+  std::vector<Damage> damage;
+};
+
+class PassStore {
+ public:
+  // `run`: the directory. Reads all manifests below it (many processes: in parallel); lists `.part` files that no
+  // manifest has. A damaged manifest is a Damage of its process, not an error.
+  static Result<std::unique_ptr<PassStore>> Open(Env* env, const std::string& run);
+  virtual ~PassStore() = default;
+
+  virtual const std::string& run() const = 0;
+  virtual const std::vector<ProcessEntry>& processes() const = 0;  // by (generation, rank, start)
+  virtual Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry& process, const PassEntry& pass) const = 0;
+};
+
+}  // namespace tdump::io
