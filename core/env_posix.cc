@@ -1,0 +1,323 @@
+// The real operating system.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+
+#include "core/env.h"
+#include "core/env_retry.h"
+
+namespace tdump {
+namespace {
+
+int64_t ClockNs(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+int OpenRetrying(const std::string& path, int flags, int mode) {
+  int fd;
+  do fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+Status WriteError(int error, const char* action, uint64_t bytes, uint64_t offset,
+                  const std::string& path) {
+  return ErrnoStatus(error,
+                     std::string("cannot ") + action + " " + std::to_string(bytes) +
+                         " bytes at offset " + std::to_string(offset) + " of",
+                     path);
+}
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(std::string path, int fd, uint64_t size)
+      : path_(std::move(path)), fd_(fd), size_(size), length_(size) {}
+  ~PosixWritableFile() override { (void)Close(); }
+
+  Status Append(std::span<const std::byte> bytes) override { return WriteAt(size_, bytes); }
+
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
+    uint64_t written = 0;
+    const int error =
+        internal::WriteFully(bytes, &written, [&](const std::byte* data, size_t count) {
+          return ::pwrite(fd_, data, count, static_cast<off_t>(offset + written));
+        });
+    size_ = std::max(size_, offset + written);
+    length_ = std::max(length_, size_);
+    return error == 0 ? Status() : WriteError(error, "write", bytes.size(), offset, path_);
+  }
+
+  // Blocks beyond the end, length unchanged. Where a file system has no fallocate, zeros are
+  // written and cut at Close.
+  Status Preallocate(uint64_t offset, uint64_t bytes) override {
+    int error;
+    do
+      error = ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                          static_cast<off_t>(bytes)) == 0
+                  ? 0
+                  : errno;
+    while (error == EINTR);
+    if (error == EOPNOTSUPP || error == ENOSYS)
+      error = WriteZeros(offset + bytes);
+    else
+      reserved_ = reserved_ || error == 0;
+    return error == 0 ? Status() : WriteError(error, "preallocate", bytes, offset, path_);
+  }
+
+  Status Truncate(uint64_t bytes) override {
+    int rc;
+    do rc = ::ftruncate(fd_, static_cast<off_t>(bytes));
+    while (rc != 0 && errno == EINTR);
+    if (rc != 0) return ErrnoStatus(errno, "cannot truncate", path_);
+    size_ = length_ = bytes;
+    return Status();
+  }
+
+  Status Sync() override {
+    int rc;
+    do rc = ::fdatasync(fd_);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0 ? Status() : ErrnoStatus(errno, "cannot sync", path_);
+  }
+
+  Status Close() override {
+    if (fd_ < 0) return Status();
+    Status status;
+    if (reserved_ || length_ != size_) status = Truncate(size_);
+    const int rc = ::close(fd_);
+    fd_ = -1;  // closed on Linux whatever close says
+    if (rc != 0 && errno != EINTR && status.ok())
+      status = ErrnoStatus(errno, "cannot close", path_);
+    return status;
+  }
+
+  uint64_t Size() const override { return size_; }
+
+ private:
+  int WriteZeros(uint64_t end) {
+    static constexpr std::byte kZeros[16384]{};
+    while (length_ < end) {
+      const size_t want = std::min<uint64_t>(sizeof(kZeros), end - length_);
+      uint64_t written = 0;
+      const int error =
+          internal::WriteFully({kZeros, want}, &written, [&](const std::byte* data, size_t count) {
+            return ::pwrite(fd_, data, count, static_cast<off_t>(length_ + written));
+          });
+      length_ += written;
+      if (error != 0) return error;
+    }
+    return 0;
+  }
+
+  const std::string path_;
+  int fd_;
+  uint64_t size_;          // what was written
+  uint64_t length_;        // of the file on disk: more than size_ after zeros were written ahead
+  bool reserved_ = false;  // blocks beyond the end that Close gives back
+};
+
+class PosixReadableFile final : public ReadableFile {
+ public:
+  PosixReadableFile(std::string path, int fd, uint64_t size)
+      : path_(std::move(path)), fd_(fd), size_(size) {}
+  ~PosixReadableFile() override { ::close(fd_); }
+
+  Result<size_t> ReadAt(uint64_t offset, std::span<std::byte> bytes) const override {
+    size_t got = 0;
+    while (got < bytes.size()) {
+      const size_t want = std::min(bytes.size() - got, internal::kMaxWrite);
+      const ssize_t rc = ::pread(fd_, bytes.data() + got, want, static_cast<off_t>(offset + got));
+      if (rc < 0 && errno == EINTR) continue;
+      if (rc < 0) return ErrnoStatus(errno, "cannot read", path_);
+      if (rc == 0) break;
+      got += static_cast<size_t>(rc);
+    }
+    return got;
+  }
+  uint64_t Size() const override { return size_; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  const std::string path_;
+  const int fd_;
+  const uint64_t size_;
+};
+
+class PosixMappedFile final : public MappedFile {
+ public:
+  PosixMappedFile(void* data, size_t size) : data_(data), size_(size) {}
+  ~PosixMappedFile() override {
+    if (size_ != 0) ::munmap(data_, size_);
+  }
+  std::span<const std::byte> bytes() const override {
+    return {static_cast<const std::byte*>(data_), size_};
+  }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+bool IsDirectory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+class PosixEnv final : public Env {
+ public:
+  Result<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
+                                                        int mode) override {
+    const int fd = OpenRetrying(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+    if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
+    return std::unique_ptr<WritableFile>(new PosixWritableFile(path, fd, 0));
+  }
+
+  Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) override {
+    const int fd = OpenRetrying(path, O_WRONLY | O_CREAT, mode);
+    if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) {
+      const int error = errno;
+      ::close(fd);
+      return ErrnoStatus(error, "cannot stat", path);
+    }
+    return std::unique_ptr<WritableFile>(
+        new PosixWritableFile(path, fd, static_cast<uint64_t>(info.st_size)));
+  }
+
+  Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) override {
+    uint64_t size = 0;
+    TDUMP_ASSIGN_OR_RETURN(const int fd, OpenSized(path, &size));
+    return std::unique_ptr<ReadableFile>(new PosixReadableFile(path, fd, size));
+  }
+
+  Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
+    uint64_t size = 0;
+    TDUMP_ASSIGN_OR_RETURN(const int fd, OpenSized(path, &size));
+    void* data = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    const int error = errno;
+    ::close(fd);
+    if (data == MAP_FAILED) return ErrnoStatus(error, "cannot map", path);
+    return std::unique_ptr<MappedFile>(new PosixMappedFile(data, size));
+  }
+
+  Status MakeDirs(const std::string& path, int mode) override {
+    const int error = internal::MakeDirsWithRetry(
+        path,
+        [&](const std::string& part) {
+          return ::mkdir(part.c_str(), static_cast<mode_t>(mode)) == 0 ? 0 : errno;
+        },
+        IsDirectory);
+    return error == 0 ? Status() : ErrnoStatus(error, "cannot make the directory", path);
+  }
+
+  Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) == 0) return Status();
+    return ErrnoStatus(errno, "cannot rename '" + from + "' to", to);
+  }
+
+  Status Remove(const std::string& path) override {
+    return ::remove(path.c_str()) == 0 ? Status() : ErrnoStatus(errno, "cannot remove", path);
+  }
+
+  Status Symlink(const std::string& target, const std::string& link) override {
+    static std::atomic<uint64_t> counter{0};
+    const std::string temporary = link + "." + std::to_string(::getpid()) + "-" +
+                                  std::to_string(counter.fetch_add(1)) + ".tmp";
+    if (::symlink(target.c_str(), temporary.c_str()) != 0)
+      return ErrnoStatus(errno, "cannot link", link);
+    if (::rename(temporary.c_str(), link.c_str()) == 0) return Status();
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return ErrnoStatus(error, "cannot link", link);
+  }
+
+  Result<FileInfo> Stat(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "cannot stat", path);
+    return FileInfo{static_cast<uint64_t>(info.st_size), S_ISDIR(info.st_mode),
+                    int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+  }
+
+  Result<std::vector<std::string>> List(const std::string& directory) override {
+    DIR* handle = ::opendir(directory.c_str());
+    if (handle == nullptr) return ErrnoStatus(errno, "cannot list", directory);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(handle)) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+      errno = 0;
+    }
+    const int error = errno;
+    ::closedir(handle);
+    if (error != 0) return ErrnoStatus(error, "cannot list", directory);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<uint64_t> FreeBytes(const std::string& path) override {
+    struct statvfs info {};
+    int rc;
+    do rc = ::statvfs(path.c_str(), &info);
+    while (rc != 0 && errno == EINTR);
+    if (rc != 0) return ErrnoStatus(errno, "cannot ask the free space of", path);
+    return uint64_t{info.f_bavail} * info.f_frsize;
+  }
+
+  Status WithLock(const std::string& path, int timeout_ms,
+                  const std::function<Status()>& body) override {
+    const int fd = OpenRetrying(path, O_RDWR | O_CREAT, 0600);
+    if (fd < 0) return ErrnoStatus(errno, "cannot open the lock", path);
+    const int64_t deadline = MonotonicNs() + int64_t{timeout_ms} * 1'000'000;
+    int error = 0;
+    for (int64_t wait = 1'000'000; ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+         wait = std::min<int64_t>(2 * wait, 20'000'000)) {
+      error = errno;
+      if (error != EWOULDBLOCK && error != EINTR) break;
+      if (MonotonicNs() >= deadline) break;
+      error = 0;
+      internal::SleepNs(wait);
+    }
+    Status status = error == 0 ? body() : ErrnoStatus(error, "cannot lock", path);
+    ::close(fd);  // gives the lock back
+    return status;
+  }
+
+  int64_t MonotonicNs() override { return ClockNs(CLOCK_MONOTONIC); }
+  int64_t WallNs() override { return ClockNs(CLOCK_REALTIME); }
+
+ private:
+  static Result<int> OpenSized(const std::string& path, uint64_t* size) {
+    const int fd = OpenRetrying(path, O_RDONLY, 0);
+    if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+    struct stat info {};
+    int error = ::fstat(fd, &info) == 0 ? 0 : errno;
+    if (error == 0 && !S_ISREG(info.st_mode)) error = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+    if (error != 0) {
+      ::close(fd);
+      return ErrnoStatus(error, "cannot open", path);
+    }
+    *size = static_cast<uint64_t>(info.st_size);
+    return fd;
+  }
+};
+
+}  // namespace
+
+Env* Env::Posix() {
+  static Env* const env = new PosixEnv;
+  return env;
+}
+
+}  // namespace tdump
