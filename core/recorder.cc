@@ -90,6 +90,8 @@ bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recom
   if (rule == kNoRule) return false;
   ThreadState& local = Local();
   Call& call = scope->call;
+  call = Call{};
+  scope->arguments.clear();
   call.op = op;
   call.pass = gate_->pass.load(std::memory_order_acquire);
   call.lane = Lane();
@@ -104,6 +106,22 @@ bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recom
   call.begin = gate_->NextSequence();
   local.open.push_back(call.begin);
   scope->rule = rule;
+  return true;
+}
+
+bool Recorder::BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept {
+  if (!gate_->armed() || op == kNoOperator) return false;
+  const RuleId rule = plan_->op(op, operators_->Get(op), subject);
+  if (rule == kNoRule) return false;
+  Call& call = scope->call;
+  call = Call{};
+  call.op = op;
+  call.pass = gate_->pass.load(std::memory_order_acquire);
+  call.lane = Lane();
+  call.thread = Local().thread;
+  call.begin = gate_->NextSequence();
+  scope->rule = rule;
+  scope->arguments.clear();
   return true;
 }
 

@@ -39,6 +39,9 @@ class Recorder {
 
   // False, and nothing is touched, when no pass is armed or no rule can keep anything of the operator.
   bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute, CallScope* scope) noexcept;
+  // For state seen outside a call (parameters, buffers): `scope->call` names the operator but counts no call, encloses
+  // nothing and must not be ended; its records stand without a call record.
+  bool BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept;
   // What to keep of an observation; also notes its shape for the call record. parts == 0: nothing.
   Decision Ask(CallScope* scope, const Observation& observation) noexcept;
   // Notes the shape of an argument without asking (it is not wanted).
