@@ -1,0 +1,206 @@
+#include "io/pass_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "io/pass_scan.h"
+#include "io/pass_verify.h"
+#include "io/payload_reader.h"
+#include "io/record_decoder.h"
+
+namespace tdump::io {
+namespace {
+
+constexpr uint64_t kWalkWindow = 16 * 1024;
+constexpr uint64_t kSingleWindow = 1024;
+
+PassInfo InfoOf(const FileHeader& header, const std::optional<PassSection>& pass) {
+  PassInfo info;
+  info.ordinal = header.ordinal;
+  info.generation = header.generation;
+  info.rank = header.rank;
+  info.pid = header.pid;
+  info.started_ns = header.created_ns;
+  if (!pass) return info;
+  info.local_step = pass->local_step;
+  info.mode_step = pass->mode_step;
+  info.job_step = pass->job_step;
+  info.mode = static_cast<StepMode>(pass->mode);
+  info.world = pass->world;
+  info.started_ns = pass->started_ns;
+  info.host = pass->host;
+  return info;
+}
+
+class FilePassReader : public PassReader {
+ public:
+  FilePassReader(Env* env, std::unique_ptr<FrameFile> file, PassContents contents, bool complete)
+      : file_(std::move(file)),
+        contents_(std::move(contents)),
+        complete_(complete),
+        info_(InfoOf(file_->header(), contents_.pass)),
+        payloads_(env, *file_),
+        by_id_(contents_.index.records) {
+    std::stable_sort(by_id_.begin(), by_id_.end(),
+                     [](const IndexEntry& a, const IndexEntry& b) { return a.record < b.record; });
+  }
+
+  const std::string& path() const override { return file_->path(); }
+  const PassInfo& info() const override { return info_; }
+  bool complete() const override { return complete_; }
+  uint64_t record_count() const override { return contents_.index.records.size(); }
+  const std::vector<Damage>& damage() const override { return contents_.damage; }
+
+  Status ForEachRecord(const std::function<bool(const Record&)>& visit) const override;
+  Status ForEachCall(const std::function<bool(const CallRecord&)>& visit) const override;
+  Result<Record> Find(const Key& key) const override;
+  Result<Record> Get(uint64_t record) const override;
+  Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out, bool verify) const override;
+  Result<std::span<const std::byte>> MapPayload(const Record& record) const override;
+  Status Verify(std::vector<Damage>* damage) const override { return VerifyPass(*file_, damage); }
+
+ private:
+  DecodeContext Context() const { return {contents_.names, file_->swapped(), file_->size(), info_.ordinal}; }
+  // Decodes the frame of `kind` at `offset`, with file and offset on any error.
+  template <class Decoded>
+  Result<Decoded> DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
+                           Result<Decoded> (*decode)(const DecodeContext&, std::span<const std::byte>)) const;
+  Result<Record> RecordAt(FrameCursor* cursor, uint64_t offset) const {
+    return DecodeAt<Record>(cursor, offset, FrameKind::kRecord, DecodeRecord);
+  }
+  // The record that holds the bytes of `record`: itself, or the one it shares with.
+  Result<Record> PayloadOwner(const Record& record) const;
+  void BuildKeyMap() const;
+
+  std::unique_ptr<FrameFile> file_;
+  PassContents contents_;
+  bool complete_;
+  PassInfo info_;
+  PayloadReader payloads_;
+  std::vector<IndexEntry> by_id_;
+  mutable std::once_flag key_map_built_;
+  mutable std::unordered_multimap<uint64_t, uint64_t> key_map_;  // hash of the key's text -> frame offset
+};
+
+template <class Decoded>
+Result<Decoded> FilePassReader::DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
+                                         Result<Decoded> (*decode)(const DecodeContext&, std::span<const std::byte>)) const {
+  TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor->At(offset));
+  if (frame.kind != kind) {
+    return file_->Error(offset, fmt::format("kind: {}, the index says {}", int(frame.kind), int(kind)));
+  }
+  TDUMP_ASSIGN_OR_RETURN(const auto body, cursor->Body(frame));
+  Result<Decoded> decoded = decode(Context(), body);
+  if (!decoded.ok()) return file_->Error(offset, decoded.status().message());
+  return decoded;
+}
+
+Status FilePassReader::ForEachRecord(const std::function<bool(const Record&)>& visit) const {
+  FrameCursor cursor(*file_, kWalkWindow);
+  Status first;
+  for (const IndexEntry& entry : contents_.index.records) {
+    const Result<Record> record = RecordAt(&cursor, entry.frame_offset);
+    if (!record.ok()) {
+      if (first.ok()) first = record.status();
+    } else if (!visit(*record)) {
+      break;
+    }
+  }
+  return first;
+}
+
+Status FilePassReader::ForEachCall(const std::function<bool(const CallRecord&)>& visit) const {
+  FrameCursor cursor(*file_, kWalkWindow);
+  Status first;
+  for (uint64_t offset : contents_.index.calls) {
+    const Result<CallRecord> call = DecodeAt<CallRecord>(&cursor, offset, FrameKind::kCall, DecodeCall);
+    if (!call.ok()) {
+      if (first.ok()) first = call.status();
+    } else if (!visit(*call)) {
+      break;
+    }
+  }
+  return first;
+}
+
+Result<Record> FilePassReader::Get(uint64_t record) const {
+  const auto entry = std::lower_bound(by_id_.begin(), by_id_.end(), record,
+                                      [](const IndexEntry& e, uint64_t id) { return e.record < id; });
+  if (entry == by_id_.end() || entry->record != record) {
+    return NotFound(fmt::format("{}: no record {}", path(), record));
+  }
+  FrameCursor cursor(*file_, kSingleWindow);
+  return RecordAt(&cursor, entry->frame_offset);
+}
+
+void FilePassReader::BuildKeyMap() const {
+  FrameCursor cursor(*file_, kWalkWindow);
+  key_map_.reserve(contents_.index.records.size());
+  for (const IndexEntry& entry : contents_.index.records) {
+    const Result<Record> record = RecordAt(&cursor, entry.frame_offset);
+    if (record.ok()) key_map_.emplace(std::hash<std::string>{}(ToText(record->key)), entry.frame_offset);
+  }
+}
+
+Result<Record> FilePassReader::Find(const Key& key) const {
+  std::call_once(key_map_built_, [this] { BuildKeyMap(); });
+  const std::string text = ToText(key);
+  const auto [first, last] = key_map_.equal_range(std::hash<std::string>{}(text));
+  FrameCursor cursor(*file_, kSingleWindow);
+  for (auto place = first; place != last; ++place) {
+    TDUMP_ASSIGN_OR_RETURN(Record record, RecordAt(&cursor, place->second));
+    if (record.key == key) return record;
+  }
+  return NotFound(fmt::format("{}: no record '{}'", path(), text));
+}
+
+Result<Record> FilePassReader::PayloadOwner(const Record& record) const {
+  if (!record.payload) {
+    return NotFound(fmt::format("{}: record {} ('{}') has no payload: kept {}", path(), record.id, ToText(record.key),
+                                PartsToString(record.parts_kept)));
+  }
+  Record owner = record;
+  constexpr int kMostHops = 16;
+  for (int hop = 0; owner.payload && owner.payload->same_as != 0; ++hop) {
+    const uint64_t next = owner.payload->same_as;
+    if (hop == kMostHops) return Corrupt(fmt::format("{}: record {}: same_as: no end of references", path(), record.id));
+    Result<Record> found = Get(next);
+    if (!found.ok()) {
+      return Corrupt(fmt::format("{}: record {}: same_as: {}: {}", path(), record.id, next, found.status().message()));
+    }
+    owner = std::move(*found);
+  }
+  if (!owner.payload || owner.payload->logical_bytes != record.payload->logical_bytes) {
+    return Corrupt(fmt::format("{}: record {}: same_as: record {} has another payload", path(), record.id, owner.id));
+  }
+  return owner;
+}
+
+Status FilePassReader::ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out, bool verify) const {
+  TDUMP_ASSIGN_OR_RETURN(const Record owner, PayloadOwner(record));
+  return payloads_.Read(owner, offset, out, verify);
+}
+
+Result<std::span<const std::byte>> FilePassReader::MapPayload(const Record& record) const {
+  TDUMP_ASSIGN_OR_RETURN(const Record owner, PayloadOwner(record));
+  return payloads_.Map(owner);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path) {
+  TDUMP_ASSIGN_OR_RETURN(auto file, FrameFile::Open(env, path, kPassMagic));
+  Result<PassContents> by_index = ReadByIndex(*file);
+  const bool complete = by_index.ok();
+  PassContents contents = complete ? std::move(*by_index) : ScanFrames(*file);
+  if (!complete && contents.damage.empty()) {
+    contents.damage.push_back(DamageAt(*file, file->size(), by_index.status().message()));
+  }
+  return std::unique_ptr<PassReader>(new FilePassReader(env, std::move(file), std::move(contents), complete));
+}
+
+}  // namespace tdump::io

@@ -1,0 +1,37 @@
+// PayloadReader: the bytes of a record's payload, checked tile by tile.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "core/env.h"
+#include "core/status.h"
+#include "io/frame_file.h"
+#include "io/records.h"
+
+namespace tdump::io {
+
+// Bytes of the number that a byte order applies to: 4 for float32, 4 for complex64 (two of them), 1 for packed types.
+uint32_t SwapWidth(const DType& dtype);
+
+// Thread-safe. Records given to it hold their own payload (PayloadRef::same_as == 0) and were checked by DecodeRecord.
+class PayloadReader {
+ public:
+  PayloadReader(Env* env, const FrameFile& file) : env_(env), file_(file) {}
+
+  // See PassReader::ReadPayload. Little-endian bytes, whatever the file's order.
+  Status Read(const Record& owner, uint64_t offset, std::span<std::byte> out, bool verify) const;
+  Result<std::span<const std::byte>> Map(const Record& owner) const;
+
+ private:
+  Status ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out, bool verify) const;
+  Status CheckTiles(const Record& owner, uint64_t first_tile, std::span<const std::byte> tiles) const;
+
+  Env* env_;
+  const FrameFile& file_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<MappedFile> map_;
+};
+
+}  // namespace tdump::io
