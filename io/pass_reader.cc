@@ -18,24 +18,6 @@ namespace {
 constexpr uint64_t kWalkWindow = 16 * 1024;
 constexpr uint64_t kSingleWindow = 1024;
 
-PassInfo InfoOf(const FileHeader& header, const std::optional<PassSection>& pass) {
-  PassInfo info;
-  info.ordinal = header.ordinal;
-  info.generation = header.generation;
-  info.rank = header.rank;
-  info.pid = header.pid;
-  info.started_ns = header.created_ns;
-  if (!pass) return info;
-  info.local_step = pass->local_step;
-  info.mode_step = pass->mode_step;
-  info.job_step = pass->job_step;
-  info.mode = static_cast<StepMode>(pass->mode);
-  info.world = pass->world;
-  info.started_ns = pass->started_ns;
-  info.host = pass->host;
-  return info;
-}
-
 class FilePassReader : public PassReader {
  public:
   FilePassReader(Env* env, std::unique_ptr<FrameFile> file, PassContents contents, bool complete)

@@ -107,6 +107,31 @@ void AddToIndex(const FrameFile& file, const Frame& frame, std::span<const std::
 
 }  // namespace
 
+PassInfo InfoOf(const FileHeader& header, const std::optional<PassSection>& pass) {
+  PassInfo info;
+  info.ordinal = header.ordinal;
+  info.generation = header.generation;
+  info.rank = header.rank;
+  info.pid = header.pid;
+  info.started_ns = header.created_ns;
+  if (!pass) return info;
+  info.local_step = pass->local_step;
+  info.mode_step = pass->mode_step;
+  info.job_step = pass->job_step;
+  info.mode = static_cast<StepMode>(pass->mode);
+  info.world = pass->world;
+  info.started_ns = pass->started_ns;
+  info.host = pass->host;
+  return info;
+}
+
+std::optional<PassSection> ReadPassSection(const FrameFile& file) {
+  PassContents contents;
+  FrameCursor cursor(file, 512);
+  DefineAt(file, &cursor, sizeof(FileHeader), FrameKind::kPass, &contents);
+  return contents.pass;
+}
+
 Damage DamageAt(const FrameFile& file, uint64_t offset, std::string what) {
   // Errors of FrameFile carry file and offset already.
   const std::string prefix = file.path() + ": ";

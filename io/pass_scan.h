@@ -30,6 +30,11 @@ Result<PassContents> ReadByIndex(const FrameFile& file);
 // there). A frame whose body is wrong is damage and left out.
 PassContents ScanFrames(const FrameFile& file);
 
+// The first frame, when it stands.
+std::optional<PassSection> ReadPassSection(const FrameFile& file);
+// `pass` missing: what the header knows.
+PassInfo InfoOf(const FileHeader& header, const std::optional<PassSection>& pass);
+
 Damage DamageAt(const FrameFile& file, uint64_t offset, std::string what);
 
 }  // namespace tdump::io

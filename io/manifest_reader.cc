@@ -1,0 +1,181 @@
+#include "io/manifest_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "io/archive.h"
+#include "io/pass_scan.h"
+
+namespace tdump::io {
+namespace {
+
+// A pass file named by a manifest lies beside it: anything else would let a forged manifest point anywhere.
+bool IsPlainFileName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+Status Add(PassDoneSection&& section, ProcessEntry* process) {
+  if (!section.file.empty() && !IsPlainFileName(section.file)) {
+    return Corrupt(fmt::format("file: '{}' is not the name of a file beside the manifest", section.file));
+  }
+  PassEntry pass;
+  pass.info.ordinal = section.ordinal;
+  pass.info.local_step = section.local_step;
+  pass.info.mode_step = section.mode_step;
+  pass.info.job_step = section.job_step;
+  pass.info.mode = static_cast<StepMode>(section.mode);
+  pass.file = section.file.empty() ? "" : JoinPath(process->directory, section.file);
+  pass.listed = true;
+  pass.part = section.file.ends_with(".part");
+  pass.file_bytes = section.file_bytes;
+  pass.records = section.records;
+  pass.calls = section.calls;
+  pass.payload_bytes = section.payload_bytes;
+  pass.blocked_ns = section.blocked_ns;
+  pass.not_kept = std::move(section.not_kept);
+  pass.error = std::move(section.error);
+  process->passes.push_back(std::move(pass));
+  return Status::Ok();
+}
+
+// Later words about the same local step win.
+Status Add(StepMapSection&& section, ProcessEntry* process) {
+  auto& steps = process->steps;
+  const auto place = std::lower_bound(steps.begin(), steps.end(), section.local_step,
+                                      [](const StepMapSection& s, uint64_t step) { return s.local_step < step; });
+  if (place != steps.end() && place->local_step == section.local_step) *place = section;
+  else steps.insert(place, section);
+  return Status::Ok();
+}
+
+Status Add(OperatorCountSection&& section, ProcessEntry* process) {
+  process->counts.push_back(std::move(section));
+  return Status::Ok();
+}
+
+Status Add(IdentitySection&& section, ProcessEntry* process) {
+  process->identity = std::move(section);
+  return Status::Ok();
+}
+Status Add(ExpectSection&& section, ProcessEntry* process) {
+  process->expected.push_back(std::move(section));
+  return Status::Ok();
+}
+Status Add(RuleSection&& section, ProcessEntry* process) {
+  process->rules.push_back(std::move(section));
+  return Status::Ok();
+}
+Status Add(NoteSection&& section, ProcessEntry* process) {
+  process->notes.push_back(std::move(section));
+  return Status::Ok();
+}
+Status Add(AgreementSection&& section, ProcessEntry* process) {
+  process->agreements.push_back(std::move(section));
+  return Status::Ok();
+}
+Status Add(CloseSection&& section, ProcessEntry* process) {
+  process->close = std::move(section);
+  return Status::Ok();
+}
+
+template <class Section>
+Status AddDecoded(const SectionCursor& cursor, ProcessEntry* process) {
+  TDUMP_ASSIGN_OR_RETURN(Section section, cursor.Decode<Section>());
+  return Add(std::move(section), process);
+}
+
+Status AddSection(const SectionCursor& cursor, ProcessEntry* process) {
+  switch (cursor.id()) {
+    case IdentitySection::kId: return AddDecoded<IdentitySection>(cursor, process);
+    case PassDoneSection::kId: return AddDecoded<PassDoneSection>(cursor, process);
+    case StepMapSection::kId: return AddDecoded<StepMapSection>(cursor, process);
+    case ExpectSection::kId: return AddDecoded<ExpectSection>(cursor, process);
+    case OperatorCountSection::kId: return AddDecoded<OperatorCountSection>(cursor, process);
+    case RuleSection::kId: return AddDecoded<RuleSection>(cursor, process);
+    case NoteSection::kId: return AddDecoded<NoteSection>(cursor, process);
+    case AgreementSection::kId: return AddDecoded<AgreementSection>(cursor, process);
+    case CloseSection::kId: return AddDecoded<CloseSection>(cursor, process);
+    default: return Status::Ok();
+  }
+}
+
+// Facts that stand once in the manifest and belong to every pass.
+void FillPasses(const FileHeader& header, ProcessEntry* process) {
+  for (PassEntry& pass : process->passes) {
+    pass.info.rank = header.rank;
+    pass.info.generation = header.generation;
+    pass.info.pid = header.pid;
+    pass.info.world = process->identity.world;
+    pass.info.host = process->identity.host;
+  }
+  std::stable_sort(process->passes.begin(), process->passes.end(),
+                   [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
+}
+
+// Writers repeat an operator's counts whenever they changed; the last word stands.
+void KeepLastCounts(std::vector<OperatorCountSection>* counts) {
+  const auto name = [](const OperatorCountSection& c) { return std::tie(c.root, c.path, c.op); };
+  std::stable_sort(counts->begin(), counts->end(), [&](const auto& a, const auto& b) { return name(a) < name(b); });
+  std::vector<OperatorCountSection> last;
+  for (OperatorCountSection& count : *counts) {
+    if (!last.empty() && name(last.back()) == name(count)) last.back() = std::move(count);
+    else last.push_back(std::move(count));
+  }
+  *counts = std::move(last);
+}
+
+}  // namespace
+
+Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped, ProcessEntry* process) {
+  SectionCursor cursor(body, swapped);
+  while (cursor.Next()) TDUMP_RETURN_IF_ERROR(AddSection(cursor, process));
+  return cursor.status();
+}
+
+Status ForEachManifestFrame(const FrameFile& file, std::vector<Damage>* damage,
+                            const std::function<Status(const Frame&, std::span<const std::byte> body)>& visit) {
+  FrameCursor cursor(file, 64 * 1024);
+  uint64_t offset = sizeof(FileHeader);
+  while (offset < file.size()) {
+    const Result<Frame> frame = cursor.At(offset);
+    if (!frame.ok()) {
+      TDUMP_ASSIGN_OR_RETURN(const bool clean, cursor.OnlyZerosFrom(offset));
+      if (!clean) damage->push_back(DamageAt(file, offset, frame.status().message() + "; reading stopped here"));
+      return Status::Ok();
+    }
+    offset = frame->end();
+    if (frame->kind == FrameKind::kPad || frame->kind == FrameKind::kPayload) continue;
+    const auto body = cursor.Body(*frame);
+    if (!body.ok()) {
+      damage->push_back(DamageAt(file, frame->offset, body.status().message()));
+      continue;
+    }
+    TDUMP_RETURN_IF_ERROR(visit(*frame, *body));
+  }
+  return Status::Ok();
+}
+
+void ReadManifest(Env* env, const std::string& path, ProcessEntry* process) {
+  const auto file = FrameFile::Open(env, path, kManifestMagic);
+  if (!file.ok()) {
+    process->damage.push_back({path, 0, file.status().message()});
+    return;
+  }
+  process->identity.rank = (*file)->header().rank;
+  process->identity.generation = (*file)->header().generation;
+  process->identity.pid = (*file)->header().pid;
+  const Status status = ForEachManifestFrame(**file, &process->damage, [&](const Frame& frame, auto body) {
+    const Status added = AddManifestFrame(frame, body, (*file)->swapped(), process);
+    if (!added.ok()) process->damage.push_back(DamageAt(**file, frame.offset, added.message()));
+    return Status::Ok();
+  });
+  if (!status.ok()) process->damage.push_back({path, 0, status.message()});
+  KeepLastCounts(&process->counts);
+  FillPasses((*file)->header(), process);
+}
+
+}  // namespace tdump::io

@@ -1,0 +1,218 @@
+// How a run becomes a list of processes and passes:
+//   1. List the run directory. A folder that holds a manifest or pass files is a process; so is the directory itself when
+//      it does (a rank directory opened alone). A single pass file is a process with one pass.
+//   2. Read each process's manifest (several threads: a run may have thousands).
+//   3. Hold the list against the files that are there: passes no manifest has (unfinished, or the manifest is torn) are
+//      added from their own headers; listed files that are missing or have another size are damage.
+//   4. Order by (generation, rank, start).
+#include "io/pass_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <functional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "io/manifest_reader.h"
+#include "io/pass_scan.h"
+
+namespace tdump::io {
+namespace {
+
+constexpr std::string_view kManifestName = "manifest.tdm";
+constexpr std::string_view kPassSuffix = ".tdp";
+constexpr std::string_view kPartSuffix = ".tdp.part";
+
+bool IsPart(std::string_view name) { return name.ends_with(kPartSuffix); }
+bool IsPassFile(std::string_view name) { return name.ends_with(kPassSuffix) || IsPart(name); }
+
+bool HoldsProcess(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [](const auto& n) { return n == kManifestName || IsPassFile(n); });
+}
+
+std::string Below(const std::string& directory, const std::string& name) {
+  return directory.empty() ? name : JoinPath(directory, name);
+}
+
+std::string FileNameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// What a pass file says of itself: its header and, when it stands, its first frame.
+Status ReadPassInfo(Env* env, const std::string& path, PassInfo* info) {
+  TDUMP_ASSIGN_OR_RETURN(const auto file, FrameFile::Open(env, path, kPassMagic));
+  *info = InfoOf(file->header(), ReadPassSection(*file));
+  return Status::Ok();
+}
+
+// Of a process that wrote no identity: what one of its passes says.
+void Identify(const PassInfo& pass, IdentitySection* identity) {
+  identity->rank = pass.rank;
+  identity->world = std::max(pass.world, pass.rank + 1);
+  identity->generation = pass.generation;
+  identity->pid = pass.pid;
+  identity->host = pass.host;
+  identity->started_ns = pass.started_ns;
+  identity->selected = 1;
+}
+
+class DirectoryReader {
+ public:
+  DirectoryReader(Env* env, const std::string& run) : env_(env), run_(run) {}
+
+  // `names`: the files of the process's directory.
+  void Read(const std::vector<std::string>& names, ProcessEntry* process) const {
+    const bool has_manifest = std::find(names.begin(), names.end(), kManifestName) != names.end();
+    if (has_manifest) ReadManifest(env_, Path(*process, std::string(kManifestName)), process);
+    for (PassEntry& pass : process->passes) CheckListed(names, &pass, process);
+    for (const std::string& name : names) {
+      if (IsPassFile(name)) AddUnlisted(name, process);
+    }
+    std::stable_sort(process->passes.begin(), process->passes.end(),
+                     [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
+    if (process->identity.job_key.empty() && !process->passes.empty()) {
+      Identify(process->passes.front().info, &process->identity);
+    }
+  }
+
+ private:
+  std::string Path(const ProcessEntry& process, const std::string& name) const {
+    return JoinPath(run_, Below(process.directory, name));
+  }
+
+  void CheckListed(const std::vector<std::string>& names, PassEntry* pass, ProcessEntry* process) const {
+    if (pass->file.empty()) return;  // never made: `error` says why
+    const std::string path = JoinPath(run_, pass->file);
+    const Result<FileInfo> found = env_->Stat(path);
+    if (!found.ok()) {
+      const std::string part = FileNameOf(pass->file) + ".part";
+      if (std::find(names.begin(), names.end(), part) != names.end()) {
+        pass->file += ".part";
+        pass->part = true;
+        return;
+      }
+      if (pass->error.empty()) pass->error = "the file is missing";
+      process->damage.push_back({path, 0, "listed in the manifest, but the file is missing"});
+    } else if (found->bytes != pass->file_bytes && pass->error.empty()) {
+      pass->error = fmt::format("the file has {} bytes, the manifest says {}", found->bytes, pass->file_bytes);
+      process->damage.push_back({path, std::min(found->bytes, pass->file_bytes), pass->error});
+    }
+  }
+
+  void AddUnlisted(const std::string& name, ProcessEntry* process) const {
+    PassEntry pass;
+    pass.file = Below(process->directory, name);
+    const auto is_this = [&](const PassEntry& listed) { return listed.file == pass.file; };
+    if (std::any_of(process->passes.begin(), process->passes.end(), is_this)) return;
+    pass.part = IsPart(name);
+    const std::string path = JoinPath(run_, pass.file);
+    if (const Result<FileInfo> found = env_->Stat(path); found.ok()) pass.file_bytes = found->bytes;
+    if (const Status status = ReadPassInfo(env_, path, &pass.info); !status.ok()) {
+      if (status.code() == StatusCode::kNotFound) return;  // renamed since the directory was listed
+      pass.info.ordinal = OrdinalOf(name);
+      pass.error = status.message();
+      // A process killed before its first flush leaves an empty file: no damage.
+      if (pass.file_bytes != 0) process->damage.push_back({path, 0, status.message()});
+    }
+    process->passes.push_back(std::move(pass));
+  }
+
+  static uint64_t OrdinalOf(const std::string& name) {
+    uint64_t ordinal = 0;
+    const size_t digit = name.find_first_of("0123456789");
+    if (digit != std::string::npos) std::from_chars(name.data() + digit, name.data() + name.size(), ordinal);
+    return ordinal;
+  }
+
+  Env* env_;
+  const std::string& run_;
+};
+
+void ForEachInParallel(size_t count, const std::function<void(size_t)>& body) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(i);
+  };
+  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min({count, cores, size_t{8}}); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+class FilePassStore : public PassStore {
+ public:
+  FilePassStore(Env* env, std::string run) : env_(env), run_(std::move(run)) {}
+
+  Status Read() {
+    TDUMP_ASSIGN_OR_RETURN(const FileInfo info, env_->Stat(run_));
+    if (!info.is_directory) return ReadSingleFile(info);
+    TDUMP_ASSIGN_OR_RETURN(const auto names, env_->List(run_));
+    std::vector<std::vector<std::string>> files;
+    for (const std::string& name : names) {
+      const Result<FileInfo> below = env_->Stat(JoinPath(run_, name));
+      if (!below.ok() || !below->is_directory) continue;
+      const auto listed = env_->List(JoinPath(run_, name));
+      if (!listed.ok() || !HoldsProcess(*listed)) continue;
+      processes_.emplace_back().directory = name;
+      files.push_back(*listed);
+    }
+    if (processes_.empty() && HoldsProcess(names)) {  // a rank directory
+      processes_.emplace_back();
+      files.push_back(names);
+    }
+    const DirectoryReader reader(env_, run_);
+    ForEachInParallel(processes_.size(), [&](size_t i) { reader.Read(files[i], &processes_[i]); });
+    const auto order = [](const ProcessEntry& p) {
+      return std::tie(p.identity.generation, p.identity.rank, p.identity.process, p.identity.started_ns, p.directory);
+    };
+    std::sort(processes_.begin(), processes_.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    return Status::Ok();
+  }
+
+  const std::string& run() const override { return run_; }
+  const std::vector<ProcessEntry>& processes() const override { return processes_; }
+
+  Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry&, const PassEntry& pass) const override {
+    if (pass.file.empty()) return NotFound(fmt::format("pass {}: no file: {}", pass.info.ordinal, pass.error));
+    const std::string path = JoinPath(run_, pass.file);
+    auto reader = PassReader::Open(env_, path);
+    // Finished since the directory was listed.
+    if (!reader.ok() && reader.status().code() == StatusCode::kNotFound && IsPart(path)) {
+      return PassReader::Open(env_, path.substr(0, path.size() - std::string_view(".part").size()));
+    }
+    return reader;
+  }
+
+ private:
+  Status ReadSingleFile(const FileInfo& info) {
+    const std::string name = FileNameOf(run_);
+    PassEntry pass;
+    pass.file = name;
+    pass.part = IsPart(name);
+    pass.file_bytes = info.bytes;
+    TDUMP_RETURN_IF_ERROR(ReadPassInfo(env_, run_, &pass.info));
+    run_ = run_.size() > name.size() ? run_.substr(0, run_.size() - name.size() - 1) : ".";
+    if (run_.empty()) run_ = "/";
+    ProcessEntry& process = processes_.emplace_back();
+    Identify(pass.info, &process.identity);
+    process.passes.push_back(std::move(pass));
+    return Status::Ok();
+  }
+
+  Env* env_;
+  std::string run_;
+  std::vector<ProcessEntry> processes_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PassStore>> PassStore::Open(Env* env, const std::string& run) {
+  auto store = std::make_unique<FilePassStore>(env, run);
+  TDUMP_RETURN_IF_ERROR(store->Read());
+  return std::unique_ptr<PassStore>(std::move(store));
+}
+
+}  // namespace tdump::io
