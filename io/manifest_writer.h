@@ -17,7 +17,8 @@ class ManifestWriter {
   static Result<std::unique_ptr<ManifestWriter>> Create(Env* env, const std::string& path, const FileHeader& header);
   virtual ~ManifestWriter() = default;
 
-  // One frame of `kind` with the sections in `body` (made by EncodeSection, see io/archive.h).
+  // One frame of `kind` with the sections in `body` (made by EncodeSection, see io/archive.h); several sections of one
+  // kind may share a frame. After an error, later appends are tried again behind the last whole frame.
   virtual Status Append(FrameKind kind, const std::string& body) noexcept = 0;
 
   // Typed forms of the above.
@@ -30,6 +31,12 @@ class ManifestWriter {
   Status Append(const NoteSection& entry) noexcept;
   Status Append(const AgreementSection& entry) noexcept;
   Status Append(const CloseSection& entry) noexcept;
+
+  // As given to Create.
+  const FileHeader& header() const { return header_; }
+
+ protected:
+  FileHeader header_;
 };
 
 }  // namespace tdump::io

@@ -1,0 +1,117 @@
+#include "io/manifest_writer.h"
+
+#include <mutex>
+#include <span>
+
+#include "io/archive.h"
+#include "io/frame_builder.h"
+
+namespace tdump::io {
+namespace {
+
+std::span<const std::byte> AsBytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+class FileManifestWriter final : public ManifestWriter {
+ public:
+  FileManifestWriter(std::unique_ptr<WritableFile> file, const FileHeader& header)
+      : file_(std::move(file)) {
+    header_ = Sealed(header);
+  }
+
+  ~FileManifestWriter() override { (void)file_->Close(); }
+
+  Status Start() {
+    std::string bytes;
+    AppendStruct(header_, &bytes);
+    TDUMP_RETURN_IF_ERROR(WriteLocked(bytes));
+    return Status();
+  }
+
+  Status Append(FrameKind kind, const std::string& body) noexcept override {
+    try {
+      std::string bytes;
+      FrameBuilder frame(kind, &bytes);
+      bytes += body;
+      frame.Finish();
+      std::lock_guard lock(mutex_);
+      return WriteLocked(bytes);
+    } catch (const std::exception& error) {
+      return Internal(error.what());
+    }
+  }
+
+ private:
+  Status WriteLocked(const std::string& bytes) {
+    TDUMP_RETURN_IF_ERROR(file_->WriteAt(end_, AsBytes(bytes)));
+    end_ += bytes.size();
+    // Twice the room that must be there, so that a system call is needed once in 64 KiB only. A
+    // file system that has no more room, or cannot promise any, is no error yet.
+    if (end_ + kManifestReserve > reserved_ &&
+        file_->Preallocate(end_, 2 * kManifestReserve).ok()) {
+      reserved_ = end_ + 2 * kManifestReserve;
+    }
+    return Status();
+  }
+
+  std::mutex mutex_;
+  const std::unique_ptr<WritableFile> file_;
+  uint64_t end_ = 0;       // of the last whole frame
+  uint64_t reserved_ = 0;  // end of the preallocated room
+};
+
+// kPass and pass-file kinds never come here; each entry goes into the frame kind that readers look
+// in.
+template <class T>
+Status AppendOne(ManifestWriter* writer, FrameKind kind, const T& entry) noexcept {
+  try {
+    return writer->Append(kind, EncodeSection(entry));
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(Env* env, const std::string& path,
+                                                               const FileHeader& header) {
+  FileHeader own = header;
+  own.magic = kManifestMagic;
+  own.ordinal = 0;
+  if (own.created_ns == 0) own.created_ns = static_cast<uint64_t>(env->WallNs());
+  TDUMP_ASSIGN_OR_RETURN(auto file, env->CreateExclusive(path, 0600));
+  auto writer = std::make_unique<FileManifestWriter>(std::move(file), own);
+  TDUMP_RETURN_IF_ERROR(writer->Start());
+  return std::unique_ptr<ManifestWriter>(std::move(writer));
+}
+
+Status ManifestWriter::Append(const IdentitySection& entry) noexcept {
+  return AppendOne(this, FrameKind::kIdentity, entry);
+}
+Status ManifestWriter::Append(const PassDoneSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kPassDone, entry);
+}
+Status ManifestWriter::Append(const StepMapSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kStepMap, entry);
+}
+Status ManifestWriter::Append(const ExpectSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kExpect, entry);
+}
+Status ManifestWriter::Append(const OperatorCountSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kExpect, entry);
+}
+Status ManifestWriter::Append(const RuleSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kRule, entry);
+}
+Status ManifestWriter::Append(const NoteSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kNote, entry);
+}
+Status ManifestWriter::Append(const AgreementSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kAgreement, entry);
+}
+Status ManifestWriter::Append(const CloseSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kClose, entry);
+}
+
+}  // namespace tdump::io

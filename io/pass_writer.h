@@ -1,0 +1,112 @@
+// PassWriter: writes one pass file (io/format.h). Knows frames, names, operators and the index;
+// decides nothing about what is kept.
+//
+//   1. Create() makes `passNNNNN.tdp.part` with O_EXCL: header and pass frame.
+//   2. AddPayload() then AddRecord(), AddCall(), AddAlias(): each frame is preceded by the frames
+//   of the names and the
+//      operator it uses for the first time.
+//   3. Finish() writes the end frame, index and footer, closes, and renames to `passNNNNN.tdp`.
+// Frames are gathered in a buffer; what Flush() has written survives a kill. After the first error
+// everything is refused with that error, and records() counts the records that stand in the file.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/env.h"
+#include "core/operator_table.h"
+#include "core/status.h"
+#include "io/codec.h"
+#include "io/format.h"
+#include "io/hash.h"
+#include "io/records.h"
+#include "io/sections.h"
+
+namespace tdump::io {
+
+std::string PassFileName(uint64_t ordinal);  // "pass00012.tdp"
+inline constexpr std::string_view kPartSuffix = ".part";
+
+// Companions of a record, and the texts that RecordSection has ids for.
+struct RecordParts {
+  std::string_view arg;
+  std::string_view dtype;
+  std::string_view device;
+  const PayloadSection* payload = nullptr;
+  const Hash128* hash = nullptr;
+  const std::vector<uint8_t>* tile_digests = nullptr;
+  const ShardSection* shard = nullptr;
+};
+
+// Not thread-safe.
+class PassWriter {
+ public:
+  // `operators` outlives the writer. `job_hash`: see FileHeader.
+  static Result<std::unique_ptr<PassWriter>> Create(Env* env, const OperatorTable* operators,
+                                                    const std::string& directory,
+                                                    const PassInfo& info, uint64_t job_hash);
+  ~PassWriter();
+
+  // A payload frame; `hash` is of `logical`. The result says where it lies; `same_as` is 0.
+  Result<PayloadSection> AddPayload(std::span<const std::byte> logical, const Hash128& hash,
+                                    Codec codec);
+  // The *_name fields of `record` are filled in from `parts`.
+  Status AddRecord(RecordSection* record, const RecordParts& parts);
+  // `call->text` longer than 1 KiB is cut. `arguments` as core has them.
+  Status AddCall(const Call& call, std::span<const ArgumentMeta> arguments);
+  Status AddAlias(OperatorId op, std::string_view path);
+  Status Flush();
+  // `end.records`, `calls`, `payload_bytes` and `ended_ns` are filled in here.
+  Status Finish(PassEndSection end);
+
+  const std::string& file_name() const {
+    return file_name_;
+  }  // the final one after Finish(), else the .part
+  uint64_t bytes() const {
+    return base_ + buffer_.size();
+  }  // of the file, buffered frames included
+  bool has_unflushed() const { return !buffer_.empty(); }
+  const Status& status() const { return status_; }
+  uint64_t records() const { return index_.records.size(); }
+  uint64_t calls() const { return index_.calls.size(); }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+
+ private:
+  PassWriter(Env* env, const OperatorTable* operators, std::string directory, const PassInfo& info);
+
+  Status Start(const PassInfo& info, uint64_t job_hash);
+  uint32_t Name(std::string_view text);
+  void Operator(OperatorId op);
+  template <class Section>
+  void AddFrame(FrameKind kind, const Section& section);
+  void AlignPayload(uint64_t payload_bytes);
+  Status WriteThrough(std::span<const std::byte> bytes);
+  Status FlushIfLarge();
+  Status Fail(Status status);
+
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+
+  Env* const env_;
+  const OperatorTable* const operators_;
+  const std::string directory_;
+  const uint64_t ordinal_;
+  std::string file_name_;
+  std::unique_ptr<WritableFile> file_;
+  Status status_;
+  std::string buffer_;
+  uint64_t base_ = 0;  // file offset of the buffer's first byte
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> names_;
+  std::vector<bool> operators_written_;
+  IndexSection index_;
+  CallSection call_;  // reused
+  uint64_t payload_bytes_ = 0;
+};
+
+}  // namespace tdump::io
