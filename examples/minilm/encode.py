@@ -56,9 +56,12 @@ def parse_args(rank: int) -> argparse.Namespace:
     parser.error = lambda message: usage_error(message, rank)  # type: ignore[method-assign]
     parser.add_argument("--steps", type=positive, default=2, help="forwards per rank (default %(default)s)")
     parser.add_argument("--batch", type=positive, default=4, help="sentences per step (default %(default)s)")
-    parser.add_argument("--fault", metavar="RANK:PARAM:BIT",
-                        help="on rank RANK flip bit BIT (0..31, 31 is the sign) of one element of parameter PARAM: "
-                             "the first one that is still finite afterwards")
+    parser.add_argument(
+        "--fault",
+        metavar="RANK:PARAM:BIT",
+        help="on rank RANK flip bit BIT (0..31, 31 is the sign) of one element of parameter PARAM: "
+        "the first one that is still finite afterwards",
+    )
     return parser.parse_args()
 
 
@@ -78,8 +81,9 @@ def parse_fault(spec: str, model: torch.nn.Module, world: int) -> tuple[int, str
     """RANK:PARAM:BIT, checked. ValueError says what is wrong."""
     parts = spec.split(":")
     if len(parts) != 3 or not parts[0].isdecimal() or not parts[2].isdecimal():
-        raise ValueError(f"--fault {spec!r}: expected RANK:PARAM:BIT, such as "
-                         "2:encoder.layer.3.attention.self.query.weight:23")
+        raise ValueError(
+            f"--fault {spec!r}: expected RANK:PARAM:BIT, such as 2:encoder.layer.3.attention.self.query.weight:23"
+        )
     rank, name, bit = int(parts[0]), parts[1], int(parts[2])
     if rank >= world:
         raise ValueError(f"--fault {spec!r}: rank {rank} is not one of 0..{world - 1}")
@@ -93,7 +97,7 @@ def parse_fault(spec: str, model: torch.nn.Module, world: int) -> tuple[int, str
 
 
 def flip_bit(parameter: torch.Tensor, bit: int) -> None:
-    """Flips one bit of the first element, in flattened order, whose value stays finite."""
+    """Flips one bit of the first element, in flattened order, whose value stays finite; if none does, of element 0."""
     mask = torch.tensor(1 << bit if bit < 31 else -(1 << 31), dtype=torch.int32)
     with torch.no_grad():
         bits = parameter.view(torch.int32).view(-1)
