@@ -31,6 +31,7 @@ struct Boundary {
   bool grad_enabled = false;
   int32_t rank = -1;
   int32_t world = -1;
+  std::string_view cls;  // class of the module that a root or outermost call is of; may be empty
 };
 
 class Clock {

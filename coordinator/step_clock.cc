@@ -1,0 +1,213 @@
+#include "coordinator/step_clock.h"
+
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <string_view>
+
+namespace tdump::coordinator {
+namespace {
+
+uint64_t ThreadNumber() {
+  static std::atomic<uint64_t> next{1};
+  static thread_local const uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+int64_t WallNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// FNV-1a, 64 bits: small, and the same everywhere.
+constexpr uint64_t kFnvBasis = 0xcbf29ce484222325;
+uint64_t Fnv(uint64_t hash, std::string_view bytes) {
+  for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
+}
+uint64_t Fnv(uint64_t hash, uint8_t byte) { return (hash ^ byte) * 0x100000001b3; }
+
+bool Activates(BoundaryKind kind) {
+  switch (kind) {
+    case BoundaryKind::kFirstOperator:
+    case BoundaryKind::kMpiInit:
+    case BoundaryKind::kProcessGroup:
+    case BoundaryKind::kRootBegin:
+    case BoundaryKind::kOutermostBegin:
+    case BoundaryKind::kOp:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Joins(BoundaryKind kind) {
+  return kind == BoundaryKind::kMpiInit || kind == BoundaryKind::kProcessGroup;
+}
+
+}  // namespace
+
+StepClock::StepClock(Gate* gate, Activator* activator, StepClockOptions options)
+    : gate_(gate), activator_(activator), options_(std::move(options)), tracker_(options_.rule) {}
+
+void StepClock::boundary(const Boundary& boundary) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (gate_->off() || exited_) return;
+    if (boundary.kind == BoundaryKind::kExit) return Exit();
+    Handle(boundary);
+  } catch (...) {
+    gate_->state.store(GateState::kOff, std::memory_order_release);
+  }
+}
+
+void StepClock::Handle(const Boundary& boundary) {
+  const bool active = EnsureActive(boundary);
+  if (gate_->off()) return;
+  StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadNumber());
+  if (!active) {
+    if (verdict.begins) pending_ = verdict;
+    return;
+  }
+  if (pending_.begins && !verdict.begins) {
+    // tdump.step() came before the first operator.
+    pending_.micro = verdict.micro;
+    verdict = pending_;
+  }
+  pending_ = {};
+  if (verdict.begins) BeginStep(verdict);
+  if (boundary.kind == BoundaryKind::kRootBegin || boundary.kind == BoundaryKind::kOutermostBegin) Mix(boundary);
+  if (verdict.micro) NextMicro();
+}
+
+bool StepClock::EnsureActive(const Boundary& boundary) {
+  if (state_ == Activation::kActive) {
+    const bool renumbered = Joins(boundary.kind) && boundary.rank >= 0 &&
+                            (boundary.rank != session_.identity.rank || boundary.world != session_.identity.world);
+    if (renumbered) activator_->Renumbered(boundary);
+    return true;
+  }
+  if (!(asked_ ? Joins(boundary.kind) : Activates(boundary.kind))) return false;
+  asked_ = true;
+  state_ = activator_->Activate(boundary, tracker_.RuleInForce(), &session_);
+  gate_->state.store(state_ == Activation::kNever ? GateState::kOff : GateState::kIdle, std::memory_order_release);
+  return state_ == Activation::kActive;
+}
+
+void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
+  EndStep();
+  micros_ = 0;
+  gate_->micro.store(0, std::memory_order_relaxed);
+  step_ = {};
+  next_local_ += verdict.missed;
+  next_of_mode_[static_cast<int>(verdict.mode)] += verdict.missed;
+  bool record = false;
+  if (skipped_ < options_.skip) {
+    ++skipped_;
+  } else {
+    step_.counted = true;
+    step_.told.local = next_local_++;
+    step_.told.mode = verdict.mode;
+    step_.told.shape = Fnv(kFnvBasis, static_cast<uint8_t>(verdict.mode));
+    step_.told.began_ns = WallNs();
+    const uint64_t mode_step = next_of_mode_[static_cast<int>(verdict.mode)]++;
+    const uint64_t number = SelectionNumber(verdict);
+    record = session_.selected && session_.passes != nullptr && options_.select.Contains(number);
+    if (record) OpenPass(verdict, mode_step, number);
+  }
+  if (!record && recording_) session_.passes->close_pass();
+  recording_ = step_.told.recorded = record;
+  SetGate();
+}
+
+uint64_t StepClock::SelectionNumber(const StepTracker::Verdict& verdict) {
+  if (verdict.number >= 0 && options_.first < 0) return static_cast<uint64_t>(verdict.number);
+  const uint64_t first = options_.first < 0 ? 0 : static_cast<uint64_t>(options_.first);
+  const uint64_t local = step_.told.local;
+  return first + (session_.agreement ? session_.agreement->NumberOf(local) : local);
+}
+
+void StepClock::OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step, uint64_t number) {
+  const bool renumbered = verdict.number >= 0 || options_.first >= 0;
+  io::PassInfo info;
+  info.ordinal = passes_++;
+  info.local_step = step_.told.local;
+  info.mode_step = mode_step;
+  info.job_step = renumbered ? static_cast<int64_t>(number) : -1;
+  info.mode = verdict.mode;
+  info.generation = session_.generation;
+  info.rank = session_.identity.rank;
+  info.world = session_.identity.world;
+  info.pid = session_.identity.pid;
+  info.host = session_.identity.host;
+  info.started_ns = static_cast<uint64_t>(step_.told.began_ns);
+  session_.passes->open_pass(info);
+  const uint64_t base = options_.select.is_all() ? 0 : options_.select.Min();
+  gate_->step.store(number >= base ? number - base : 0, std::memory_order_relaxed);
+  gate_->pass.store(info.ordinal, std::memory_order_release);
+}
+
+void StepClock::EndStep() {
+  if (recording_) gate_->state.store(GateState::kIdle, std::memory_order_release);
+  if (step_.counted && session_.agreement) session_.agreement->Ended(step_.told);
+  step_.counted = false;
+}
+
+void StepClock::NextMicro() {
+  gate_->micro.store(micros_++, std::memory_order_relaxed);
+  SetGate();
+}
+
+void StepClock::SetGate() {
+  const uint64_t micro = gate_->micro.load(std::memory_order_relaxed);
+  const bool armed = recording_ && options_.micro.Contains(micro);
+  gate_->state.store(armed ? GateState::kArmed : GateState::kIdle, std::memory_order_release);
+}
+
+void StepClock::Mix(const Boundary& boundary) {
+  uint64_t& shape = step_.told.shape;
+  shape = Fnv(shape, static_cast<uint8_t>(boundary.kind));
+  shape = Fnv(Fnv(shape, boundary.name), uint8_t{0});
+  shape = Fnv(Fnv(shape, boundary.cls), static_cast<uint8_t>(boundary.grad_enabled));
+}
+
+void StepClock::Exit() {
+  exited_ = true;
+  if (state_ != Activation::kActive) return;
+  EndStep();
+  if (recording_) session_.passes->close_pass();
+  recording_ = false;
+  gate_->state.store(GateState::kIdle, std::memory_order_release);
+  if (session_.agreement) session_.agreement->Close();
+  if (tracker_.saw_boundary()) return;
+  const std::string text = "no step boundary was seen (steps.boundary: " + tracker_.RuleInForce() +
+                           "), nothing was recorded; call tdump.step() in the loop or name another boundary";
+  if (session_.manifest) {
+    (void)session_.manifest->Append(io::NoteSection{1, static_cast<uint64_t>(WallNs()), text});
+  }
+  if (options_.report) options_.report(text);
+}
+
+void StepClock::AfterFork() noexcept {
+  // The lock may be held by a thread that does not exist here.
+  new (&mutex_) std::mutex;
+  session_ = {};
+  step_ = {};
+  recording_ = false;
+  asked_ = true;
+  state_ = Activation::kLater;
+  if (!gate_->off()) gate_->state.store(GateState::kIdle, std::memory_order_release);
+}
+
+std::string StepClock::RuleInForce() const {
+  std::lock_guard lock(mutex_);
+  return tracker_.RuleInForce();
+}
+
+StepClock::Counts StepClock::counts() const {
+  std::lock_guard lock(mutex_);
+  return {next_local_, passes_};
+}
+
+}  // namespace tdump::coordinator
