@@ -44,6 +44,15 @@ class Plan {
   virtual Decision observe(RuleId rule, const ObservationKey& key) const noexcept = 0;
   // Whether any rule of the operator can ask for this role and phase at all: lets a collector skip gathering it.
   virtual bool wants(RuleId rule, Role role, Phase phase) const noexcept = 0;
+  // Whether a call of the operator can give a record. False when only what belongs to no call is wanted (param,
+  // param_grad, state): then no call is opened and the coverage does not expect the operator to be called. With the
+  // signature on, every module is wanted for its parameters, most of them for nothing else.
+  virtual bool wants_calls(RuleId rule) const noexcept {
+    for (Role role : {Role::kInput, Role::kOutput, Role::kBefore, Role::kAfter, Role::kGradInput, Role::kGradOutput}) {
+      if (wants(rule, role, Phase::kForward) || wants(rule, role, Phase::kBackward)) return true;
+    }
+    return false;
+  }
   // Whether any rule of the whole plan can match an operator of this kind (e.g. ATen callbacks are not installed else).
   virtual bool wants_kind(OperatorKind kind) const noexcept = 0;
 };

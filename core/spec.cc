@@ -45,6 +45,7 @@ Result<Spec> Spec::Parse(std::string_view whole) {
     std::string_view item = Trim(rest.substr(0, comma));
     Item parsed;
     if (!TakeNumber(&item, &parsed.first)) return bad(item.empty() ? rest : item, "a number");
+    if (parsed.first == std::numeric_limits<int64_t>::min()) return bad(rest, "a smaller number");
     parsed.last = parsed.first;
     if (item.starts_with('-')) {
       if (parsed.first < 0) return bad(item, "no range after a negative number");
@@ -72,6 +73,10 @@ bool Spec::Contains(uint64_t index, uint64_t count) const {
     if (item.first < 0) return count != 0 && static_cast<int64_t>(count) + item.first == i;
     return i >= item.first && i <= item.last && (i - item.first) % item.stride == 0;
   });
+}
+
+bool Spec::has_negative() const {
+  return std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.first < 0; });
 }
 
 uint64_t Spec::Min(uint64_t count) const {

@@ -22,10 +22,11 @@ class Spec {
   bool Contains(uint64_t index, uint64_t count = 0) const;
   bool is_all() const { return all_; }
   bool is_none() const { return !all_ && items_.empty(); }
+  bool has_negative() const;  // some item counts from the end
   // Smallest and largest index named; for all: 0 and UINT64_MAX. Undefined for none. Negative items count as `count` + item.
   uint64_t Min(uint64_t count = 0) const;
   uint64_t Max(uint64_t count = 0) const;
-  // Every item names at least one index below `count`; else the first item that does not, as text.
+  // Every index named is below `count`; else `*misfit` is the first item with one that is not, as text.
   bool FitsIn(uint64_t count, std::string* misfit) const;
   std::string ToString() const;
   bool operator==(const Spec&) const = default;

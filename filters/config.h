@@ -1,5 +1,6 @@
-// Config: the YAML of tdump as a value. Parsed by filters/parse_config.h, which reports every mistake with file, line and
-// column. Keys are documented once, in filters/schema.cc, from which docs/config.md is generated.
+// Config: the YAML of tdump as a value. Parsed by filters/parse_config.h, which reports every
+// mistake with file, line and column. Keys are documented once, in filters/schema.cc, from which
+// docs/config.md is generated.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,22 @@ namespace tdump::filters {
 
 enum class Tri : uint8_t { kAuto, kOn, kOff };
 
-// One rule of a filter set. A field left out (empty, all) does not restrict, except role, phase and level.
+// One rule of a filter set. A field left out (empty, all) does not restrict, except role, phase and
+// level.
 struct Rule {
-  std::string use;                  // name of another rule list; then nothing else is set
-  std::string text;                 // the rule as written, one line; for coverage and --explain
+  std::string use;   // name of another rule list; then nothing else is set
+  std::string text;  // the rule as written, one line; for coverage and --explain
   int line = 0, column = 0;
   bool has_leaf = false, leaf = false;
-  std::vector<std::string> name, arg, cls, op;   // regexes, search semantics
+  std::vector<std::string> name, arg, cls, op;  // regexes, search semantics
   std::vector<Role> role = {Role::kOutput};
   std::vector<Phase> phase = {Phase::kForward};
-  std::vector<std::string> dtype;   // exact names
+  std::vector<std::string> dtype;  // exact names
   Spec numel = Spec::All();
   Spec call = Spec::All();
-  uint64_t max = 0;                 // 0 = all
-  std::string where;                // predicate, "" = none
-  Spec steps = Spec::All();         // relative to the first selected step
+  uint64_t max = 0;          // 0 = all
+  std::string where;         // predicate, "" = none
+  Spec steps = Spec::All();  // relative to the first selected step
   Spec ranks = Spec::All();
   Parts level = kLevelFull;
   std::string dims;
@@ -47,9 +49,9 @@ struct Config {
   uint64_t limit_bytes = 0;  // 0 = auto: 10 % of free space, at most 100 GiB
   int mode = 0700;
   // steps
-  Spec steps;                // default 0-9, set by DefaultConfig()
+  Spec steps;  // default 0-9, set by DefaultConfig()
   std::string boundary = "auto";
-  int64_t first_step = -1;   // -1 = auto
+  int64_t first_step = -1;  // -1 = auto
   uint64_t skip_steps = 0;
   Spec micro = Spec::All();
   Spec ranks = Spec::All();
@@ -60,7 +62,7 @@ struct Config {
   std::vector<FilterSet> capture;
   std::map<std::string, std::vector<Rule>> filters;
   // memory
-  uint64_t host_bytes = 0;   // 0 = auto
+  uint64_t host_bytes = 0;  // 0 = auto
   bool drop_when_full = false;
   bool thread = true;
   bool signature = true;
@@ -69,6 +71,13 @@ struct Config {
   double drain_seconds = 30;
 };
 
-Config DefaultConfig();  // steps 0-9, one rule: leaf modules, output, full
+Rule DefaultRule();      // leaf modules, output, forward, full
+Config DefaultConfig();  // steps 0-9, one filter set of the default rule
+
+// Equal meaning: where a rule or a configuration was read from (text, line, column, source) is left
+// out.
+bool operator==(const Rule& a, const Rule& b);
+bool operator==(const FilterSet& a, const FilterSet& b);
+bool operator==(const Config& a, const Config& b);
 
 }  // namespace tdump::filters

@@ -1,0 +1,82 @@
+#include "filters/mistakes.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tdump::filters {
+namespace {
+
+constexpr size_t kShown = 50;
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, replace});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+void Mistakes::Add(Position at, std::string_view what, std::string_view expected,
+                   std::string_view near) {
+  std::string text = source_;
+  if (at.line > 0) text += ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  text += ": " + std::string(what);
+  if (!expected.empty()) text += "; expected " + std::string(expected);
+  if (!near.empty()) text += "; did you mean '" + std::string(near) + "'?";
+  entries_.push_back({at, std::move(text)});
+}
+
+Status Mistakes::ToStatus() const {
+  if (entries_.empty()) return Status::Ok();
+  std::vector<const Entry*> sorted;
+  for (const Entry& entry : entries_) sorted.push_back(&entry);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
+    return std::pair(a->at.line, a->at.column) < std::pair(b->at.line, b->at.column);
+  });
+  std::string text;
+  for (size_t i = 0; i < std::min(sorted.size(), kShown); ++i)
+    text += (i ? "\n" : "") + sorted[i]->text;
+  if (sorted.size() > kShown)
+    text += "\n... and " + std::to_string(sorted.size() - kShown) + " more";
+  return InvalidArgument(std::move(text));
+}
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  if (word.size() > 64) return "";
+  std::string best;
+  size_t least = std::max<size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance >= least) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+std::string Printable(std::string_view text) {
+  constexpr size_t kLongest = 80;
+  std::string out;
+  for (unsigned char c : text) {
+    if (out.size() >= kLongest && (c >> 6) != 2) return out + "...";
+    if (c >= 0x20 && c != 0x7F) {
+      out += static_cast<char>(c);
+      continue;
+    }
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02X", c);
+    out += escaped;
+  }
+  return out;
+}
+
+}  // namespace tdump::filters

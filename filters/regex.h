@@ -1,0 +1,40 @@
+// Regular expressions with search semantics: PCRE2 syntax, look-around allowed, bounded work.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/status.h"
+
+namespace tdump::filters {
+
+// Immutable and thread-safe once compiled. Subjects may be any bytes; where they are UTF-8, `.` is
+// a character.
+class Regex {
+ public:
+  enum class Match : unsigned char {
+    kNo,
+    kYes,
+    kGaveUp,  // the work limit was reached (catastrophic backtracking): not known, in practice no
+              // match
+  };
+
+  // Error: "regex 'a(b': missing closing parenthesis at position 3".
+  static Result<Regex> Compile(std::string_view pattern);
+  Regex(Regex&&) noexcept;
+  Regex& operator=(Regex&&) noexcept;
+  ~Regex();
+
+  // Anywhere in `subject`. Allocates nothing after the first call of a thread.
+  Match Search(std::string_view subject) const noexcept;
+  const std::string& pattern() const { return pattern_; }
+
+ private:
+  struct Code;
+  Regex(std::string pattern, std::unique_ptr<Code> code);
+  std::string pattern_;
+  std::unique_ptr<Code> code_;
+};
+
+}  // namespace tdump::filters

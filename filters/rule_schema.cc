@@ -1,0 +1,341 @@
+// The keys of a rule, and lists of rules.
+#include <algorithm>
+
+#include "filters/parse_map.h"
+#include "filters/predicate.h"
+#include "filters/schema.h"
+
+namespace tdump::filters {
+namespace {
+
+constexpr size_t kMaxSets = 63;  // one bit of filter_sets each; the last bit is the signature's
+
+void ReadRoles(Reader& r, const Setting& s, Rule* rule) {
+  std::vector<std::string> names, known;
+  for (int i = 0; i < kRoleCount; ++i) known.emplace_back(ToString(static_cast<Role>(i)));
+  r.Texts(s, &names);
+  std::vector<Role> roles;
+  for (size_t i = 0; i < names.size(); ++i) {
+    Role role;
+    const YamlNode& at = s.node.is_sequence() ? *s.node.items[i] : s.node;
+    if (!ParseRole(names[i], &role)) {
+      r.Bad({s.key, at}, Describe(at),
+            "input output grad_input grad_output param param_grad state before after",
+            Nearest(names[i], known));
+      return;
+    }
+    if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
+  }
+  if (!roles.empty())
+    rule->role = std::move(roles);
+  else if (s.node.is_sequence())
+    r.Bad(s, "an empty list selects nothing", "at least one role, or no `role` key");
+}
+
+void ReadPhases(Reader& r, const Setting& s, Rule* rule) {
+  std::vector<std::string> names;
+  r.Texts(s, &names);
+  std::vector<Phase> phases;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const YamlNode& at = s.node.is_sequence() ? *s.node.items[i] : s.node;
+    const int word = r.Word({s.key, at}, {"forward", "backward"});
+    if (word < 0) return;
+    const auto phase = static_cast<Phase>(word);
+    if (std::find(phases.begin(), phases.end(), phase) == phases.end()) phases.push_back(phase);
+  }
+  if (!phases.empty())
+    rule->phase = std::move(phases);
+  else if (s.node.is_sequence())
+    r.Bad(s, "an empty list selects nothing", "forward, backward or both");
+}
+
+void ReadDtypes(Reader& r, const Setting& s, Rule* rule) {
+  static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+      {"fp32", "float32"}, {"float", "float32"},     {"f32", "float32"},   {"fp16", "float16"},
+      {"half", "float16"}, {"f16", "float16"},       {"bf16", "bfloat16"}, {"double", "float64"},
+      {"fp64", "float64"}, {"long", "int64"},        {"int", "int32"},     {"short", "int16"},
+      {"byte", "uint8"},   {"fp8", "float8_e4m3fn"}, {"boolean", "bool"}};
+  std::vector<std::string> names;
+  r.Texts(s, &names);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const YamlNode& at = s.node.is_sequence() ? *s.node.items[i] : s.node;
+    std::string near = names[i].starts_with("torch.") ? names[i].substr(6) : "";
+    for (const auto& [other, name] : kOtherNames) {
+      if (names[i] == other) near = name;
+    }
+    if (!near.empty()) {
+      r.Bad({s.key, at}, Describe(at), "torch's name without 'torch.'", near);
+      return;
+    }
+  }
+  rule->dtype = std::move(names);
+}
+
+void ReadMax(Reader& r, const Setting& s, Rule* rule) {
+  uint64_t max = 0;
+  if (s.node.text != "all") {
+    if (!r.Count(s, &max)) return;
+    if (max == 0) {
+      r.Bad(s, Describe(s.node), "all, or a number above 0");
+      return;
+    }
+  }
+  rule->max = max;
+}
+
+void ReadWhere(Reader& r, const Setting& s, Rule* rule) {
+  std::string text;
+  if (!r.Text(s, &text)) return;
+  if (text == "none") {
+    rule->where.clear();
+    return;
+  }
+  const Status status = CheckPredicate(text);
+  if (status.ok())
+    rule->where = text;
+  else
+    r.Bad(s, Printable(status.message()));
+}
+
+// Level words; the later ones take arguments: sample:64, slice[0:8, :].
+bool ReadLevelWord(Reader& r, const Setting& s, Parts* level) {
+  const std::string word = s.node.text.substr(0, s.node.text.find_first_of(":["));
+  if (s.node.is_text() && (word == "stats" || word == "sample" || word == "slice")) {
+    r.Later(s, "off | meta | hash | full");
+    return false;
+  }
+  static constexpr Parts kLevels[] = {kPartNone, kPartMeta, kPartMeta | kPartHash, kLevelFull};
+  const int index = r.Word(s, {"off", "meta", "hash", "full"}, {});
+  if (index >= 0) *level |= kLevels[index];
+  return index >= 0;
+}
+
+void ReadLevel(Reader& r, const Setting& s, Rule* rule) {
+  Parts level = kPartNone;
+  bool good = true;
+  if (s.node.is_sequence()) {
+    for (const YamlPtr& item : s.node.items) good &= ReadLevelWord(r, {s.key, *item}, &level);
+    if (s.node.items.empty())
+      r.Bad(s, "an empty list", "off | meta | hash | full, or a list of them");
+  } else {
+    good = ReadLevelWord(r, s, &level);
+  }
+  if (good) rule->level = level;
+}
+
+void ReadDims(Reader& r, const Setting& s, Rule* rule) {
+  std::string text;
+  if (!r.Text(s, &text)) return;
+  if (text.size() > 200)
+    r.Bad(s, "longer than 200 bytes", "dims such as 'b s h[tp]'");
+  else
+    rule->dims = text == "none" ? "" : text;
+}
+
+std::string PrintRoles(const Rule& rule) {
+  std::string out;
+  for (Role role : rule.role) out += (out.empty() ? "" : ", ") + std::string(ToString(role));
+  return "[" + out + "]";
+}
+
+std::string PrintPhases(const Rule& rule) {
+  std::string out;
+  for (Phase phase : rule.phase) out += (out.empty() ? "" : ", ") + std::string(ToString(phase));
+  return "[" + out + "]";
+}
+
+#define READ [](Reader & r, const Setting& s, Rule* rule)
+#define PRINT [](const Rule& rule) -> std::string
+constexpr KeySpec<Rule> kKeys[] = {
+    {"use", "name", "none",
+     "The rules of this list of `filters` in place of this one; no other key beside it.",
+     READ{r.Text(s, &rule->use);
+}  // namespace
+, PRINT { return YamlScalar(rule.use); }
+}  // namespace tdump::filters
+, {"leaf", "true | false", "any",
+   "true: modules without child modules, taps and, with `collect: {aten: on}`, ATen operators. "
+   "false: modules with "
+   "children.",
+   READ{rule->has_leaf = true;
+r.Bool(s, &rule->leaf);
+}
+, PRINT { return !rule.has_leaf ? "any" : rule.leaf ? "true" : "false"; }
+}
+, {"name", "regexes", "[]",
+   "Searched in the path (of a tap: path/name; also in the other paths of a shared module).",
+   READ{r.Regexes(s, &rule->name);
+}
+, PRINT { return PrintTexts(rule.name); }
+}
+, {"arg", "regexes", "[]",
+   "Searched in the argument's name: `0`, `1.hidden_states`, `kwargs.mask`.",
+   READ{r.Regexes(s, &rule->arg);
+}
+, PRINT { return PrintTexts(rule.arg); }
+}
+, {"layers", "SPEC", "all", "Layer number.", nullptr, nullptr, kLater},
+    {"class", "regexes", "[]",
+     "Searched in the class of the module (of an ATen operator: of the module around it).",
+     READ{r.Regexes(s, &rule->cls);
+}
+, PRINT { return PrintTexts(rule.cls); }
+}
+, {"op", "regexes", "[]",
+   "Searched in the name of an ATen operator; the rule then applies to no modules and taps.",
+   READ{r.Regexes(s, &rule->op);
+}
+, PRINT { return PrintTexts(rule.op); }
+}
+, {"kernel", "regexes", "[]", "Name of a compiled kernel.", nullptr, nullptr, kLater},
+    {"comm", "regexes", "[]", "Name of a communicator.", nullptr, nullptr, kLater},
+    {"role",
+     "list",
+     "[output]",
+     "input, output, before, after, grad_input, grad_output, param, param_grad, state. Left out "
+     "with `level: off`: all.",
+     ReadRoles,
+     PrintRoles},
+    {"phase",    "list",     "[forward]", "forward, backward. Left out with `level: off`: both.",
+     ReadPhases, PrintPhases},
+    {"dtype", "list", "[]", "Exact names, such as float8_e4m3fn.", ReadDtypes,
+     PRINT{return PrintTexts(rule.dtype);
+}
+}
+, {"numel", "SPEC", "all", "Number of elements.", READ{r.Specification(s, false, &rule->numel);
+}
+, PRINT { return PrintSpec(rule.numel); }
+}
+, {"call", "SPEC", "all", "n-th call in the step.", READ{r.Specification(s, false, &rule->call);
+}
+, PRINT { return PrintSpec(rule.call); }
+}
+, {"max", "all | number", "all", "Records per operator and step.", ReadMax,
+   PRINT{return rule.max == 0 ? "all" : std::to_string(rule.max);
+}
+}
+, {"where", "predicate", "none", "Own code: `pkg.mod:fn`, `/path/f.py:fn`, `/path/l.so:fn`.",
+   ReadWhere, PRINT{return rule.where.empty() ? "none" : YamlScalar(rule.where);
+}
+}
+, {"steps", "SPEC", "all", "Narrows `steps` for this rule; 0 is the first selected step.",
+   READ{r.Specification(s, false, &rule->steps);
+}
+, PRINT { return PrintSpec(rule.steps); }
+}
+, {"ranks", "SPEC", "all", "Narrows `ranks` for this rule.",
+   READ{if (s.node.is_map() || s.node.text == "one-per-node") r.Later(s, "rank numbers");
+else r.Specification(s, true, &rule->ranks);
+}
+, PRINT { return PrintSpec(rule.ranks); }
+}
+, {"level", "level", "full",
+   "off, meta, hash (meta and hash), full (meta, hash and payload), or a list. Later: stats, "
+   "sample, slice.",
+   ReadLevel, PRINT{return PrintLevel(rule.level);
+}
+}
+, {"dims", "text", "none",
+   "What the dimensions mean, such as 'b s h[tp]'; kept with the record for tdump-diff.", ReadDims,
+   PRINT{return rule.dims.empty() ? "none" : YamlScalar(rule.dims);
+}
+}
+,
+}
+;
+#undef READ
+#undef PRINT
+
+bool Has(const YamlNode& node, std::string_view key) {
+  return std::any_of(node.entries.begin(), node.entries.end(),
+                     [&](const YamlEntry& e) { return e.key == key; });
+}
+
+// A rule that excludes leaves out everything it names, so its defaults do not restrict.
+void WidenExclusion(const YamlNode& node, Rule* rule) {
+  if (rule->level != kPartNone) return;
+  if (!Has(node, "role")) {
+    rule->role.clear();
+    for (int i = 0; i < kRoleCount; ++i) rule->role.push_back(static_cast<Role>(i));
+  }
+  if (!Has(node, "phase")) rule->phase = {Phase::kForward, Phase::kBackward};
+}
+
+void ReadRule(Reader& reader, const Setting& s, std::vector<Rule>* out) {
+  if (!s.node.is_map()) {
+    reader.Bad(s, Describe(s.node), "a rule such as {leaf: true, role: [output], level: full}");
+    return;
+  }
+  Rule rule;
+  rule.text = FlowText(s.node);
+  rule.line = s.node.at.line;
+  rule.column = s.node.at.column;
+  ReadMap<Rule>(reader, s, RuleKeys(), &rule);
+  if (!rule.use.empty() && s.node.entries.size() != 1) {
+    reader.Bad(s, "'use' stands for whole rules", "no other key beside it");
+  }
+  WidenExclusion(s.node, &rule);
+  out->push_back(std::move(rule));
+}
+
+}  // namespace
+
+std::span<const KeySpec<Rule>> RuleKeys() { return kKeys; }
+
+std::string PrintLevel(Parts level) {
+  if (level == kPartNone) return "off";
+  if (level & kPartPayload) return "full";
+  return level & kPartHash ? "hash" : "meta";
+}
+
+std::string PrintRule(const Rule& rule) {
+  Rule plain;
+  if (rule.level == kPartNone) {
+    plain.level = kPartNone;
+    WidenExclusion({}, &plain);
+    plain.level = kLevelFull;
+  }
+  std::string out;
+  for (const KeySpec<Rule>& key : kKeys) {
+    if (key.print == nullptr) continue;
+    const std::string value = key.print(rule);
+    if (value != key.print(plain))
+      out += (out.empty() ? "" : ", ") + std::string(key.path) + ": " + value;
+  }
+  return "{" + out + "}";
+}
+
+void ReadRules(Reader& reader, const Setting& s, std::vector<Rule>* out) {
+  if (!s.node.is_sequence()) {
+    reader.Bad(s, Describe(s.node), "a list of rules, each '- {...}'");
+    return;
+  }
+  out->clear();
+  for (size_t i = 0; i < s.node.items.size(); ++i) {
+    ReadRule(reader, {s.key + "[" + std::to_string(i) + "]", *s.node.items[i]}, out);
+  }
+}
+
+void ReadCapture(Reader& reader, const Setting& s, std::vector<FilterSet>* out) {
+  std::vector<FilterSet> sets;
+  if (s.node.is_sequence()) {
+    sets.emplace_back();
+    ReadRules(reader, s, &sets.back().rules);
+  } else if (s.node.is_map()) {
+    for (const YamlEntry& entry : s.node.entries) {
+      sets.push_back({entry.key, {}});
+      ReadRules(reader, {s.key + "." + entry.key, *entry.value}, &sets.back().rules);
+    }
+  } else {
+    reader.Bad(s, Describe(s.node), "a list of rules, or a map of such lists");
+    return;
+  }
+  if (sets.size() > kMaxSets) {
+    reader.Bad(s, std::to_string(sets.size()) + " filter sets",
+               "at most " + std::to_string(kMaxSets));
+    return;
+  }
+  *out = std::move(sets);
+}
+
+}  // namespace tdump::filters

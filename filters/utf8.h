@@ -1,0 +1,17 @@
+// The little of UTF-8 that configuration files need.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace tdump::filters {
+
+// Length of the well-formed UTF-8 character at the start of `text` (no overlong forms, no
+// surrogates), 0 when there is none.
+size_t Utf8Length(std::string_view text);
+// Offset of the first byte that is not part of a well-formed character; npos when all are.
+size_t FirstInvalidUtf8(std::string_view text);
+// Number of characters, counting each byte that does not continue one.
+size_t CharactersIn(std::string_view text);
+
+}  // namespace tdump::filters

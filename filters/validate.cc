@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <set>
+
+#include "filters/mistakes.h"
+#include "filters/parse_config.h"
+#include "filters/predicate.h"
+#include "filters/use.h"
+
+namespace tdump::filters {
+namespace {
+
+// Rules of all lists, each once.
+std::vector<const Rule*> AllRules(const Config& config) {
+  std::vector<const Rule*> rules;
+  for (const FilterSet& set : config.capture) {
+    for (const Rule& rule : set.rules) rules.push_back(&rule);
+  }
+  for (const auto& [name, list] : config.filters) {
+    for (const Rule& rule : list) rules.push_back(&rule);
+  }
+  return rules;
+}
+
+void CheckRanks(const Spec& ranks, int world, Position at, Mistakes* mistakes) {
+  std::string misfit;
+  if (world <= 0 || ranks.FitsIn(static_cast<uint64_t>(world), &misfit)) return;
+  const std::string last = std::to_string(world - 1);
+  mistakes->Add(at,
+                "ranks: " + misfit + " is out of range: the job has " + std::to_string(world) +
+                    (world == 1 ? " rank" : " ranks"),
+                world == 1 ? "0" : "numbers from 0 to " + last + ", or -1 for the last");
+}
+
+void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mistakes) {
+  const Position at{rule.line, rule.column};
+  if (!rule.op.empty() && !config.aten) {
+    mistakes->Add(at, "rule with 'op', but ATen operators are not collected",
+                  "'collect: {aten: on}' beside it");
+  }
+  if (!rule.op.empty() && rule.has_leaf && !rule.leaf) {
+    mistakes->Add(at, "rule with 'op' and 'leaf: false' matches nothing: ATen operators are leaves",
+                  "one of the two keys");
+  }
+  CheckRanks(rule.ranks, world, at, mistakes);
+  if (rule.where.empty()) return;
+  const Status where = CheckPredicate(rule.where);
+  if (!where.ok()) mistakes->Add(at, "where: " + Printable(where.message()));
+}
+
+}  // namespace
+
+Status ValidateForWorld(const Config& config, int world) {
+  Mistakes mistakes(config.source);
+  CheckUses(config, &mistakes);
+  CheckRanks(config.ranks, world, {}, &mistakes);
+  for (const Rule* rule : AllRules(config)) CheckRule(config, *rule, world, &mistakes);
+  return mistakes.ToStatus();
+}
+
+}  // namespace tdump::filters

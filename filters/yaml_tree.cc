@@ -1,0 +1,262 @@
+#include "filters/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "filters/utf8.h"
+
+namespace tdump::filters {
+namespace {
+
+// Thrown through yaml-cpp's parser and caught in ParseYaml: the document goes beyond a bound.
+struct Refused {
+  Position at;
+  std::string what;
+};
+
+class Lines {
+ public:
+  explicit Lines(std::string_view text) {
+    for (size_t start = 0; start <= text.size();) {
+      const size_t end = std::min(text.find('\n', start), text.size());
+      lines_.push_back(text.substr(start, end - start));
+      start = end + 1;
+    }
+  }
+  // yaml-cpp counts from 0, columns in bytes.
+  Position At(const YAML::Mark& mark) const {
+    if (mark.is_null()) return {};
+    const std::string_view line = Rest(mark.line, 0);
+    return {mark.line + 1, static_cast<int>(CharactersIn(line.substr(0, mark.column))) + 1};
+  }
+  std::string_view Rest(int line, int column) const {
+    if (line < 0 || static_cast<size_t>(line) >= lines_.size()) return {};
+    const std::string_view text = lines_[line];
+    return text.substr(std::min<size_t>(text.size(), column));
+  }
+
+ private:
+  std::vector<std::string_view> lines_;
+};
+
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(const Lines* lines, Mistakes* mistakes) : lines_(lines), mistakes_(mistakes) {}
+  YamlPtr root() const { return root_; }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    auto node = Make(YamlNode::Kind::kNull, mark);
+    node->text = NullText(mark);
+    Finish(std::move(node), anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto it = anchors_.find(anchor);
+    if (it == anchors_.end()) throw Refused{lines_->At(mark), "an alias inside its own anchor"};
+    Attach(it->second, lines_->At(mark));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    CheckTag(mark, tag);
+    auto node = Make(YamlNode::Kind::kScalar, mark);
+    node->text = value;
+    node->weight = 1 + value.size() / 32;
+    Finish(std::move(node), anchor);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kSequence, mark, tag, anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    Open(YamlNode::Kind::kMap, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapEnd() override { Close(); }
+
+ private:
+  struct Level {
+    std::shared_ptr<YamlNode> node;
+    YAML::anchor_t anchor;
+    YamlPtr key;  // of a map, between key and value
+    std::map<std::string, int> lines;
+  };
+
+  std::shared_ptr<YamlNode> Make(YamlNode::Kind kind, const YAML::Mark& mark) const {
+    auto node = std::make_shared<YamlNode>();
+    node->kind = kind;
+    node->at = lines_->At(mark);
+    return node;
+  }
+
+  // yaml-cpp does not say how a null was written, and gives a left-out value the mark of what
+  // follows it.
+  std::string NullText(const YAML::Mark& mark) const {
+    const std::string_view rest = lines_->Rest(mark.line, mark.column);
+    for (std::string_view word : {"~", "null", "Null", "NULL"}) {
+      if (!rest.starts_with(word)) continue;
+      const std::string_view after = rest.substr(word.size());
+      if (after.empty() || std::string_view(" \t\r,]}:").find(after[0]) != std::string_view::npos) {
+        return std::string(word);
+      }
+    }
+    return "";
+  }
+
+  void CheckTag(const YAML::Mark& mark, const std::string& tag) {
+    static constexpr std::string_view kCore = "tag:yaml.org,2002:";
+    if (tag.empty() || tag == "?" || tag == "!" || tag.starts_with(kCore)) return;
+    mistakes_->Add(lines_->At(mark), "tag '" + Printable(tag) + "' has no meaning here", "no tag");
+  }
+
+  void Open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    CheckTag(mark, tag);
+    if (stack_.size() >= static_cast<size_t>(kMaxYamlDepth)) {
+      throw Refused{lines_->At(mark),
+                    "nested deeper than " + std::to_string(kMaxYamlDepth) + " levels"};
+    }
+    stack_.push_back({Make(kind, mark), anchor, nullptr, {}});
+  }
+
+  void Close() {
+    Level level = std::move(stack_.back());
+    stack_.pop_back();
+    Finish(std::move(level.node), level.anchor);
+  }
+
+  void Finish(std::shared_ptr<YamlNode> node, YAML::anchor_t anchor) {
+    const Position at = node->at;
+    if (anchor != 0) anchors_[anchor] = node;
+    Attach(std::move(node), at);
+  }
+
+  void Attach(YamlPtr node, Position at) {
+    if (stack_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Level& level = stack_.back();
+    level.node->weight += node->weight;
+    total_ += node->weight;
+    if (total_ > kMaxYamlWeight * kMaxYamlDepth || level.node->weight > kMaxYamlWeight) {
+      throw Refused{at,
+                    "more than " + std::to_string(kMaxYamlWeight) + " values, aliases expanded"};
+    }
+    if (level.node->is_sequence()) {
+      level.node->items.push_back(std::move(node));
+    } else if (level.key == nullptr) {
+      level.key = std::move(node);
+    } else {
+      AddEntry(&level, std::move(node));
+    }
+  }
+
+  void AddEntry(Level* level, YamlPtr value) {
+    const YamlPtr key = std::exchange(level->key, nullptr);
+    if (!key->is_text()) {
+      mistakes_->Add(key->at, "a key that is not text", "a name before the colon");
+      return;
+    }
+    const auto [first, added] = level->lines.try_emplace(key->text, key->at.line);
+    if (!added) {
+      mistakes_->Add(key->at,
+                     "'" + Printable(key->text) + "' is given twice, first in line " +
+                         std::to_string(first->second) + ", again in line " +
+                         std::to_string(key->at.line),
+                     "each key once");
+      return;
+    }
+    if (value->kind == YamlNode::Kind::kNull && value->text.empty()) {
+      auto missing = std::make_shared<YamlNode>();
+      missing->at = key->at;
+      value = std::move(missing);
+    }
+    level->node->entries.push_back({key->text, key->at, std::move(value)});
+  }
+
+  const Lines* lines_;
+  Mistakes* mistakes_;
+  std::vector<Level> stack_;
+  std::map<YAML::anchor_t, YamlPtr> anchors_;
+  YamlPtr root_;
+  size_t total_ = 0;
+};
+
+// What to do about an error of the YAML text itself.
+std::string Hint(const std::string& message, std::string_view line) {
+  if (message.find("escape") != std::string::npos) {
+    return "; a backslash is special in double quotes: use single quotes for regexes, '...'";
+  }
+  if (line.find('\t') != std::string_view::npos) return "; a tab cannot indent YAML: use spaces";
+  return "";
+}
+
+bool CheckBytes(std::string_view text, Mistakes* mistakes) {
+  if (text.size() > kMaxYamlBytes) {
+    mistakes->Add({}, std::to_string(text.size()) + " bytes",
+                  "at most " + std::to_string(kMaxYamlBytes) + " bytes");
+    return false;
+  }
+  size_t bad = FirstInvalidUtf8(text);
+  bad = std::min(bad, text.find('\0'));
+  if (bad == std::string_view::npos) return true;
+  const std::string_view before = text.substr(0, bad);
+  const size_t newline = before.rfind('\n');
+  const std::string_view line =
+      newline == std::string_view::npos ? before : before.substr(newline + 1);
+  const int line_number = 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+  mistakes->Add({line_number, static_cast<int>(CharactersIn(line)) + 1},
+                text[bad] == '\0' ? "a zero byte" : "bytes that are not UTF-8", "UTF-8 text");
+  return false;
+}
+
+YamlPtr EmptyMap() {
+  auto node = std::make_shared<YamlNode>();
+  node->kind = YamlNode::Kind::kMap;
+  return node;
+}
+
+YamlPtr ParseDocument(std::string_view text, const Lines& lines, Mistakes* mistakes) {
+  std::istringstream in{std::string(text)};
+  YAML::Parser parser(in);
+  TreeBuilder builder(&lines, mistakes);
+  if (!parser.HandleNextDocument(builder)) return EmptyMap();
+  TreeBuilder second(&lines, mistakes);
+  if (parser.HandleNextDocument(second)) {
+    mistakes->Add(second.root() ? second.root()->at : Position{}, "a second document",
+                  "one document per file");
+  }
+  const YamlPtr root = builder.root();
+  return root == nullptr || (root->kind == YamlNode::Kind::kNull && root->text.empty()) ? EmptyMap()
+                                                                                        : root;
+}
+
+}  // namespace
+
+YamlPtr ParseYaml(std::string_view text, Mistakes* mistakes) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (!CheckBytes(text, mistakes)) return nullptr;
+  const Lines lines(text);
+  try {
+    const YamlPtr root = ParseDocument(text, lines, mistakes);
+    return mistakes->empty() ? root : nullptr;
+  } catch (const Refused& refused) {
+    mistakes->Add(refused.at, refused.what, "a configuration that a person could read");
+  } catch (const YAML::Exception& error) {
+    const std::string_view line = lines.Rest(error.mark.line, 0);
+    mistakes->Add(lines.At(error.mark), "not YAML: " + error.msg + Hint(error.msg, line));
+  } catch (const std::exception& error) {
+    mistakes->Add({}, std::string("not YAML: ") + error.what());
+  }
+  return nullptr;
+}
+
+}  // namespace tdump::filters
