@@ -5,6 +5,8 @@
 #include <new>
 #include <string_view>
 
+#include "coordinator/hash64.h"
+
 namespace tdump::coordinator {
 namespace {
 
@@ -19,14 +21,6 @@ int64_t WallNs() {
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
-
-// FNV-1a, 64 bits: small, and the same everywhere.
-constexpr uint64_t kFnvBasis = 0xcbf29ce484222325;
-uint64_t Fnv(uint64_t hash, std::string_view bytes) {
-  for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
-}
-uint64_t Fnv(uint64_t hash, uint8_t byte) { return (hash ^ byte) * 0x100000001b3; }
 
 bool Activates(BoundaryKind kind) {
   switch (kind) {
@@ -109,7 +103,7 @@ void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
     step_.counted = true;
     step_.told.local = next_local_++;
     step_.told.mode = verdict.mode;
-    step_.told.shape = Fnv(kFnvBasis, static_cast<uint8_t>(verdict.mode));
+    step_.told.shape = Hash64(ToString(verdict.mode));
     step_.told.began_ns = WallNs();
     const uint64_t mode_step = next_of_mode_[static_cast<int>(verdict.mode)]++;
     const uint64_t number = SelectionNumber(verdict);
@@ -166,10 +160,10 @@ void StepClock::SetGate() {
 }
 
 void StepClock::Mix(const Boundary& boundary) {
+  const uint64_t kind = static_cast<uint64_t>(boundary.kind) * 2 + (boundary.grad_enabled ? 1 : 0);
   uint64_t& shape = step_.told.shape;
-  shape = Fnv(shape, static_cast<uint8_t>(boundary.kind));
-  shape = Fnv(Fnv(shape, boundary.name), uint8_t{0});
-  shape = Fnv(Fnv(shape, boundary.cls), static_cast<uint8_t>(boundary.grad_enabled));
+  shape = Hash64(boundary.name, shape ^ kind);
+  shape = Hash64(boundary.cls, shape);
 }
 
 void StepClock::Exit() {

@@ -1,0 +1,35 @@
+// What the operating system and the environment say about this process. The rest of the coordinator takes these as
+// values, so that it can be tested by tables.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace tdump::coordinator {
+
+using Environment = std::map<std::string, std::string>;
+
+struct ProcessId {
+  int64_t pid = 0;
+  uint64_t start = 0;  // clock ticks since boot: tells a reused pid apart
+  bool operator==(const ProcessId&) const = default;
+};
+
+struct ProcessFacts {
+  std::string host;
+  ProcessId self;
+  ProcessId parent;
+  ProcessId agent;      // nearest ancestor without torchrun's variables: the torchrun agent; {} where unknown
+  bool parent_is_interactive_shell = false;
+  std::string program;  // argv, at most 4 KiB
+};
+
+Environment CurrentEnvironment();
+// Reads /proc; a value that cannot be read stays 0. Runs no command and starts no process.
+ProcessFacts CurrentFacts();
+// Start time of a living process, 0 when there is none.
+uint64_t StartTime(int64_t pid);
+bool IsAlive(const ProcessId& process);
+
+}  // namespace tdump::coordinator
