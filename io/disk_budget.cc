@@ -1,0 +1,48 @@
+#include "io/disk_budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tdump::io {
+namespace {
+
+constexpr uint64_t kMaxSetAside = 16 << 20;
+constexpr uint64_t kUnlimited = ~uint64_t{0};
+
+}  // namespace
+
+DiskBudget::DiskBudget(Env* env, std::string directory, uint64_t limit_bytes,
+                       uint64_t min_free_bytes)
+    : env_(env),
+      directory_(std::move(directory)),
+      limit_(limit_bytes == 0 ? kUnlimited : limit_bytes),
+      min_free_(min_free_bytes),
+      check_every_(std::clamp<uint64_t>(min_free_bytes / 4, 64 << 10, 16 << 20)),
+      soft_limit_(limit_ == kUnlimited ? kUnlimited
+                                       : limit_ - std::min(limit_ / 16, kMaxSetAside)) {}
+
+void DiskBudget::CheckFree() {
+  check_at_ = used_ + check_every_;
+  const Result<uint64_t> free = env_->FreeBytes(directory_);
+  if (!free.ok() || *free >= min_free_) return;
+  exhausted_ = true;
+  metadata_left_ = std::min(*free / 4, kMaxSetAside);
+  why_ =
+      fmt::format("only {} bytes are free on the disk, {} are left to the job", *free, min_free_);
+}
+
+bool DiskBudget::Allow(uint64_t bytes, bool payload) {
+  if (!exhausted_ && min_free_ != 0 && used_ + bytes >= check_at_) CheckFree();
+  if (!exhausted_ && (used_ >= soft_limit_ || bytes > soft_limit_ - used_)) {
+    exhausted_ = true;
+    metadata_left_ = limit_ > used_ ? limit_ - used_ : 0;
+    why_ = fmt::format("the limit of {} bytes is reached", limit_);
+  }
+  if (!exhausted_) return true;
+  if (payload || bytes > metadata_left_) return false;
+  metadata_left_ -= bytes;
+  return true;
+}
+
+}  // namespace tdump::io

@@ -1,0 +1,43 @@
+// DiskBudget: how much this process may still write. Two limits: bytes written in all, and bytes
+// that the file system must keep free. A small part of either is set aside for metadata, so that
+// records refused their payload can still be told. Writer thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/env.h"
+
+namespace tdump::io {
+
+class DiskBudget {
+ public:
+  DiskBudget(Env* env, std::string directory, uint64_t limit_bytes, uint64_t min_free_bytes);
+
+  // May `bytes` more be written? `payload`: refused as soon as a limit is near, metadata only when
+  // its part is used up.
+  bool Allow(uint64_t bytes, bool payload);
+  // Total written so far, kept by the caller.
+  void SetUsed(uint64_t bytes) { used_ = bytes; }
+  uint64_t used() const { return used_; }
+  // A limit was reached: no payload will be allowed any more.
+  bool exhausted() const { return exhausted_; }
+  const std::string& why() const { return why_; }  // "limit of 1048576 bytes reached"
+
+ private:
+  void CheckFree();
+
+  Env* const env_;
+  const std::string directory_;
+  const uint64_t limit_;
+  const uint64_t min_free_;
+  const uint64_t check_every_;
+  uint64_t soft_limit_;
+  uint64_t used_ = 0;
+  uint64_t check_at_ = 0;       // ask the file system again when this much was written
+  uint64_t metadata_left_ = 0;  // once exhausted
+  bool exhausted_ = false;
+  std::string why_;
+};
+
+}  // namespace tdump::io

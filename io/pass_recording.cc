@@ -1,0 +1,253 @@
+#include "io/pass_recording.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tdump::io {
+namespace {
+
+constexpr size_t kMaxContents = 1 << 20;  // equal payloads are looked for among this many
+constexpr uint64_t kFrameEstimate =
+    512;  // bytes of a record's or call's frames, names and index entry
+
+}  // namespace
+
+PassRecording::PassRecording(RecordingContext* context, PassInfo info)
+    : context_(context), info_(std::move(info)) {}
+PassRecording::~PassRecording() = default;
+
+bool PassRecording::Open() {
+  if (failed()) return false;
+  if (writer_ != nullptr) return true;
+  auto writer = PassWriter::Create(context_->env, context_->operators, context_->directory, info_,
+                                   context_->job_hash);
+  if (!writer.ok()) {
+    Fail(writer.status());
+    return false;
+  }
+  writer_ = std::move(*writer);
+  Charge();
+  return true;
+}
+
+void PassRecording::Charge() {
+  context_->budget->SetUsed(context_->budget->used() + writer_->bytes() - charged_);
+  charged_ = writer_->bytes();
+}
+
+void PassRecording::Add(CaptureItem* item, std::vector<CaptureItem*>* done) {
+  if (item->kind == CaptureItem::Kind::kCall) {
+    AddCall(*item);
+    done->push_back(item);
+    return;
+  }
+  const uint64_t id = item->record.record;
+  if (item->earlier != 0 && (item->earlier >= stored_.size() || !stored_[item->earlier].written)) {
+    waiting_[item->earlier].push_back(item);
+    return;
+  }
+  AddRecord(item);
+  done->push_back(item);
+  auto waiters = waiting_.find(id);
+  if (waiters == waiting_.end()) return;
+  const std::vector<CaptureItem*> items = std::move(waiters->second);
+  waiting_.erase(waiters);
+  for (CaptureItem* waiter : items) Add(waiter, done);
+}
+
+void PassRecording::AddCall(const CaptureItem& item) {
+  Touch(item.call.op);
+  ++context_->Tally(item.call.op).calls;
+  if (!Open()) return;
+  if (!context_->budget->Allow(kFrameEstimate, false)) return TellLimit();
+  if (Status added = writer_->AddCall(item.call, item.arguments); !added.ok()) return Fail(added);
+  Charge();
+}
+
+void PassRecording::AddRecord(CaptureItem* item) {
+  const RecordSection& record = item->record;
+  Touch(record.op_id);
+  if (record.record >= stored_.size()) stored_.resize(record.record + record.record / 2 + 64);
+  Stored stored;
+  stored.reason = record.reason;
+  stored.written = true;
+  const size_t estimate = kFrameEstimate + TileCount(item->bytes) * kDigestBytes;
+  if (!Open()) {
+    Lose(record.op_id, SkipReason::kDiskError);
+  } else if (!context_->budget->Allow(estimate, false)) {
+    TellLimit();
+    Lose(record.op_id, SkipReason::kDiskLimit);
+  } else {
+    if (item->earlier != 0)
+      ReferTo(item, &stored);
+    else if (record.reason == 0)
+      KeepValues(item, &stored);
+    WriteRecord(item, stored, (stored.kept & kPartPayload) != 0 && stored.payload.same_as == 0);
+  }
+  stored_[record.record] = stored;
+}
+
+void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
+  const Parts asked = item->record.parts_asked;
+  if ((asked & (kPartHash | kPartPayload)) == 0) return;
+  const std::span<const std::byte> payload(item->room.data, item->bytes);
+  digests_.clear();
+  AppendTileDigests(payload, &digests_);
+  stored->hash = HashOfDigests(digests_);
+  stored->kept |= asked & kPartHash;
+  if ((asked & kPartPayload) == 0) return;
+  KeepPayload(payload, *item, stored);
+  if ((stored->kept & kPartPayload) != 0 || failed()) return;
+  item->SetReason(SkipReason::kDiskLimit, "");
+  stored->reason = item->record.reason;
+}
+
+void PassRecording::KeepPayload(std::span<const std::byte> payload, const CaptureItem& item,
+                                Stored* stored) {
+  const Content content{stored->hash, payload.size(), item.dtype};
+  if (auto same = contents_.find(content); same != contents_.end()) {
+    stored->payload = stored_[same->second].payload;
+    stored->payload.same_as = same->second;
+    stored->kept |= kPartPayload;
+    return;
+  }
+  if (!context_->budget->Allow(payload.size(), true)) {
+    TellLimit();
+    return;
+  }
+  const Result<PayloadSection> section =
+      writer_->AddPayload(payload, stored->hash, context_->codec);
+  if (!section.ok()) return Fail(section.status());
+  stored->payload = *section;
+  stored->kept |= kPartPayload;
+  if (contents_.size() < kMaxContents) contents_.emplace(content, item.record.record);
+}
+
+void PassRecording::TellLimit() {
+  context_->tell(kDiskLimitTopic, 1,
+                 fmt::format("{}: pass {} is the last one, its further tensors are not written",
+                             context_->budget->why(), info_.ordinal));
+}
+
+void PassRecording::ReferTo(CaptureItem* item, Stored* stored) {
+  const Stored& earlier = stored_[item->earlier];
+  const Parts wanted = item->record.parts_asked & (kPartHash | kPartPayload);
+  stored->hash = earlier.hash;
+  stored->payload = earlier.payload;
+  if (stored->payload.same_as == 0) stored->payload.same_as = item->earlier;
+  stored->kept = wanted & earlier.kept;
+  if (stored->kept == wanted) return;
+  const auto reason =
+      earlier.reason != 0 ? static_cast<SkipReason>(earlier.reason) : SkipReason::kCopyFailed;
+  item->SetReason(reason, fmt::format("as record {}, to which it refers", item->earlier));
+  stored->reason = item->record.reason;
+}
+
+void PassRecording::WriteRecord(CaptureItem* item, const Stored& stored, bool tiles) {
+  RecordSection& record = item->record;
+  if (failed()) return Lose(record.op_id, SkipReason::kDiskError);
+  record.parts_kept = kPartMeta | stored.kept;
+  RecordParts parts;
+  parts.arg = item->arg;
+  parts.dtype = item->dtype.view();
+  parts.device = item->device;
+  if ((stored.kept & kPartPayload) != 0) parts.payload = &stored.payload;
+  if ((stored.kept & kPartHash) != 0) parts.hash = &stored.hash;
+  if (tiles) parts.tile_digests = &digests_;
+  if (item->has_shard) parts.shard = &item->shard;
+  in_file_.push_back({record.op_id, record.reason == 0});
+  OperatorTally& tally = context_->Tally(record.op_id);
+  ++tally.records;
+  if (record.reason != 0) {
+    ++tally.not_kept;
+    ++not_kept_[record.reason % kReasons];
+  }
+  if (Status added = writer_->AddRecord(&record, parts); !added.ok()) return Fail(added);
+  Charge();
+}
+
+void PassRecording::Lose(OperatorId op, SkipReason reason) {
+  ++not_kept_[static_cast<size_t>(reason)];
+  ++context_->Tally(op).not_kept;
+}
+
+void PassRecording::Touch(OperatorId op) {
+  if (op >= is_touched_.size()) is_touched_.resize(op + 256);
+  if (is_touched_[op]) return;
+  is_touched_[op] = true;
+  touched_.push_back(op);
+}
+
+void PassRecording::Flush() {
+  if (writer_ == nullptr || failed()) return;
+  if (Status flushed = writer_->Flush(); !flushed.ok()) Fail(flushed);
+}
+
+// Records that were counted as kept but did not reach the file are taken back.
+void PassRecording::Fail(const Status& status) {
+  if (failed()) return;
+  error_ = status.message().empty() ? "unknown error" : status.message();
+  const size_t stand = writer_ == nullptr ? 0 : writer_->records();
+  for (; in_file_.size() > stand; in_file_.pop_back()) {
+    --context_->Tally(in_file_.back().op).records;
+    if (in_file_.back().complete) Lose(in_file_.back().op, SkipReason::kDiskError);
+  }
+  context_->tell(kDiskErrorTopic, 2,
+                 fmt::format("{}; pass {} ends there, the job goes on", error_, info_.ordinal));
+}
+
+void PassRecording::AddAliases() {
+  for (OperatorId op : touched_) {
+    for (const std::string& path : context_->operators->AliasesOf(op)) {
+      if (Status added = writer_->AddAlias(op, path); !added.ok()) return Fail(added);
+    }
+  }
+}
+
+PassDoneSection PassRecording::Finish(uint64_t blocked_ns, const ReasonCounts& counts,
+                                      std::vector<CaptureItem*>* done) {
+  // A record that was referred to but never came.
+  for (auto& [earlier, items] : waiting_) {
+    if (earlier >= stored_.size()) stored_.resize(earlier + 1);
+    for (CaptureItem* item : items) {
+      AddRecord(item);
+      done->push_back(item);
+    }
+  }
+  waiting_.clear();
+  for (size_t i = 0; i < kReasons; ++i) not_kept_[i] += counts[i];
+  if (Open()) AddAliases();
+  if (!failed()) {
+    PassEndSection end;
+    end.blocked_ns = blocked_ns;
+    for (uint64_t count : not_kept_) end.not_kept += count;
+    if (Status finished = writer_->Finish(end); !finished.ok()) Fail(finished);
+  }
+  return Summary(blocked_ns);
+}
+
+PassDoneSection PassRecording::Summary(uint64_t blocked_ns) {
+  PassDoneSection section;
+  for (size_t i = 1; i < kReasons; ++i) {
+    if (not_kept_[i] != 0) section.not_kept.push_back({static_cast<uint8_t>(i), not_kept_[i]});
+  }
+  section.ordinal = info_.ordinal;
+  section.local_step = info_.local_step;
+  section.mode_step = info_.mode_step;
+  section.job_step = info_.job_step;
+  section.mode = static_cast<uint8_t>(info_.mode);
+  section.blocked_ns = blocked_ns;
+  section.error = error_;
+  if (writer_ != nullptr) {
+    Charge();
+    section.file = writer_->file_name();
+    section.file_bytes = writer_->bytes();
+    section.records = writer_->records();
+    section.calls = writer_->calls();
+    section.payload_bytes = writer_->payload_bytes();
+  }
+  return section;
+}
+
+}  // namespace tdump::io

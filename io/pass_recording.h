@@ -1,0 +1,125 @@
+// PassRecording: the writer thread's side of one pass. Turns items into frames: hashes, finds equal
+// payloads, keeps to the disk budget, counts what was not kept and why. The file is made with the
+// first item (or at Finish).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "io/capture_item.h"
+#include "io/disk_budget.h"
+#include "io/pass_writer.h"
+
+namespace tdump::io {
+
+inline constexpr size_t kReasons = 16;
+using ReasonCounts = std::array<uint64_t, kReasons>;  // by SkipReason
+
+inline constexpr std::string_view kDiskLimitTopic = "disk limit";
+inline constexpr std::string_view kDiskErrorTopic = "disk error";
+
+// Calls and records per operator over all passes of the process.
+struct OperatorTally {
+  uint64_t calls = 0;
+  uint64_t records = 0;
+  uint64_t not_kept = 0;
+};
+
+// What all passes of a process share. Writer thread only.
+struct RecordingContext {
+  Env* env = nullptr;
+  const OperatorTable* operators = nullptr;
+  std::string directory;
+  uint64_t job_hash = 0;
+  Codec codec = Codec::kNone;
+  DiskBudget* budget = nullptr;
+  std::vector<OperatorTally> tallies;  // by operator id
+  // Tells user and manifest once per topic. `level` as
+  // NoteSection::level.
+  std::function<void(std::string_view topic, int level, const std::string& text)> tell;
+
+  OperatorTally& Tally(OperatorId op) {
+    if (op >= tallies.size()) tallies.resize(op + 256);
+    return tallies[op];
+  }
+};
+
+class PassRecording {
+ public:
+  PassRecording(RecordingContext* context, PassInfo info);
+  ~PassRecording();
+
+  // Writes one committed item. Items that are done with, this one or earlier ones that waited for
+  // it, go to `done`.
+  void Add(CaptureItem* item, std::vector<CaptureItem*>* done);
+  bool has_unflushed() const { return writer_ != nullptr && writer_->has_unflushed(); }
+  void Flush();
+  // Ends the file. `counts`: records lost before they came here, by reason.
+  PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,
+                         std::vector<CaptureItem*>* done);
+
+  bool failed() const { return !error_.empty(); }
+  const std::vector<OperatorId>& touched() const {
+    return touched_;
+  }  // operators with a call or record here
+
+ private:
+  // Where a record's values are; what refer() and equal payloads point to.
+  struct Stored {
+    Hash128 hash{};
+    PayloadSection payload;  // same_as names the owner when it is not the record itself
+    Parts kept = kPartNone;
+    uint8_t reason = 0;
+    bool written = false;
+  };
+  struct Content {
+    Hash128 hash;
+    uint64_t bytes;
+    DType dtype;
+    bool operator==(const Content&) const = default;
+  };
+  struct ContentHash {
+    size_t operator()(const Content& content) const { return LowWord(content.hash); }
+  };
+
+  bool Open();
+  void AddCall(const CaptureItem& item);
+  void AddRecord(CaptureItem* item);
+  void KeepValues(CaptureItem* item, Stored* stored);
+  void KeepPayload(std::span<const std::byte> payload, const CaptureItem& item, Stored* stored);
+  void TellLimit();
+  void ReferTo(CaptureItem* item, Stored* stored);
+  void WriteRecord(CaptureItem* item, const Stored& stored, bool tiles);
+  void Lose(OperatorId op, SkipReason reason);
+  void Touch(OperatorId op);
+  void AddAliases();
+  PassDoneSection Summary(uint64_t blocked_ns);
+  void Fail(const Status& status);
+  void Charge();
+
+  RecordingContext* const context_;
+  const PassInfo info_;
+  std::unique_ptr<PassWriter> writer_;
+  std::string error_;
+  uint64_t charged_ = 0;        // bytes of this file already told to the budget
+  std::vector<Stored> stored_;  // by record id
+  std::unordered_map<Content, uint64_t, ContentHash> contents_;
+  std::unordered_map<uint64_t, std::vector<CaptureItem*>>
+      waiting_;  // refer() before its record was committed
+  struct InFile {
+    OperatorId op;
+    bool complete;  // everything asked for was kept
+  };
+  std::vector<InFile> in_file_;  // records in file order
+  std::vector<bool> is_touched_;
+  std::vector<OperatorId> touched_;
+  ReasonCounts not_kept_{};
+  std::vector<uint8_t> digests_;  // reused
+};
+
+}  // namespace tdump::io
