@@ -1,5 +1,5 @@
-// Clock: where collectors report what marks steps. Implemented by the coordinator (coordinator/step_clock.h), which
-// decides when a step begins and whether this rank records it.
+// Clock: where collectors report what marks steps. Implemented by the coordinator
+// (coordinator/step_clock.h), which decides when a step begins and whether this rank records it.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,32 @@
 namespace tdump {
 
 enum class BoundaryKind : uint8_t {
-  kFirstOperator,      // a selected kind of operator is about to run for the first time: activates
-  kMpiInit,            // MPI is initialised (the rank is known): activates
-  kProcessGroup,       // a c10d process group exists (rank and world in `rank`, `world`): activates
-  kRootBegin,          // outermost call of a root module begins; `name` = "", or "Critic#1"; `instance` = which root
+  kFirstOperator,  // a selected kind of operator is about to run for the first time: activates
+  kMpiInit,        // MPI is initialised (the rank is known): activates
+  kProcessGroup,   // a c10d process group exists (rank and world in `rank`, `world`): activates
+  kRootBegin,  // outermost call of a root module begins; `name` = "", or "Critic#1"; `instance` =
+               // which root
   kRootEnd,
-  kOutermostBegin,     // outermost call that is not of a root (parts called by hand)
+  kOutermostBegin,  // outermost call that is not of a root (parts called by hand)
   kOutermostEnd,
-  kOptimizerCreated,   // `instance` = its number in order of construction
-  kOptimizerStep,      // a step of an optimizer finished; `instance`, `name` = its class
+  kOptimizerCreated,  // `instance` = its number in order of construction
+  kOptimizerStep,     // a step of an optimizer finished; `instance`, `name` = its class
   kBackwardBegin,
-  kOp,                 // an operator named by `steps.boundary: op:REGEX` begins
-  kExplicit,           // tdump.step(): a new step begins; `number` >= 0 sets the job's own number
-  kExit,               // the process is about to end in an orderly way
+  kOp,        // an operator named by `steps.boundary: op:REGEX` begins
+  kExplicit,  // tdump.step(): a new step begins; `number` >= 0 sets the job's own number
+  kExit,      // the process is about to end in an orderly way
 };
 
 struct Boundary {
   BoundaryKind kind = BoundaryKind::kRootBegin;
-  std::string_view name;
+  std::string_view name = {};
   uint64_t instance = 0;
   int64_t number = -1;
   bool grad_enabled = false;
   int32_t rank = -1;
   int32_t world = -1;
-  std::string_view cls;  // class of the module that a root or outermost call is of; may be empty
+  std::string_view cls =
+      {};  // class of the module that a root or outermost call is of; may be empty
 };
 
 class Clock {

@@ -1,5 +1,6 @@
-// Env: the operating system as io and coordinator see it. Three implementations: posix (the real one), memory (a file
-// system in RAM, for tests), faulty (wraps another and fails chosen calls: ENOSPC, EDQUOT, EIO, EINTR, short writes).
+// Env: the operating system as io and coordinator see it. Three implementations: posix (the real
+// one), memory (a file system in RAM, for tests), faulty (wraps another and fails chosen calls:
+// ENOSPC, EDQUOT, EIO, EINTR, short writes).
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,15 @@
 
 namespace tdump {
 
-// A file open for appending or positioned writing. Not thread-safe. All-or-error: short writes and EINTR are retried
-// inside; after an error the file's length is what Size() says.
+// A file open for appending or positioned writing. Not thread-safe. All-or-error: short writes and
+// EINTR are retried inside; after an error the file's length is what Size() says.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const std::byte> bytes) = 0;
   virtual Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
-  virtual Status Preallocate(uint64_t offset, uint64_t bytes) = 0;  // real blocks, so a later write cannot hit a full disk
+  virtual Status Preallocate(
+      uint64_t offset, uint64_t bytes) = 0;  // real blocks, so a later write cannot hit a full disk
   virtual Status Truncate(uint64_t bytes) = 0;
   virtual Status Sync() = 0;
   virtual Status Close() = 0;
@@ -37,8 +39,8 @@ class ReadableFile {
   virtual const std::string& path() const = 0;
 };
 
-// The whole file mapped read-only. Never raises SIGBUS for a file that shrinks: length is checked against fstat, and
-// readers that must survive a concurrent truncation use ReadableFile instead.
+// The whole file mapped read-only. Never raises SIGBUS for a file that shrinks: length is checked
+// against fstat, and readers that must survive a concurrent truncation use ReadableFile instead.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
@@ -56,28 +58,36 @@ class Env {
   virtual ~Env() = default;
   static Env* Posix();  // the process-wide real one, never destroyed
 
-  virtual Result<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path, int mode) = 0;
-  virtual Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) = 0;  // creates
+  virtual Result<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
+                                                                int mode) = 0;
+  virtual Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path,
+                                                           int mode) = 0;  // creates
   virtual Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) = 0;
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;
   // All missing parents too. Racing creators, EEXIST of a directory and a stale ENOENT are retried.
   virtual Status MakeDirs(const std::string& path, int mode) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;
-  virtual Status Symlink(const std::string& target, const std::string& link) = 0;  // replaces atomically
+  virtual Status Symlink(const std::string& target,
+                         const std::string& link) = 0;  // replaces atomically
   virtual Result<FileInfo> Stat(const std::string& path) = 0;
-  virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;  // sorted, without . and ..
-  virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;  // for this user, of the file system that holds path
-  // Runs `body` under an exclusive advisory lock on `path` (created when missing). Waits at most `timeout_ms`.
-  virtual Status WithLock(const std::string& path, int timeout_ms, const std::function<Status()>& body) = 0;
+  virtual Result<std::vector<std::string>> List(
+      const std::string& directory) = 0;  // sorted, without . and ..
+  virtual Result<uint64_t> FreeBytes(
+      const std::string& path) = 0;  // for this user, of the file system that holds path
+  // Runs `body` under an exclusive advisory lock on `path` (created when missing). Waits at most
+  // `timeout_ms`.
+  virtual Status WithLock(const std::string& path, int timeout_ms,
+                          const std::function<Status()>& body) = 0;
   virtual int64_t MonotonicNs() = 0;
   virtual int64_t WallNs() = 0;  // since the epoch
 };
 
 std::unique_ptr<Env> NewMemoryEnv();
 
-// Decides the fate of the n-th operating-system call (counted from 0). Returns 0 to let it pass, an errno to fail it, or
-// kShortWrite to make a write take only part of its bytes (the retry must finish it).
+// Decides the fate of the n-th operating-system call (counted from 0). Returns 0 to let it pass, an
+// errno to fail it, or kShortWrite to make a write take only part of its bytes (the retry must
+// finish it).
 inline constexpr int kShortWrite = -1;
 using FaultPlan = std::function<int(uint64_t n, std::string_view call, std::string_view path)>;
 std::unique_ptr<Env> NewFaultyEnv(Env* base, FaultPlan plan);

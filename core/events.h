@@ -1,5 +1,5 @@
-// Events: from writer threads to the coordinator, when a trigger fires. Never blocks. Triggers come with a later version;
-// the place stands so that the sink's constructor does not change.
+// Events: from writer threads to the coordinator, when a trigger fires. Never blocks. Triggers come
+// with a later version; the place stands so that the sink's constructor does not change.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ namespace tdump {
 namespace {
 
 bool MustEscape(unsigned char c) {
-  return c < 0x20 || c == 0x7F || c == '%' || c == '/' || c == ':' || c == '@' || c == '#' || c == '~';
+  return c < 0x20 || c == 0x7F || c == '%' || c == '/' || c == ':' || c == '@' || c == '#' ||
+         c == '~';
 }
 
 int HexDigit(char c) {
@@ -32,12 +33,40 @@ uint64_t NameHash(std::string_view name) {
   return hash;
 }
 
+// Length of the well-formed UTF-8 character at the start of `text`, 0 when there is none.
+size_t Utf8Length(std::string_view text) {
+  const unsigned char lead = text[0];
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                        : (lead >> 4) == 14            ? 3
+                        : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                       : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((static_cast<unsigned char>(text[k]) >> 6) != 2) return 0;
+  }
+  const unsigned char second = text[1];
+  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+  const bool outside = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
+  return overlong || outside ? 0 : length;
+}
+
+void ReplaceInvalidUtf8(std::string* text) {
+  for (size_t i = 0; i < text->size();) {
+    const size_t length = Utf8Length(std::string_view(*text).substr(i));
+    if (length == 0) (*text)[i] = '_';
+    i += std::max<size_t>(length, 1);
+  }
+}
+
 bool IsReservedOnWindows(std::string_view name) {
   std::string stem(name.substr(0, name.find('.')));
-  std::transform(stem.begin(), stem.end(), stem.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(stem.begin(), stem.end(), stem.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   static constexpr std::string_view kDevices[] = {"aux", "con", "nul", "prn"};
   if (std::find(std::begin(kDevices), std::end(kDevices), stem) != std::end(kDevices)) return true;
-  return stem.size() == 4 && (stem.starts_with("com") || stem.starts_with("lpt")) && stem[3] >= '0' && stem[3] <= '9';
+  return stem.size() == 4 && (stem.starts_with("com") || stem.starts_with("lpt")) &&
+         stem[3] >= '0' && stem[3] <= '9';
 }
 
 }  // namespace
@@ -68,7 +97,8 @@ Result<std::string> UnescapeField(std::string_view text) {
     const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
     const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
     if (high < 0 || low < 0) {
-      return InvalidArgument("'" + std::string(text) + "': expected two hex digits after % at position " + std::to_string(i));
+      return InvalidArgument("'" + std::string(text) +
+                             "': expected two hex digits after % at position " + std::to_string(i));
     }
     field += static_cast<char>(high * 16 + low);
     i += 2;
@@ -97,7 +127,8 @@ std::string ToText(const Key& key) {
 
 Result<Key> ParseKey(std::string_view whole) {
   const auto bad = [&](std::string_view expected) {
-    return InvalidArgument("'" + std::string(whole) + "' is not a key: expected " + std::string(expected));
+    return InvalidArgument("'" + std::string(whole) + "' is not a key: expected " +
+                           std::string(expected));
   };
   Key key;
   std::string_view text = whole;
@@ -108,32 +139,40 @@ Result<Key> ParseKey(std::string_view whole) {
       const size_t dot = extra.find('.');
       const std::string_view field = extra.substr(0, dot);
       extra = dot == std::string_view::npos ? std::string_view{} : extra.substr(dot + 1);
-      if (field == "b") key.phase = Phase::kBackward;
-      else if (field == "r") key.recompute = true;
-      else if (field.starts_with('m') && ParseNumber(field.substr(1), &key.micro)) continue;
-      else if (field.starts_with('c') && ParseNumber(field.substr(1), &key.chunk)) continue;
-      else if (field.starts_with('l') && ParseNumber(field.substr(1), &key.lane)) continue;
-      else return bad("fields mN, cN, lN, b, r after ~");
+      if (field == "b")
+        key.phase = Phase::kBackward;
+      else if (field == "r")
+        key.recompute = true;
+      else if (field.starts_with('m') && ParseNumber(field.substr(1), &key.micro))
+        continue;
+      else if (field.starts_with('c') && ParseNumber(field.substr(1), &key.chunk))
+        continue;
+      else if (field.starts_with('l') && ParseNumber(field.substr(1), &key.lane))
+        continue;
+      else
+        return bad("fields mN, cN, lN, b, r after ~");
     }
   }
   const size_t at = text.find('@');
   const size_t hash = text.find('#');
-  if (at == std::string_view::npos || hash == std::string_view::npos || hash < at) return bad("path@role#arg");
-  if (!ParseRole(text.substr(at + 1, hash - at - 1), &key.role)) return bad("a role between @ and #");
+  if (at == std::string_view::npos || hash == std::string_view::npos || hash < at)
+    return bad("path@role#arg");
+  if (!ParseRole(text.substr(at + 1, hash - at - 1), &key.role))
+    return bad("a role between @ and #");
   TDUMP_ASSIGN_OR_RETURN(key.arg, UnescapeField(text.substr(hash + 1)));
   std::string_view name = text.substr(0, at);
   if (const size_t call = name.rfind("::call"); call != std::string_view::npos) {
     if (!ParseNumber(name.substr(call + 6), &key.call)) return bad("a number after ::call");
     name = name.substr(0, call);
   }
+  // The operator first: people write "aten::mm" without escapes, and a path has no '/'.
+  if (const size_t slash = name.find('/'); slash != std::string_view::npos) {
+    TDUMP_ASSIGN_OR_RETURN(key.op, UnescapeField(name.substr(slash + 1)));
+    name = name.substr(0, slash);
+  }
   if (const size_t colon = name.find(':'); colon != std::string_view::npos) {
     TDUMP_ASSIGN_OR_RETURN(key.root, UnescapeField(name.substr(0, colon)));
     name = name.substr(colon + 1);
-  }
-  const size_t slash = name.find('/');
-  if (slash != std::string_view::npos) {
-    TDUMP_ASSIGN_OR_RETURN(key.op, UnescapeField(name.substr(slash + 1)));
-    name = name.substr(0, slash);
   }
   TDUMP_ASSIGN_OR_RETURN(key.path, UnescapeField(name));
   return key;
@@ -142,8 +181,10 @@ Result<Key> ParseKey(std::string_view whole) {
 std::string PlainName(std::string_view root, std::string_view path, std::string_view op) {
   std::string name;
   if (!root.empty()) name = std::string(root) + ".";
-  if (!(path == "." && !root.empty())) name += path;
-  else name.pop_back();
+  if (!(path == "." && !root.empty()))
+    name += path;
+  else
+    name.pop_back();
   if (!op.empty()) name += (name.empty() ? "" : "/") + std::string(op);
   return name;
 }
@@ -153,31 +194,26 @@ std::string PortableFileName(std::string_view name, std::string_view suffix) {
   std::string file;
   bool changed = false;
   for (unsigned char c : name) {
-    const bool legal = c >= 0x80 || std::isalnum(c) || c == '.' || c == '_' || c == '-' || c == '+' || c == '=' || c == ',';
+    const bool legal = c >= 0x80 || std::isalnum(c) || c == '.' || c == '_' || c == '-' ||
+                       c == '+' || c == '=' || c == ',';
     file += legal ? static_cast<char>(c) : '_';
     changed |= !legal;
   }
-  // Invalid UTF-8 is not legal everywhere: checked by walking whole characters.
-  for (size_t i = 0; i < file.size();) {
-    const unsigned char c = file[i];
-    const size_t length = c < 0x80 ? 1 : (c >> 5) == 6 ? 2 : (c >> 4) == 14 ? 3 : (c >> 3) == 30 ? 4 : 0;
-    bool valid = length != 0 && i + length <= file.size();
-    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(file[i + k]) >> 6) == 2;
-    if (!valid) {
-      file[i] = '_';
-      changed = true;
-    }
-    i += valid ? length : 1;
-  }
-  const bool odd_end = file.empty() || file.back() == '.' || file.front() == '.' || file.front() == '-';
+  ReplaceInvalidUtf8(&file);
+  const bool odd_end =
+      file.empty() || file.back() == '.' || file.front() == '.' || file.front() == '-';
   changed |= odd_end || IsReservedOnWindows(file) || file.size() + suffix.size() > kMaxBytes;
-  // File systems that ignore case must not merge two names that differ only in case.
-  changed |= std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::isupper(c); });
+  // File systems that ignore case or normalise Unicode must not merge two names, nor an unchanged
+  // name meet a changed one.
+  changed |= std::any_of(name.begin(), name.end(),
+                         [](unsigned char c) { return std::isupper(c) || c >= 0x80; });
+  changed |= file.starts_with("t_");
   if (changed) {
     char hash[24];
     std::snprintf(hash, sizeof hash, "-%016llx", static_cast<unsigned long long>(NameHash(name)));
     size_t keep = std::min(file.size(), kMaxBytes - suffix.size() - 24);
-    while (keep > 0 && keep < file.size() && (static_cast<unsigned char>(file[keep]) >> 6) == 2) --keep;
+    while (keep > 0 && keep < file.size() && (static_cast<unsigned char>(file[keep]) >> 6) == 2)
+      --keep;
     file = "t_" + file.substr(0, keep) + hash;
   }
   return file + std::string(suffix);

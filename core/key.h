@@ -26,21 +26,26 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// Percent-escapes `% / : @ #`, control bytes and DEL. "a/b:0" -> "a%2Fb%3A0". Other bytes, UTF-8 or not, stay.
+// Percent-escapes `% / : @ # ~`, control bytes and DEL. "a/b:0" -> "a%2Fb%3A0". Other bytes, UTF-8
+// or not, stay.
 std::string EscapeField(std::string_view field);
 Result<std::string> UnescapeField(std::string_view text);
 
-// "encoder.layer.0.attention/aten::mm::call1@output#0". Root, when named, is "Critic#1." escaped before the path.
-// `::call0` is left out; `/op` is left out for a module; micro, chunk, lane, backward and recompute, when not 0, follow as
+// "encoder.layer.0.attention/aten%3A%3Amm::call1@output#0". A root, when named, stands before the
+// path: "Critic%231:a.b". ParseKey also takes the operator unescaped, "aten::mm".
+// `::call0` is left out; `/op` is left out for a module; micro, chunk, lane, backward and
+// recompute, when not 0, follow as
 // "@role#arg" + "~m1.c0.l2.b.r" fields in that order, so that equal text means equal key.
 std::string ToText(const Key& key);
 Result<Key> ParseKey(std::string_view text);
 
-// Name of the plain view (load_pass): the path, for an ATen op or tap "path/op"; `root` and a `.` before it when named.
+// Name of the plain view (load_pass): the path, for an ATen op or tap "path/op"; `root` and a `.`
+// before it when named.
 std::string PlainName(std::string_view root, std::string_view path, std::string_view op);
 
-// A file name for a tensor name: one path component, at most 200 bytes, legal on Linux, macOS and Windows, different for
-// different names (a hash is appended whenever a character had to change or the name was cut). Cuts never split UTF-8.
+// A file name for a tensor name: one path component, at most 200 bytes, legal on Linux, macOS and
+// Windows, different for different names (a hash is appended whenever a character had to change or
+// the name was cut). Cuts never split UTF-8.
 std::string PortableFileName(std::string_view name, std::string_view suffix);
 
 }  // namespace tdump

@@ -3,65 +3,128 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <vector>
 
 namespace tdump {
 
-// Lane numbers are handed out per pass in order of first use.
-struct Recorder::Lanes {
+// What the threads share: lane numbers, handed out per pass in order of first use, and the calls
+// that another thread than their own ended, until their own thread takes notice.
+struct Recorder::Shared {
   std::mutex mutex;
-  uint64_t pass = ~uint64_t{0};
-  uint32_t next = 0;
+  uint64_t pass = 0;
+  uint32_t next_lane = 0;
+  std::vector<uint64_t> ended_elsewhere;  // begin numbers
+  std::atomic<size_t> ended_count{0};
 
-  uint32_t Take(uint64_t current_pass) {
+  // A thread that is late with an old pass takes a number of the newer one: unused there, and new
+  // in its own.
+  uint32_t TakeLane(uint64_t current_pass) {
     std::lock_guard lock(mutex);
-    if (pass != current_pass) {
+    if (current_pass > pass) {
       pass = current_pass;
-      next = 0;
+      next_lane = 0;
     }
-    return next++;
+    return next_lane++;
+  }
+  void NoteEndedElsewhere(uint64_t begin) {
+    std::lock_guard lock(mutex);
+    ended_elsewhere.push_back(begin);
+    ended_count.store(ended_elsewhere.size(), std::memory_order_release);
+  }
+  // Whether the call was ended elsewhere; forgets it.
+  bool TakeEnded(uint64_t begin) {
+    if (ended_count.load(std::memory_order_acquire) == 0) return false;
+    std::lock_guard lock(mutex);
+    const auto it = std::find(ended_elsewhere.begin(), ended_elsewhere.end(), begin);
+    if (it == ended_elsewhere.end()) return false;
+    ended_elsewhere.erase(it);
+    ended_count.store(ended_elsewhere.size(), std::memory_order_release);
+    return true;
   }
 };
 
-// What one thread remembers within one pass. Counters are dense by operator id; a counter of an earlier pass, micro or
-// phase is recognised by its epoch, so a new pass clears nothing.
+// What one thread remembers within one pass. Counters are dense by operator id; a counter of an
+// earlier pass or micro is recognised by its fields, so a new pass clears nothing.
 struct Recorder::ThreadState {
   struct Counter {
     uint64_t pass = ~uint64_t{0};
     uint32_t micro = 0;
     uint64_t forward = 0;
     uint64_t backward = 0;
+    uint64_t recomputed = 0;
     uint64_t records = 0;
+
+    uint64_t& Of(Phase phase, bool recompute) {
+      if (recompute) return recomputed;
+      return phase == Phase::kForward ? forward : backward;
+    }
   };
-  const Recorder* owner = nullptr;
+  uint64_t owner = 0;  // Recorder::id_
   uint64_t pass = ~uint64_t{0};
   uint32_t lane = 0;
   uint64_t thread = 0;
-  std::vector<uint64_t> open;  // begin numbers of the open calls, innermost last
+  std::vector<Call> open;  // innermost last
   std::vector<Counter> counters;
 
-  Counter& CounterOf(OperatorId op, uint64_t current_pass, uint32_t micro) {
+  Counter& CounterOf(OperatorId op) {
     if (op >= counters.size()) counters.resize(op + 64);
-    Counter& counter = counters[op];
-    if (counter.pass != current_pass) counter = Counter{current_pass, micro, 0, 0, 0};
-    if (counter.micro != micro) {
-      counter.micro = micro;
-      counter.forward = counter.backward = 0;
+    return counters[op];
+  }
+  uint64_t NextIndex(const Call& call) {
+    Counter& counter = CounterOf(call.op);
+    if (counter.pass != call.pass) counter = Counter{.pass = call.pass, .micro = call.micro};
+    if (counter.micro != call.micro) {
+      counter.micro = call.micro;
+      counter.forward = counter.backward = counter.recomputed = 0;
     }
-    return counter;
+    return counter.Of(call.phase, call.recompute)++;
+  }
+  // Counts one more record of the operator in this pass, unless it would be more than `max`.
+  bool TakeRecord(const Call& call, uint64_t max) {
+    Counter& counter = CounterOf(call.op);
+    if (counter.pass != call.pass) counter = Counter{.pass = call.pass, .micro = call.micro};
+    if (counter.records >= max) return false;
+    ++counter.records;
+    return true;
+  }
+  void EnterPass(uint64_t current, Shared* shared) {
+    if (pass == current) return;
+    pass = current;
+    lane = shared->TakeLane(current);
+    for (const Call& call : open) shared->TakeEnded(call.begin);
+    open.clear();
+  }
+  uint64_t Innermost(Shared* shared) {
+    while (!open.empty() && shared->TakeEnded(open.back().begin)) open.pop_back();
+    return open.empty() ? 0 : open.back().begin;
   }
 };
 
+namespace {
+
+std::atomic<uint64_t> next_id{1};
+
+}  // namespace
+
 Recorder::Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock)
-    : gate_(gate), operators_(operators), plan_(plan), sink_(sink), clock_(clock), lanes_(new Lanes) {}
+    : gate_(gate),
+      operators_(operators),
+      plan_(plan),
+      sink_(sink),
+      clock_(clock),
+      id_(next_id.fetch_add(1)),
+      shared_(new Shared) {}
 
 Recorder::~Recorder() = default;
 
 Recorder::ThreadState& Recorder::Local() const {
   static thread_local ThreadState state;
-  if (state.owner != this) {
+  if (state.owner != id_) {
     state = ThreadState{};
-    state.owner = this;
+    state.owner = id_;
     state.thread = static_cast<uint64_t>(::syscall(SYS_gettid));
   }
   return state;
@@ -69,105 +132,129 @@ Recorder::ThreadState& Recorder::Local() const {
 
 uint32_t Recorder::Lane() noexcept {
   ThreadState& local = Local();
-  const uint64_t pass = gate_->pass.load(std::memory_order_acquire);
-  if (local.pass != pass) {
-    local.pass = pass;
-    local.lane = lanes_->Take(pass);
-    local.open.clear();
-  }
+  local.EnterPass(gate_->pass.load(std::memory_order_acquire), shared_.get());
   return local.lane;
 }
 
 uint64_t Recorder::Innermost() const noexcept {
   ThreadState& local = Local();
-  return local.open.empty() ? 0 : local.open.back();
+  return local.pass == gate_->pass.load(std::memory_order_acquire) ? local.Innermost(shared_.get())
+                                                                   : 0;
+}
+
+// The fields that calls and state outside of calls have in common.
+Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId rule) {
+  ThreadState& local = Local();
+  scope->call = Call{};
+  scope->arguments.clear();
+  scope->rule = rule;
+  Call& call = scope->call;
+  call.op = op;
+  call.pass = gate_->pass.load(std::memory_order_acquire);
+  local.EnterPass(call.pass, shared_.get());
+  call.lane = local.lane;
+  call.thread = local.thread;
+  return local;
 }
 
 bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
-                     CallScope* scope) noexcept {
+                     CallScope* scope) noexcept try {
   if (!gate_->armed() || op == kNoOperator) return false;
   const RuleId rule = plan_->op(op, operators_->Get(op), subject);
-  if (rule == kNoRule) return false;
-  ThreadState& local = Local();
-  Call& call = scope->call;
-  call = Call{};
-  scope->arguments.clear();
-  call.op = op;
-  call.pass = gate_->pass.load(std::memory_order_acquire);
-  call.lane = Lane();
+  if (rule == kNoRule || !plan_->wants_calls(rule)) return false;
+  ThreadState& local = Start(op, scope, rule);
+  Call call = scope->call;
   call.micro = gate_->micro.load(std::memory_order_relaxed);
-  call.thread = local.thread;
   call.phase = phase;
   call.recompute = recompute;
-  ThreadState::Counter& counter = local.CounterOf(op, call.pass, call.micro);
-  uint64_t& count = phase == Phase::kForward ? counter.forward : counter.backward;
-  call.index = recompute ? count : count++;
-  call.parent = local.open.empty() ? 0 : local.open.back();
+  call.index = local.NextIndex(call);
+  call.parent = local.Innermost(shared_.get());
   call.begin = gate_->NextSequence();
-  local.open.push_back(call.begin);
-  scope->rule = rule;
+  local.open.push_back(call);
+  scope->call = std::move(call);
   return true;
+} catch (...) {  // out of memory: the call is not recorded
+  return false;
 }
 
-bool Recorder::BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept {
+bool Recorder::BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept try {
   if (!gate_->armed() || op == kNoOperator) return false;
   const RuleId rule = plan_->op(op, operators_->Get(op), subject);
   if (rule == kNoRule) return false;
-  Call& call = scope->call;
-  call = Call{};
-  call.op = op;
-  call.pass = gate_->pass.load(std::memory_order_acquire);
-  call.lane = Lane();
-  call.thread = Local().thread;
-  call.begin = gate_->NextSequence();
-  scope->rule = rule;
-  scope->arguments.clear();
+  Start(op, scope, rule);
+  scope->call.begin = gate_->NextSequence();
   return true;
+} catch (...) {
+  return false;
 }
 
-Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcept {
+Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcept try {
   NoteArgument(scope, observation.role, observation.arg, observation.meta);
   const Call& call = scope->call;
   uint64_t numel = 1;
   for (int64_t size : observation.meta.sizes) numel *= static_cast<uint64_t>(size);
-  Decision decision = plan_->observe(
-      scope->rule, {.role = observation.role,
-                    .phase = call.phase,
-                    .arg = observation.arg,
-                    .dtype = observation.meta.dtype.view(),
-                    .numel = numel,
-                    .call = call.index,
-                    .step = gate_->step.load(std::memory_order_relaxed)});
+  Decision decision =
+      plan_->observe(scope->rule, {.role = observation.role,
+                                   .phase = call.phase,
+                                   .arg = observation.arg,
+                                   .dtype = observation.meta.dtype.view(),
+                                   .numel = numel,
+                                   .call = call.index,
+                                   .step = gate_->step.load(std::memory_order_relaxed)});
   if (decision.parts == kPartNone) return decision;
   scope->call.was_kept = true;
-  if (decision.max_records != 0) {
-    ThreadState::Counter& counter = Local().CounterOf(call.op, call.pass, call.micro);
-    if (counter.records >= decision.max_records) {
-      sink_->skip(call, observation, decision.parts, SkipReason::kMaxRecords, "");
-      decision.parts = kPartNone;
-      return decision;
-    }
-    ++counter.records;
+  if (decision.max_records != 0 && !Local().TakeRecord(call, decision.max_records)) {
+    sink_->skip(call, observation, decision.parts, SkipReason::kMaxRecords, "");
+    decision.parts = kPartNone;
   }
   return decision;
+} catch (...) {
+  return {};
 }
 
 void Recorder::NoteArgument(CallScope* scope, Role role, std::string_view arg,
-                            const TensorMeta& meta) noexcept {
-  scope->arguments.push_back({role, std::string(arg), std::string(meta.dtype.view()),
+                            const TensorMeta& meta) noexcept try {
+  scope->arguments.push_back({role,
+                              std::string(arg),
+                              std::string(meta.dtype.view()),
                               {meta.sizes.begin(), meta.sizes.end()}});
+} catch (...) {  // out of memory: the call record lacks the argument
 }
 
-void Recorder::End(CallScope* scope, bool threw) noexcept {
+void Recorder::End(CallScope* scope, bool threw) noexcept try {
   Call& call = scope->call;
-  if (call.begin == 0) return;
-  call.threw = threw;
-  call.end = gate_->NextSequence();
-  ThreadState& local = Local();
-  // Inner calls that never ended were unwound by an exception: they go with the call that encloses them.
-  while (!local.open.empty() && local.open.back() >= call.begin) local.open.pop_back();
-  sink_->end_call(call, scope->arguments);
+  const uint64_t begin = call.begin;
+  if (begin == 0) return;
+  if (CloseOpen(call)) {
+    call.threw = threw;
+    if (!threw) call.end = gate_->NextSequence();
+    sink_->end_call(call, scope->arguments);
+  }
   call.begin = 0;
+} catch (...) {
+  scope->call.begin = 0;
+}
+
+// Takes the call off its thread's stack. False when it is already closed: an enclosing call ended
+// before it.
+bool Recorder::CloseOpen(const Call& call) {
+  ThreadState& local = Local();
+  if (call.thread != local.thread) {
+    shared_->NoteEndedElsewhere(call.begin);
+    return true;
+  }
+  if (call.pass != local.pass) return true;  // a new pass began meanwhile and cleared the stack
+  const auto same = [&](const Call& open) { return open.begin == call.begin; };
+  if (std::none_of(local.open.begin(), local.open.end(), same)) return false;
+  while (local.open.back().begin != call.begin) {
+    Call inner = std::move(local.open.back());
+    local.open.pop_back();
+    if (shared_->TakeEnded(inner.begin)) continue;
+    inner.threw = true;
+    sink_->end_call(inner, {});
+  }
+  local.open.pop_back();
+  return true;
 }
 
 }  // namespace tdump

@@ -1,14 +1,17 @@
-// Recorder: what every collector does around an operator, in one place: sequence numbers, lanes, call indices, asking the
-// plan, handing observations to the sink. Collectors add only how a tensor is read.
+// Recorder: what every collector does around an operator, in one place: sequence numbers, lanes,
+// call indices, asking the plan, handing observations to the sink. Collectors add only how a tensor
+// is read.
 //
 //   Recorder::CallScope call;
-//   if (recorder.Begin(op_id, subject, Phase::kForward, &call)) {      // false: nothing of it is kept, nothing to do
-//     if (auto d = recorder.Ask(call, Role::kInput, arg, meta)) ...reserve/copy/commit
-//     recorder.End(&call);
+//   if (recorder.Begin(op_id, subject, Phase::kForward, false, &call)) {      // false: nothing of
+//   it is kept, nothing to do
+//     if (auto d = recorder.Ask(&call, observation); d.parts != kPartNone) ...reserve/copy/commit
+//     recorder.End(&call, /*threw=*/false);
 //   }
 //
-// Threads: any. A CallScope belongs to the thread that opened it, except that End may run on another thread. Calls on
-// one thread nest like a stack; an End that skips inner calls (an exception unwound them) closes those as `threw`.
+// Threads: any. A CallScope belongs to the thread that opened it, except that End may run on
+// another thread. Calls on one thread nest like a stack; an End that skips inner calls (an
+// exception unwound them) closes those as `threw`.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +40,20 @@ class Recorder {
   Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock);
   ~Recorder();
 
-  // False, and nothing is touched, when no pass is armed or no rule can keep anything of the operator.
-  bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute, CallScope* scope) noexcept;
-  // For state seen outside a call (parameters, buffers): `scope->call` names the operator but counts no call, encloses
-  // nothing and must not be ended; its records stand without a call record.
+  // False, and nothing is touched, when no pass is armed or no rule can keep anything of a call of
+  // the operator.
+  bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
+             CallScope* scope) noexcept;
+  // For state seen outside a call (parameters, buffers): `scope->call` names the operator but
+  // counts no call, encloses nothing and must not be ended; its records stand without a call
+  // record.
   bool BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept;
   // What to keep of an observation; also notes its shape for the call record. parts == 0: nothing.
   Decision Ask(CallScope* scope, const Observation& observation) noexcept;
   // Notes the shape of an argument without asking (it is not wanted).
-  void NoteArgument(CallScope* scope, Role role, std::string_view arg, const TensorMeta& meta) noexcept;
+  void NoteArgument(CallScope* scope, Role role, std::string_view arg,
+                    const TensorMeta& meta) noexcept;
+  // Writes the call record. Nothing, when the call was closed by the end of one that encloses it.
   void End(CallScope* scope, bool threw) noexcept;
 
   // begin number of the innermost open call of this thread, 0 for none.
@@ -60,16 +68,19 @@ class Recorder {
   Clock& clock() { return *clock_; }
 
  private:
+  struct Shared;
   struct ThreadState;
   ThreadState& Local() const;
+  ThreadState& Start(OperatorId op, CallScope* scope, RuleId rule);
+  bool CloseOpen(const Call& call);
 
   Gate* gate_;
   OperatorTable* operators_;
   Plan* plan_;
   Sink* sink_;
   Clock* clock_;
-  struct Lanes;
-  std::unique_ptr<Lanes> lanes_;
+  const uint64_t id_;  // never reused, unlike an address
+  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace tdump

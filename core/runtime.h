@@ -1,7 +1,9 @@
-// Runtime: what launch wires together and hands to collectors. Collectors live in shared objects of their own (one per
-// LibTorch version, one per MPI flavour) and reach the rest through this struct only.
+// Runtime: what launch wires together and hands to collectors. Collectors live in shared objects of
+// their own (one per LibTorch version, one per MPI flavour) and reach the rest through this struct
+// only.
 //
-// `stamp` guards the border: a collector compares it with its own kBuildStamp before it touches anything else.
+// `stamp` guards the border: a collector compares it with its own kBuildStamp before it touches
+// anything else.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +16,12 @@ namespace tdump {
 // Changes with every incompatible change of a header in core/ that crosses a shared-object border.
 inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0001;
 
-// Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the collector that can run
-// it (the Python one). 1: match, 0: no match, -1: it failed, `error` says how (NUL-terminated, cut at `error_bytes`).
-// `subject` is the borrowed PyObject* of the module that Plan::op() was given, or null. May take the GIL; noexcept.
-using PredicateFn = int (*)(const char* spec, const char* name, const void* subject, char* error, size_t error_bytes);
+// Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the
+// collector that can run it (the Python one). 1: match, 0: no match, -1: it failed, `error` says
+// how (NUL-terminated, cut at `error_bytes`). `subject` is the borrowed PyObject* of the module
+// that Plan::op() was given, or null. May take the GIL; noexcept.
+using PredicateFn = int (*)(const char* spec, const char* name, const void* subject, char* error,
+                            size_t error_bytes);
 
 struct Runtime {
   uint64_t stamp = kBuildStamp;

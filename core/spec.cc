@@ -35,8 +35,9 @@ Result<Spec> Spec::Parse(std::string_view whole) {
   if (trimmed == "all") return All();
   if (trimmed == "none") return None();
   const auto bad = [&](std::string_view at, std::string_view expected) {
-    return InvalidArgument("'" + std::string(whole) + "', position " + std::to_string(at.data() - whole.data()) +
-                           ": expected " + std::string(expected) + " (like 0-9, 3,7, 0-511:8, all, none)");
+    return InvalidArgument("'" + std::string(whole) + "', position " +
+                           std::to_string(at.data() - whole.data()) + ": expected " +
+                           std::string(expected) + " (like 0-9, 3,7, 0-511:8, all, none)");
   };
   Spec spec;
   std::string_view rest = whole;
@@ -50,13 +51,15 @@ Result<Spec> Spec::Parse(std::string_view whole) {
     if (item.starts_with('-')) {
       if (parsed.first < 0) return bad(item, "no range after a negative number");
       item.remove_prefix(1);
-      if (item.starts_with('-') || !TakeNumber(&item, &parsed.last)) return bad(item, "the end of the range");
+      if (item.starts_with('-') || !TakeNumber(&item, &parsed.last))
+        return bad(item, "the end of the range");
       if (parsed.last < parsed.first) return bad(item, "an end not below the start");
     }
     if (item.starts_with(':')) {
       if (parsed.first == parsed.last) return bad(item, "a stride only after a range");
       item.remove_prefix(1);
-      if (!TakeNumber(&item, &parsed.stride) || parsed.stride < 1) return bad(item, "a stride of at least 1");
+      if (!TakeNumber(&item, &parsed.stride) || parsed.stride < 1)
+        return bad(item, "a stride of at least 1");
     }
     if (!item.empty()) return bad(item, "',' or the end");
     spec.items_.push_back(parsed);
@@ -83,7 +86,9 @@ uint64_t Spec::Min(uint64_t count) const {
   if (all_) return 0;
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const Item& item : items_) {
-    least = std::min(least, static_cast<uint64_t>(item.first < 0 ? static_cast<int64_t>(count) + item.first : item.first));
+    least = std::min(least,
+                     static_cast<uint64_t>(item.first < 0 ? static_cast<int64_t>(count) + item.first
+                                                          : item.first));
   }
   return least;
 }
@@ -92,14 +97,17 @@ uint64_t Spec::Max(uint64_t count) const {
   if (all_) return std::numeric_limits<uint64_t>::max();
   uint64_t most = 0;
   for (const Item& item : items_) {
-    most = std::max(most, static_cast<uint64_t>(item.first < 0 ? static_cast<int64_t>(count) + item.first : item.last));
+    most =
+        std::max(most, static_cast<uint64_t>(
+                           item.first < 0 ? static_cast<int64_t>(count) + item.first : item.last));
   }
   return most;
 }
 
 bool Spec::FitsIn(uint64_t count, std::string* misfit) const {
   for (const Item& item : items_) {
-    const bool fits = item.first < 0 ? static_cast<uint64_t>(-item.first) <= count : static_cast<uint64_t>(item.last) < count;
+    const bool fits = item.first < 0 ? static_cast<uint64_t>(-item.first) <= count
+                                     : static_cast<uint64_t>(item.last) < count;
     if (fits) continue;
     Spec one;
     one.items_.push_back(item);

@@ -7,16 +7,26 @@ namespace tdump {
 
 std::string_view ToString(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return "ok";
-    case StatusCode::kInvalidArgument: return "invalid argument";
-    case StatusCode::kNotFound: return "not found";
-    case StatusCode::kAlreadyExists: return "already exists";
-    case StatusCode::kCorrupt: return "damaged";
-    case StatusCode::kOutOfRange: return "out of range";
-    case StatusCode::kNoSpace: return "no space";
-    case StatusCode::kIo: return "I/O error";
-    case StatusCode::kUnsupported: return "not in this version";
-    case StatusCode::kInternal: return "internal error";
+    case StatusCode::kOk:
+      return "ok";
+    case StatusCode::kInvalidArgument:
+      return "invalid argument";
+    case StatusCode::kNotFound:
+      return "not found";
+    case StatusCode::kAlreadyExists:
+      return "already exists";
+    case StatusCode::kCorrupt:
+      return "damaged";
+    case StatusCode::kOutOfRange:
+      return "out of range";
+    case StatusCode::kNoSpace:
+      return "no space";
+    case StatusCode::kIo:
+      return "I/O error";
+    case StatusCode::kUnsupported:
+      return "not in this version";
+    case StatusCode::kInternal:
+      return "internal error";
   }
   return "unknown";
 }
@@ -45,8 +55,8 @@ Status ErrnoStatus(int error, std::string_view action, std::string_view path) {
   if (error == ENOENT) code = StatusCode::kNotFound;
   if (error == EEXIST) code = StatusCode::kAlreadyExists;
   const char* name = ::strerrorname_np(error);
-  return {code, std::string(action) + " '" + std::string(path) + "': " + std::strerror(error) + " (" +
-                    (name != nullptr ? name : "?") + ")"};
+  return {code, std::string(action) + " '" + std::string(path) + "': " + std::strerror(error) +
+                    " (" + (name != nullptr ? name : "?") + ")"};
 }
 
 }  // namespace tdump

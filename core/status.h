@@ -1,5 +1,6 @@
-// Status and Result<T>: how everything inside tdump reports failure. No exception crosses a layer; code that calls a
-// library which throws (yaml-cpp, LibTorch, Python) catches at that border and returns a Status.
+// Status and Result<T>: how everything inside tdump reports failure. No exception crosses a layer;
+// code that calls a library which throws (yaml-cpp, LibTorch, Python) catches at that border and
+// returns a Status.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@ enum class StatusCode : unsigned char {
   kInvalidArgument,  // the caller or the user's input is wrong
   kNotFound,
   kAlreadyExists,
-  kCorrupt,      // bytes on disk are not what the format says; the message names file and offset
+  kCorrupt,  // bytes on disk are not what the format says; the message names file and offset
   kOutOfRange,
   kNoSpace,      // ENOSPC, EDQUOT, or tdump's own limit
   kIo,           // any other operating-system error; the message names path and errno
@@ -24,7 +25,8 @@ enum class StatusCode : unsigned char {
 
 std::string_view ToString(StatusCode code);
 
-// Cheap to move, safe to ignore only explicitly. `Annotate` adds the context of the layer above: "context: message".
+// Cheap to move, safe to ignore only explicitly. `Annotate` adds the context of the layer above:
+// "context: message".
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -50,10 +52,12 @@ Status NotFound(std::string message);
 Status Corrupt(std::string message);
 Status Unsupported(std::string message);
 Status Internal(std::string message);
-// "<action> '<path>': <strerror> (<errno name>)"; ENOSPC and EDQUOT become kNoSpace, ENOENT kNotFound, EEXIST kAlreadyExists.
+// "<action> '<path>': <strerror> (<errno name>)"; ENOSPC and EDQUOT become kNoSpace, ENOENT
+// kNotFound, EEXIST kAlreadyExists.
 Status ErrnoStatus(int error, std::string_view action, std::string_view path);
 
-// A value or the Status that says why there is none. `value()` on an error is a programming mistake (aborts).
+// A value or the Status that says why there is none. `value()` on an error is a programming mistake
+// (aborts).
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -79,8 +83,8 @@ class [[nodiscard]] Result {
 };
 
 // Returns from the enclosing function when `expr` is not ok.
-#define TDUMP_RETURN_IF_ERROR(expr)                       \
-  do {                                                    \
+#define TDUMP_RETURN_IF_ERROR(expr)                                                        \
+  do {                                                                                     \
     if (::tdump::Status tdump_status_ = (expr); !tdump_status_.ok()) return tdump_status_; \
   } while (0)
 
@@ -89,9 +93,9 @@ class [[nodiscard]] Result {
 // TDUMP_ASSIGN_OR_RETURN(auto x, MakeX());
 #define TDUMP_ASSIGN_OR_RETURN(lhs, expr) \
   TDUMP_ASSIGN_OR_RETURN_(TDUMP_CONCAT_(tdump_result_, __LINE__), lhs, expr)
-#define TDUMP_ASSIGN_OR_RETURN_(tmp, lhs, expr)   \
-  auto tmp = (expr);                              \
-  if (!tmp.ok()) return std::move(tmp).status();  \
+#define TDUMP_ASSIGN_OR_RETURN_(tmp, lhs, expr)  \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) return std::move(tmp).status(); \
   lhs = std::move(tmp).value()
 
 }  // namespace tdump

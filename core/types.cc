@@ -8,8 +8,9 @@
 namespace tdump {
 namespace {
 
-constexpr std::array<std::string_view, kRoleCount> kRoles = {
-    "input", "output", "before", "after", "grad_input", "grad_output", "param", "param_grad", "state"};
+constexpr std::array<std::string_view, kRoleCount> kRoles = {"input", "output",     "before",
+                                                             "after", "grad_input", "grad_output",
+                                                             "param", "param_grad", "state"};
 
 }  // namespace
 
@@ -40,64 +41,99 @@ bool ParseRole(std::string_view text, Role* role) {
 std::string_view ToString(Phase phase) { return phase == Phase::kForward ? "forward" : "backward"; }
 
 bool ParsePhase(std::string_view text, Phase* phase) {
-  if (text == "forward") *phase = Phase::kForward;
-  else if (text == "backward") *phase = Phase::kBackward;
-  else return false;
+  if (text == "forward")
+    *phase = Phase::kForward;
+  else if (text == "backward")
+    *phase = Phase::kBackward;
+  else
+    return false;
   return true;
 }
 
 std::string_view ToString(OperatorKind kind) {
   switch (kind) {
-    case OperatorKind::kModule: return "module";
-    case OperatorKind::kAten: return "aten";
-    case OperatorKind::kKernel: return "kernel";
-    case OperatorKind::kCollective: return "collective";
-    case OperatorKind::kTap: return "tap";
+    case OperatorKind::kModule:
+      return "module";
+    case OperatorKind::kAten:
+      return "aten";
+    case OperatorKind::kKernel:
+      return "kernel";
+    case OperatorKind::kCollective:
+      return "collective";
+    case OperatorKind::kTap:
+      return "tap";
   }
   return "unknown";
 }
 
 std::string_view ToString(Layout layout) {
   switch (layout) {
-    case Layout::kStrided: return "strided";
-    case Layout::kSparseCoo: return "sparse_coo";
-    case Layout::kSparseCsr: return "sparse_csr";
-    case Layout::kSparseCsc: return "sparse_csc";
-    case Layout::kSparseBsr: return "sparse_bsr";
-    case Layout::kSparseBsc: return "sparse_bsc";
-    case Layout::kNested: return "nested";
-    case Layout::kJagged: return "jagged";
-    case Layout::kMkldnn: return "mkldnn";
-    case Layout::kOpaque: return "opaque";
-    case Layout::kSubclass: return "subclass";
+    case Layout::kStrided:
+      return "strided";
+    case Layout::kSparseCoo:
+      return "sparse_coo";
+    case Layout::kSparseCsr:
+      return "sparse_csr";
+    case Layout::kSparseCsc:
+      return "sparse_csc";
+    case Layout::kSparseBsr:
+      return "sparse_bsr";
+    case Layout::kSparseBsc:
+      return "sparse_bsc";
+    case Layout::kNested:
+      return "nested";
+    case Layout::kJagged:
+      return "jagged";
+    case Layout::kMkldnn:
+      return "mkldnn";
+    case Layout::kOpaque:
+      return "opaque";
+    case Layout::kSubclass:
+      return "subclass";
   }
   return "unknown";
 }
 
 std::string_view ToString(SkipReason reason) {
   switch (reason) {
-    case SkipReason::kNone: return "none";
-    case SkipReason::kNotOnCpu: return "not on the CPU (not in this version)";
-    case SkipReason::kNoData: return "no data (meta, fake or functional tensor)";
-    case SkipReason::kLayout: return "layout, meta only";
-    case SkipReason::kSubclass: return "wrapper subclass, meta only";
-    case SkipReason::kMemoryLimit: return "memory limit";
-    case SkipReason::kDiskLimit: return "disk limit";
-    case SkipReason::kDiskError: return "disk error";
-    case SkipReason::kMaxRecords: return "rule's max reached";
-    case SkipReason::kPassEnded: return "pass ended before the copy was finished";
-    case SkipReason::kCopyFailed: return "copy failed";
-    case SkipReason::kCompiled: return "inside a compiled or traced region (not in this version)";
+    case SkipReason::kNone:
+      return "none";
+    case SkipReason::kNotOnCpu:
+      return "not on the CPU (not in this version)";
+    case SkipReason::kNoData:
+      return "no data (meta, fake or functional tensor)";
+    case SkipReason::kLayout:
+      return "layout, meta only";
+    case SkipReason::kSubclass:
+      return "wrapper subclass, meta only";
+    case SkipReason::kMemoryLimit:
+      return "memory limit";
+    case SkipReason::kDiskLimit:
+      return "disk limit";
+    case SkipReason::kDiskError:
+      return "disk error";
+    case SkipReason::kMaxRecords:
+      return "rule's max reached";
+    case SkipReason::kPassEnded:
+      return "pass ended before the copy was finished";
+    case SkipReason::kCopyFailed:
+      return "copy failed";
+    case SkipReason::kCompiled:
+      return "inside a compiled or traced region (not in this version)";
   }
   return "unknown";
 }
 
 std::string_view ToString(StepMode mode) {
   switch (mode) {
-    case StepMode::kForward: return "forward";
-    case StepMode::kEval: return "eval";
-    case StepMode::kTrain: return "train";
-    case StepMode::kExplicit: return "explicit";
+    case StepMode::kForward:
+      return "forward";
+    case StepMode::kEval:
+      return "eval";
+    case StepMode::kTrain:
+      return "train";
+    case StepMode::kExplicit:
+      return "explicit";
   }
   return "unknown";
 }
@@ -118,11 +154,14 @@ std::string PartsToString(Parts parts) {
 }
 
 bool PayloadBytes(const TensorMeta& meta, uint64_t* bytes) {
+  if (std::any_of(meta.sizes.begin(), meta.sizes.end(), [](int64_t size) { return size < 0; }))
+    return false;
+  *bytes = 0;
+  if (std::find(meta.sizes.begin(), meta.sizes.end(), 0) != meta.sizes.end()) return true;
   uint64_t total = meta.dtype.unit_bytes();
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
-    if (meta.sizes[i] < 0) return false;
-    const bool stored_once = meta.layout == Layout::kStrided && i < meta.strides.size() &&
-                             meta.strides[i] == 0 && meta.sizes[i] > 0;
+    const bool stored_once =
+        meta.layout == Layout::kStrided && i < meta.strides.size() && meta.strides[i] == 0;
     if (stored_once) continue;
     if (__builtin_mul_overflow(total, static_cast<uint64_t>(meta.sizes[i]), &total)) return false;
   }

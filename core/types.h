@@ -1,5 +1,6 @@
-// The words of tdump as types (docs/design.md, "Words"). Everything here is plain data: no behaviour, no ownership of
-// tensors. Views (string_view, span) live only as long as the call that passes them.
+// The words of tdump as types (docs/design.md, "Words"). Everything here is plain data: no
+// behaviour, no ownership of tensors. Views (string_view, span) live only as long as the call that
+// passes them.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,16 @@
 
 namespace tdump {
 
-enum class OperatorKind : uint8_t { kModule = 0, kAten = 1, kKernel = 2, kCollective = 3, kTap = 4 };
+enum class OperatorKind : uint8_t {
+  kModule = 0,
+  kAten = 1,
+  kKernel = 2,
+  kCollective = 3,
+  kTap = 4
+};
 
-// kInput, kOutput: values passed and returned. kBefore, kAfter: the two states of an argument that is written.
+// kInput, kOutput: values passed and returned. kBefore, kAfter: the two states of an argument that
+// is written.
 enum class Role : uint8_t {
   kInput = 0,
   kOutput = 1,
@@ -38,10 +46,12 @@ inline constexpr Parts kPartSample = 8;
 inline constexpr Parts kPartPayload = 16;
 inline constexpr Parts kLevelFull = kPartMeta | kPartHash | kPartPayload;
 
-// A numeric type known by name and width only, so that a dtype nobody has heard of still round-trips.
-// One unit is what the framework counts as one element (torch's float4_e2m1fn_x2 packs two 4-bit elements in a unit).
+// A numeric type known by name and width only, so that a dtype nobody has heard of still
+// round-trips. One unit is what the framework counts as one element (torch's float4_e2m1fn_x2 packs
+// two 4-bit elements in a unit).
 struct DType {
-  char name[24] = {};              // torch's name without "torch.": "float32", "float8_e4m3fn", "int4"; NUL-terminated
+  char name[24] =
+      {};  // torch's name without "torch.": "float32", "float8_e4m3fn", "int4"; NUL-terminated
   uint16_t bits_per_element = 0;
   uint16_t elements_per_unit = 1;
 
@@ -52,10 +62,21 @@ struct DType {
 DType MakeDType(std::string_view name, int bits_per_element, int elements_per_unit = 1);
 
 enum class Layout : uint8_t {
-  kStrided = 0, kSparseCoo, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc, kNested, kJagged, kMkldnn, kOpaque, kSubclass,
+  kStrided = 0,
+  kSparseCoo,
+  kSparseCsr,
+  kSparseCsc,
+  kSparseBsr,
+  kSparseBsc,
+  kNested,
+  kJagged,
+  kMkldnn,
+  kOpaque,
+  kSubclass,
 };
 
-// Shape, strides and identity of one tensor at the moment it was seen. Sizes and strides are in units of the dtype.
+// Shape, strides and identity of one tensor at the moment it was seen. Sizes and strides are in
+// units of the dtype.
 struct TensorMeta {
   DType dtype;
   Layout layout = Layout::kStrided;
@@ -63,7 +84,8 @@ struct TensorMeta {
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;  // empty unless layout is kStrided
   int64_t storage_offset = 0;        // units
-  uint64_t storage_id = 0;           // address of the storage's data while seen; 0 for an empty storage (never compared)
+  uint64_t storage_id =
+      0;  // address of the storage's data while seen; 0 for an empty storage (never compared)
   uint64_t storage_bytes = 0;
   bool conj = false;  // the payload has conj and neg resolved; the flags say what the view was
   bool neg = false;
@@ -75,10 +97,11 @@ struct TensorMeta {
 // Facts about an operator that never change. Registered once per process (core/operator_table.h).
 struct OperatorInfo {
   OperatorKind kind = OperatorKind::kModule;
-  std::string root;                  // "" for the only root, else "Critic#1"
-  std::string path;                  // dotted module path as named_modules() gives it; "." for the root itself
-  std::string op;                    // "aten::addmm", "allreduce", a tap's name; "" for the module itself
-  std::string cls;                   // class of the module ("torch.nn.modules.linear.Linear"); of the owner for an ATen op
+  std::string root;  // "" for the only root, else "Critic#1"
+  std::string path;  // dotted module path as named_modules() gives it; "." for the root itself
+  std::string op;    // "aten::addmm", "allreduce", a tap's name; "" for the module itself
+  std::string
+      cls;  // class of the module ("torch.nn.modules.linear.Linear"); of the owner for an ATen op
   std::vector<std::string> aliases;  // further paths of a shared module
   bool leaf = false;                 // a module without child modules
   bool operator==(const OperatorInfo&) const = default;
@@ -86,15 +109,16 @@ struct OperatorInfo {
 using OperatorId = uint32_t;
 inline constexpr OperatorId kNoOperator = ~OperatorId{0};
 
-// One execution of an operator. `begin` and `end` are taken from one 64-bit sequence per process, so a call encloses
-// another exactly when its interval does. A record names its call by `begin`.
+// One execution of an operator. `begin` and `end` are taken from one 64-bit sequence per process,
+// so a call encloses another exactly when its interval does. A record names its call by `begin`.
 struct Call {
   OperatorId op = kNoOperator;
   uint64_t pass = 0;    // ordinal of the pass the call began in
   uint64_t begin = 0;   // sequence number; 0 = not open
   uint64_t end = 0;     // 0 until it ended; stays 0 when the operator threw
   uint64_t parent = 0;  // begin of the enclosing call on the same lane, 0 for none
-  uint64_t index = 0;   // n-th call of (path, op) within (micro, phase, lane), recomputed forwards excluded
+  uint64_t index =
+      0;  // n-th call of (path, op) within (micro, phase, lane), recomputed forwards excluded
   uint32_t micro = 0;
   uint32_t chunk = 0;
   uint32_t lane = 0;
@@ -105,10 +129,11 @@ struct Call {
   bool compiled = false;
   bool threw = false;
   bool was_kept = false;  // some observation of the call had parts asked for
-  std::string text;       // scalar and string arguments, at most 1 KiB; filled at the end of the call
+  std::string text;  // scalar and string arguments, at most 1 KiB; filled at the end of the call
 };
 
-// Shape of one argument of a call, for the call record (every argument, whatever is kept of its tensor).
+// Shape of one argument of a call, for the call record (every argument, whatever is kept of its
+// tensor).
 struct ArgumentMeta {
   Role role = Role::kInput;
   std::string arg;
@@ -121,28 +146,29 @@ struct Observation {
   Role role = Role::kOutput;
   std::string_view arg;  // path within the arguments: "0", "1.hidden_states", "kwargs.mask"
   TensorMeta meta;
-  bool late = false;              // an input that could only be read after the call
-  std::string_view dims;          // annotation of the matching rule, e.g. "b s h[tp]"
-  std::string_view placements;    // DTensor and the like; reserved
-  std::string_view mesh;          // reserved
+  bool late = false;                      // an input that could only be read after the call
+  std::string_view dims;                  // annotation of the matching rule, e.g. "b s h[tp]"
+  std::string_view placements;            // DTensor and the like; reserved
+  std::string_view mesh;                  // reserved
   std::span<const int64_t> global_shape;  // reserved
-  uint64_t filter_sets = 0;       // bit i: filter set i asked for the record
+  uint64_t filter_sets = 0;               // bit i: filter set i asked for the record
 };
 
-// Why an observation kept less than was asked for. Written with the record and counted in the coverage.
+// Why an observation kept less than was asked for. Written with the record and counted in the
+// coverage.
 enum class SkipReason : uint8_t {
   kNone = 0,
-  kNotOnCpu,         // "cuda", "privateuseone": no collector for that device in this version
-  kNoData,           // meta, fake, functional, batched: a shape without data
-  kLayout,           // sparse, nested, quantised, mkldnn, opaque
-  kSubclass,         // DTensor and other wrapper subclasses
+  kNotOnCpu,  // "cuda", "privateuseone": no collector for that device in this version
+  kNoData,    // meta, fake, functional, batched: a shape without data
+  kLayout,    // sparse, nested, quantised, mkldnn, opaque
+  kSubclass,  // DTensor and other wrapper subclasses
   kMemoryLimit,
   kDiskLimit,
   kDiskError,
-  kMaxRecords,       // the rule's `max`
-  kPassEnded,        // committed after its pass had to be closed
-  kCopyFailed,       // the copy threw
-  kCompiled,         // inside a compiled or traced region
+  kMaxRecords,  // the rule's `max`
+  kPassEnded,   // committed after its pass had to be closed
+  kCopyFailed,  // the copy threw
+  kCompiled,    // inside a compiled or traced region
 };
 std::string_view ToString(SkipReason reason);
 std::string_view ToString(Role role);
@@ -156,8 +182,8 @@ bool ParsePhase(std::string_view text, Phase* phase);
 enum class StepMode : uint8_t { kForward = 0, kEval = 1, kTrain = 2, kExplicit = 3 };
 std::string_view ToString(StepMode mode);
 
-// Number of bytes the canonical payload takes: logical elements in row-major order, stride-0 dimensions stored once.
-// Returns false when the product overflows.
+// Number of bytes the canonical payload takes: logical elements in row-major order, stride-0
+// dimensions stored once. Returns false when the product overflows.
 bool PayloadBytes(const TensorMeta& meta, uint64_t* bytes);
 
 }  // namespace tdump
