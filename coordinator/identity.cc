@@ -21,7 +21,10 @@ const std::vector<Family>& Families() {
   static const std::vector<Family> families = {
       {"torchrun", "RANK", {"WORLD_SIZE"}, {"LOCAL_RANK"}},
       {"PMIx", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, {"OMPI_COMM_WORLD_LOCAL_RANK"}},
-      {"PMIx", "PMIX_RANK", {"PMIX_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {"PMIX_LOCAL_RANK", "SLURM_LOCALID"}},
+      {"PMIx",
+       "PMIX_RANK",
+       {"PMIX_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+       {"PMIX_LOCAL_RANK", "SLURM_LOCALID"}},
       {"PMI", "PMI_RANK", {"PMI_SIZE"}, {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"}},
       {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {"SLURM_LOCALID"}},
   };
@@ -37,7 +40,9 @@ const std::string* Find(const Environment& environment, const char* name) {
 std::optional<int32_t> ParseCount(const std::string& text) {
   int32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || text.front() == '-' || error != std::errc() || end != text.data() + text.size()) return {};
+  if (text.empty() || text.front() == '-' || error != std::errc() ||
+      end != text.data() + text.size())
+    return {};
   return value;
 }
 
@@ -53,12 +58,16 @@ Named FirstSet(const Environment& environment, const std::vector<const char*>& n
   return {};
 }
 
-std::string Quoted(const char* name, const std::string& text) { return std::string(name) + "='" + text + "'"; }
+std::string Quoted(const char* name, const std::string& text) {
+  return std::string(name) + "='" + text + "'";
+}
 
 // A batch script of Slurm sees the variables of its first task, but is no task of a step.
 bool IsBatchScript(const Environment& environment, const Family& family) {
-  return std::string_view(family.rank) == "SLURM_PROCID" && Find(environment, "SLURM_JOB_ID") != nullptr &&
-         FirstSet(environment, {"SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"}).name == nullptr;
+  return std::string_view(family.rank) == "SLURM_PROCID" &&
+         Find(environment, "SLURM_JOB_ID") != nullptr &&
+         FirstSet(environment, {"SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"}).name ==
+             nullptr;
 }
 
 int32_t LocalRank(const Environment& environment, const Family& family, int32_t world,
@@ -67,8 +76,8 @@ int32_t LocalRank(const Environment& environment, const Family& family, int32_t 
   if (local.name == nullptr) return 0;
   const std::optional<int32_t> value = ParseCount(*local.text);
   if (value && *value < world) return *value;
-  warnings->push_back(Quoted(local.name, *local.text) + " is not a local rank (0 to " + std::to_string(world - 1) +
-                      "); ignored");
+  warnings->push_back(Quoted(local.name, *local.text) + " is not a local rank (0 to " +
+                      std::to_string(world - 1) + "); ignored");
   return 0;
 }
 
@@ -80,31 +89,36 @@ std::optional<LauncherRank> Read(const Environment& environment, const Family& f
   const std::string instead = "; these variables are not used for the rank";
   const std::optional<int32_t> rank = ParseCount(*rank_text);
   if (!rank) {
-    warnings->push_back(Quoted(family.rank, *rank_text) + " is not a rank (expected 0, 1, 2, ...)" + instead);
+    warnings->push_back(Quoted(family.rank, *rank_text) + " is not a rank (expected 0, 1, 2, ...)" +
+                        instead);
     return {};
   }
   if (size.name == nullptr) {
-    warnings->push_back(Quoted(family.rank, *rank_text) + " is set, but not " + family.sizes.front() + instead);
+    warnings->push_back(Quoted(family.rank, *rank_text) + " is set, but not " +
+                        family.sizes.front() + instead);
     return {};
   }
   const std::optional<int32_t> world = ParseCount(*size.text);
   if (!world || *world == 0) {
-    warnings->push_back(Quoted(size.name, *size.text) + " is not a number of ranks (expected 1, 2, 3, ...)" + instead);
+    warnings->push_back(Quoted(size.name, *size.text) +
+                        " is not a number of ranks (expected 1, 2, 3, ...)" + instead);
     return {};
   }
   if (*rank >= *world) {
-    warnings->push_back(Quoted(family.rank, *rank_text) + " contradicts " + Quoted(size.name, *size.text) + instead);
+    warnings->push_back(Quoted(family.rank, *rank_text) + " contradicts " +
+                        Quoted(size.name, *size.text) + instead);
     return {};
   }
-  return LauncherRank{*rank, *world, LocalRank(environment, family, *world, warnings), family.source};
+  return LauncherRank{*rank, *world, LocalRank(environment, family, *world, warnings),
+                      family.source};
 }
 
 std::string Describe(int32_t rank, int32_t world) {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world);
 }
 
-// Contradictions worth a line: MPI found only itself although the scheduler started several tasks; RANK by hand under
-// mpirun says otherwise than mpirun.
+// Contradictions worth a line: MPI found only itself although the scheduler started several tasks;
+// RANK by hand under mpirun says otherwise than mpirun.
 void WarnOfContradictions(const Environment& environment, const Identity& identity,
                           std::vector<std::string>* warnings) {
   std::vector<std::string> silent;
@@ -116,19 +130,22 @@ void WarnOfContradictions(const Environment& environment, const Identity& identi
     const bool by_hand = identity.source == "torchrun" && other->source == "PMIx" &&
                          Find(environment, "TORCHELASTIC_RUN_ID") == nullptr;
     if (same || !(mpi_alone || by_hand)) continue;
-    warnings->push_back(identity.source + " says " + Describe(identity.rank, identity.world) + " but " + other->source +
-                        " says " + Describe(other->rank, other->world) + "; using " + identity.source +
+    warnings->push_back(identity.source + " says " + Describe(identity.rank, identity.world) +
+                        " but " + other->source + " says " + Describe(other->rank, other->world) +
+                        "; using " + identity.source +
                         (mpi_alone ? ": is the MPI library the one the launcher supports?" : ""));
     return;
   }
 }
 
-void ApplyOverride(const Environment& environment, LauncherRank* rank, std::vector<std::string>* warnings) {
+void ApplyOverride(const Environment& environment, LauncherRank* rank,
+                   std::vector<std::string>* warnings) {
   const std::string* text = Find(environment, "TDUMP_RANK");
   if (text == nullptr) return;
   const std::optional<int32_t> value = ParseCount(*text);
   if (!value) {
-    warnings->push_back(Quoted("TDUMP_RANK", *text) + " is not a rank (expected 0, 1, 2, ...); ignored");
+    warnings->push_back(Quoted("TDUMP_RANK", *text) +
+                        " is not a rank (expected 0, 1, 2, ...); ignored");
     return;
   }
   rank->rank = *value;
@@ -140,12 +157,14 @@ void ApplyOverride(const Environment& environment, LauncherRank* rank, std::vect
 
 IdentityHooks HooksFrom(const Boundary& boundary) {
   IdentityHooks hooks;
-  if (boundary.kind == BoundaryKind::kProcessGroup) hooks.process_group = {boundary.rank, boundary.world};
+  if (boundary.kind == BoundaryKind::kProcessGroup)
+    hooks.process_group = {boundary.rank, boundary.world};
   if (boundary.kind == BoundaryKind::kMpiInit) hooks.mpi = {boundary.rank, boundary.world};
   return hooks;
 }
 
-LauncherRank RankFromEnvironment(const Environment& environment, std::vector<std::string>* warnings) {
+LauncherRank RankFromEnvironment(const Environment& environment,
+                                 std::vector<std::string>* warnings) {
   LauncherRank result;
   for (const Family& family : Families()) {
     if (std::optional<LauncherRank> found = Read(environment, family, warnings)) {
@@ -156,7 +175,8 @@ LauncherRank RankFromEnvironment(const Environment& environment, std::vector<std
   return result;
 }
 
-DetectedIdentity DetectIdentity(const Environment& environment, const ProcessFacts& facts, const IdentityHooks& hooks) {
+DetectedIdentity DetectIdentity(const Environment& environment, const ProcessFacts& facts,
+                                const IdentityHooks& hooks) {
   DetectedIdentity result;
   LauncherRank rank = RankFromEnvironment(environment, &result.warnings);
   const auto use = [&rank](const LibraryRank& library, const char* source) {

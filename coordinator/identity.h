@@ -1,7 +1,8 @@
-// DetectIdentity: which rank of how many this process is, and of which job. Sources, innermost first: what a process group
-// or MPI said, then the environment of torchrun (RANK), Open MPI and PMIx, PMI, Slurm; none: rank 0 of 1. A launcher that
-// merely started another launcher is no contradiction. A family whose values are not all sound is passed over with a
-// warning; nothing is ever read as 0 that is not "0".
+// DetectIdentity: which rank of how many this process is, and of which job. Sources, innermost
+// first: what a process group or MPI said, then the environment of torchrun (RANK), Open MPI and
+// PMIx, PMI, Slurm; none: rank 0 of 1. A launcher that merely started another launcher is no
+// contradiction. A family whose values are not all sound is passed over with a warning; nothing is
+// ever read as 0 that is not "0".
 #pragma once
 
 #include <string>
@@ -30,7 +31,8 @@ struct DetectedIdentity {
   std::vector<std::string> warnings;  // one line each
 };
 
-DetectedIdentity DetectIdentity(const Environment& environment, const ProcessFacts& facts, const IdentityHooks& hooks);
+DetectedIdentity DetectIdentity(const Environment& environment, const ProcessFacts& facts,
+                                const IdentityHooks& hooks);
 
 // The rank that the launchers' variables give, without libraries; for tdump-run and for activation.
 struct LauncherRank {
@@ -39,6 +41,7 @@ struct LauncherRank {
   int32_t local_rank = 0;
   std::string source = "none";  // "torchrun", "PMIx", "PMI", "Slurm", "none"
 };
-LauncherRank RankFromEnvironment(const Environment& environment, std::vector<std::string>* warnings);
+LauncherRank RankFromEnvironment(const Environment& environment,
+                                 std::vector<std::string>* warnings);
 
 }  // namespace tdump::coordinator

@@ -16,7 +16,8 @@ std::string Text(const ProcessId& process) {
 
 // "3012231168.0;tcp4://10.0.0.1:40003" -> "3012231168": the part that is the same on every node.
 std::string ServerNamespace(const Environment& environment) {
-  for (const char* name : {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2"}) {
+  for (const char* name :
+       {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2"}) {
     const std::string uri = Get(environment, name);
     if (!uri.empty()) return uri.substr(0, uri.find_first_of(".;"));
   }
@@ -43,27 +44,35 @@ JobKey Slurm(const Environment& environment, const std::string& step) {
   return {key, label};
 }
 
-JobKey Torchrun(const Environment& environment, const ProcessFacts& facts, std::vector<std::string>* warnings) {
+JobKey Torchrun(const Environment& environment, const ProcessFacts& facts,
+                std::vector<std::string>* warnings) {
   const std::string id = Get(environment, "TORCHELASTIC_RUN_ID");
   if (id != "none") return {"torchrun " + id, id};
   const int64_t world = std::atoll(Get(environment, "WORLD_SIZE").c_str());
   const int64_t local_world = std::atoll(Get(environment, "LOCAL_WORLD_SIZE").c_str());
-  const std::string master = Get(environment, "MASTER_ADDR") + ":" + Get(environment, "MASTER_PORT");
+  const std::string master =
+      Get(environment, "MASTER_ADDR") + ":" + Get(environment, "MASTER_PORT");
   if (world > local_world && local_world > 0) {
-    warnings->push_back("torchrun on several nodes without --rdzv-id: the job cannot be told from another with master " +
-                        master + "; name it with TDUMP_JOB");
+    warnings->push_back(
+        "torchrun on several nodes without --rdzv-id: the job cannot be told from another with "
+        "master " +
+        master + "; name it with TDUMP_JOB");
     return {"torchrun none " + master, Get(environment, "MASTER_PORT")};
   }
   const ProcessId agent = facts.agent.pid != 0 ? facts.agent : facts.parent;
-  return {"torchrun none " + facts.host + " " + Text(agent), "torchrun-" + std::to_string(agent.pid)};
+  return {"torchrun none " + facts.host + " " + Text(agent),
+          "torchrun-" + std::to_string(agent.pid)};
 }
 
 JobKey WithoutLauncher(const Environment& environment, const ProcessFacts& facts, int32_t world) {
   const std::string launch = Get(environment, "TDUMP_LAUNCH");
-  // Members of one process group know each other by what started them. An interactive shell starts many jobs.
+  // Members of one process group know each other by what started them. An interactive shell starts
+  // many jobs.
   const bool spawned = world > 1 && !facts.parent_is_interactive_shell;
-  if (!launch.empty()) return {"tdump-run " + launch, ""};
-  if (spawned) return {"parent " + facts.host + " " + Text(facts.parent), "pid" + std::to_string(facts.parent.pid)};
+  if (!launch.empty()) return {"tdump-run " + launch, launch};
+  if (spawned)
+    return {"parent " + facts.host + " " + Text(facts.parent),
+            "pid" + std::to_string(facts.parent.pid)};
   return {"process " + facts.host + " " + Text(facts.self), ""};
 }
 
@@ -75,12 +84,15 @@ JobKey Choose(const Environment& environment, const ProcessFacts& facts, int32_t
   if (!transports.empty() && !Get(environment, "OMPI_COMM_WORLD_RANK").empty()) {
     return OpenMpi(environment, transports);
   }
-  const std::string step =
-      Get(environment, "SLURM_STEP_ID").empty() ? Get(environment, "SLURM_STEPID") : Get(environment, "SLURM_STEP_ID");
+  const std::string step = Get(environment, "SLURM_STEP_ID").empty()
+                               ? Get(environment, "SLURM_STEPID")
+                               : Get(environment, "SLURM_STEP_ID");
   if (!step.empty() && !Get(environment, "SLURM_JOB_ID").empty()) return Slurm(environment, step);
   const std::string nspace = Get(environment, "PMIX_NAMESPACE");
-  if (!nspace.empty()) return {"pmix " + nspace + " server " + ServerNamespace(environment), nspace};
-  if (!Get(environment, "TORCHELASTIC_RUN_ID").empty()) return Torchrun(environment, facts, warnings);
+  if (!nspace.empty())
+    return {"pmix " + nspace + " server " + ServerNamespace(environment), nspace};
+  if (!Get(environment, "TORCHELASTIC_RUN_ID").empty())
+    return Torchrun(environment, facts, warnings);
   return WithoutLauncher(environment, facts, world);
 }
 

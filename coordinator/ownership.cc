@@ -46,7 +46,8 @@ std::string Get(const Environment& environment, const char* name) {
 
 }  // namespace
 
-ActivationDecision DecideActivation(const Environment& environment, const ProcessId& self, BoundaryKind trigger,
+ActivationDecision DecideActivation(const Environment& environment, const ProcessId& self,
+                                    BoundaryKind trigger,
                                     const std::function<bool(const ProcessId&)>& is_alive) {
   using Kind = ActivationDecision::Kind;
   const std::string disable = Get(environment, "TDUMP_DISABLE");
@@ -60,8 +61,10 @@ ActivationDecision DecideActivation(const Environment& environment, const Proces
   if (trigger == BoundaryKind::kProcessGroup) return {Kind::kActive, "joined a process group"};
   if (trigger == BoundaryKind::kMpiInit) return {Kind::kActive, "joined MPI"};
   const std::string rank = TorchrunRank(environment);
-  if (!rank.empty() && rank != owner->torchrun_rank) return {Kind::kActive, "new RANK from torchrun"};
-  return {Kind::kInert, "started by process " + std::to_string(owner->process.pid) + ", which tdump observes"};
+  if (!rank.empty() && rank != owner->torchrun_rank)
+    return {Kind::kActive, "new RANK from torchrun"};
+  return {Kind::kInert,
+          "started by process " + std::to_string(owner->process.pid) + ", which tdump observes"};
 }
 
 std::string OwnerMark(const Environment& environment, const ProcessId& self) {

@@ -24,7 +24,8 @@ std::string ReadProc(int64_t pid, const char* file, size_t limit) {
   return text;
 }
 
-// Field n of /proc/PID/stat, counted from 1 as in proc(5); only fields after the name (in parentheses) are asked for.
+// Field n of /proc/PID/stat, counted from 1 as in proc(5); only fields after the name (in
+// parentheses) are asked for.
 uint64_t StatField(int64_t pid, int field) {
   const std::string stat = ReadProc(pid, "stat", 4096);
   const size_t close = stat.rfind(')');
@@ -49,7 +50,8 @@ bool IsInteractiveShell(int64_t pid) {
   const size_t slash = name.rfind('/');
   if (slash != std::string_view::npos) name.remove_prefix(slash + 1);
   if (!name.ends_with("sh")) return false;
-  return rest.empty() || rest.substr(1) == "-i" || rest.substr(1) == "-l" || rest.substr(1) == "--login";
+  return rest.empty() || rest.substr(1) == "-i" || rest.substr(1) == "-l" ||
+         rest.substr(1) == "--login";
 }
 
 ProcessId FindAgent(int64_t from) {
@@ -73,7 +75,8 @@ Environment CurrentEnvironment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const size_t equal = text.find('=');
-    if (equal != std::string_view::npos) result.emplace(text.substr(0, equal), text.substr(equal + 1));
+    if (equal != std::string_view::npos)
+      result.emplace(text.substr(0, equal), text.substr(equal + 1));
   }
   return result;
 }

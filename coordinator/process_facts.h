@@ -1,5 +1,5 @@
-// What the operating system and the environment say about this process. The rest of the coordinator takes these as
-// values, so that it can be tested by tables.
+// What the operating system and the environment say about this process. The rest of the coordinator
+// takes these as values, so that it can be tested by tables.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ struct ProcessFacts {
   std::string host;
   ProcessId self;
   ProcessId parent;
-  ProcessId agent;      // nearest ancestor without torchrun's variables: the torchrun agent; {} where unknown
+  ProcessId
+      agent;  // nearest ancestor without torchrun's variables: the torchrun agent; {} where unknown
   bool parent_is_interactive_shell = false;
   std::string program;  // argv, at most 4 KiB
 };

@@ -20,7 +20,8 @@ constexpr int kFileMode = 0600;
 std::string SafeLabel(const std::string& label) {
   std::string safe = label.substr(0, 100);
   for (char& c : safe) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
     if (!plain) c = '_';
   }
   // Two labels that differ only in what was replaced are two jobs.
@@ -44,7 +45,8 @@ Result<std::string> ReadGenerations(Env* env, const std::string& path) {
   return text;
 }
 
-Status AppendGeneration(Env* env, const std::string& path, const std::string& before, const std::string& job_key) {
+Status AppendGeneration(Env* env, const std::string& path, const std::string& before,
+                        const std::string& job_key) {
   TDUMP_ASSIGN_OR_RETURN(auto file, env->OpenAppend(path, kFileMode));
   // What a process that died left unfinished becomes a line of its own.
   std::string line = GenerationLine(job_key) + "\n";
@@ -55,21 +57,27 @@ Status AppendGeneration(Env* env, const std::string& path, const std::string& be
 
 // Keeps the effective config of the first generation as config.yaml, of later ones beside it.
 Status WriteConfig(Env* env, const RunDirectory& run, const std::string& config) {
-  const std::string name =
-      run.generation == 0 ? "config.yaml" : "config.generation" + std::to_string(run.generation) + ".yaml";
+  const std::string name = run.generation == 0
+                               ? "config.yaml"
+                               : "config.generation" + std::to_string(run.generation) + ".yaml";
   return WriteFileAtomically(env, JoinPath(run.run, name), config, kFileMode);
 }
 
-// `latest` stands beside runs that tdump names itself, never beside a directory that the user named.
+// `latest` stands beside runs that tdump names itself, never beside a directory that the user
+// named.
 Status TurnLatest(Env* env, const RunDirectory& run, const std::string& pattern) {
   const size_t slash = run.run.rfind('/');
-  const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : run.run.substr(0, slash);
+  const std::string parent = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : run.run.substr(0, slash);
   const std::string base = slash == std::string::npos ? run.run : run.run.substr(slash + 1);
-  const bool ours = pattern.find(kJob) != std::string::npos || parent == "outputs" || parent.ends_with("/outputs");
+  const bool ours = pattern.find(kJob) != std::string::npos || parent == "outputs" ||
+                    parent.ends_with("/outputs");
   return ours ? env->Symlink(base, JoinPath(parent, "latest")) : Status();
 }
 
-Status OpenGeneration(Env* env, const Identity& identity, const RunDirectoryOptions& options, RunDirectory* run) {
+Status OpenGeneration(Env* env, const Identity& identity, const RunDirectoryOptions& options,
+                      RunDirectory* run) {
   const std::string path = JoinPath(run->run, "generations");
   TDUMP_ASSIGN_OR_RETURN(std::string text, ReadGenerations(env, path));
   int64_t found = FindGeneration(text, identity.job_key);
@@ -80,8 +88,10 @@ Status OpenGeneration(Env* env, const Identity& identity, const RunDirectoryOpti
       if (found >= 0) return {};
       const bool used = text.find('\n') != std::string::npos;
       if (used && options.error_if_exists) {
-        return Status(StatusCode::kAlreadyExists,
-                      "'" + run->run + "' holds an earlier run (output.if_exists: error); name another directory");
+        return Status(
+            StatusCode::kAlreadyExists,
+            "'" + run->run +
+                "' holds an earlier run (output.if_exists: error); name another directory");
       }
       TDUMP_RETURN_IF_ERROR(AppendGeneration(env, path, text, identity.job_key));
       TDUMP_ASSIGN_OR_RETURN(text, ReadGenerations(env, path));
@@ -98,12 +108,14 @@ Status OpenGeneration(Env* env, const Identity& identity, const RunDirectoryOpti
 std::string ProcessName(const Identity& identity, int attempt) {
   std::string name = "rank" + std::to_string(identity.rank) + "_pid" + std::to_string(identity.pid);
   if (attempt == 0) return name;
-  const std::string who = identity.host + " " + std::to_string(identity.start_time) + " " + identity.job_key;
+  const std::string who =
+      identity.host + " " + std::to_string(identity.start_time) + " " + identity.job_key;
   name += "_h" + Hex8(Hash64(who));
   return attempt == 1 ? name : name + "-" + std::to_string(attempt);
 }
 
-Status ClaimName(Env* env, const Identity& identity, const RunDirectoryOptions& options, RunDirectory* run) {
+Status ClaimName(Env* env, const Identity& identity, const RunDirectoryOptions& options,
+                 RunDirectory* run) {
   for (int attempt = 0; attempt < kNames; ++attempt) {
     const std::string name = ProcessName(identity, attempt);
     const std::string directory = JoinPath(run->run, name);
@@ -119,9 +131,9 @@ Status ClaimName(Env* env, const Identity& identity, const RunDirectoryOptions& 
     run->slot = std::move(slot).value();
     return {};
   }
-  return Status(StatusCode::kAlreadyExists, "'" + run->run + "' has a directory of rank " +
-                                                std::to_string(identity.rank) + ", pid " +
-                                                std::to_string(identity.pid) + " under every name tried");
+  return Status(StatusCode::kAlreadyExists,
+                "'" + run->run + "' has a directory of rank " + std::to_string(identity.rank) +
+                    ", pid " + std::to_string(identity.pid) + " under every name tried");
 }
 
 }  // namespace
@@ -130,7 +142,8 @@ std::string ResolveRunPath(const RunDirectoryOptions& options, const std::string
   std::string label = SafeLabel(job_label);
   if (job_label.empty()) label = options.start_time.empty() ? Now() : options.start_time;
   std::string path = options.pattern;
-  for (size_t at = path.find(kJob); at != std::string::npos; at = path.find(kJob, at + label.size())) {
+  for (size_t at = path.find(kJob); at != std::string::npos;
+       at = path.find(kJob, at + label.size())) {
     path.replace(at, kJob.size(), label);
   }
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -139,7 +152,8 @@ std::string ResolveRunPath(const RunDirectoryOptions& options, const std::string
 
 std::string GenerationLine(const std::string& job_key) {
   std::string line = job_key;
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return line;
 }
 
@@ -157,7 +171,8 @@ int64_t FindGeneration(const std::string& generations, const std::string& job_ke
   return -1;
 }
 
-Result<RunDirectory> PrepareRunDirectory(Env* env, const Identity& identity, const RunDirectoryOptions& options) {
+Result<RunDirectory> PrepareRunDirectory(Env* env, const Identity& identity,
+                                         const RunDirectoryOptions& options) {
   RunDirectory run;
   run.run = ResolveRunPath(options, identity.job_label);
   run.clock_directory = JoinPath(run.run, "clock");

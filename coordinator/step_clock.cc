@@ -61,7 +61,7 @@ void StepClock::Handle(const Boundary& boundary) {
   if (gate_->off()) return;
   StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadNumber());
   if (!active) {
-    if (verdict.begins) pending_ = verdict;
+    if (verdict.begins && boundary.kind == BoundaryKind::kExplicit) pending_ = verdict;
     return;
   }
   if (pending_.begins && !verdict.begins) {
@@ -71,21 +71,27 @@ void StepClock::Handle(const Boundary& boundary) {
   }
   pending_ = {};
   if (verdict.begins) BeginStep(verdict);
-  if (boundary.kind == BoundaryKind::kRootBegin || boundary.kind == BoundaryKind::kOutermostBegin) Mix(boundary);
+  if (boundary.kind == BoundaryKind::kRootBegin || boundary.kind == BoundaryKind::kOutermostBegin)
+    Mix(boundary);
   if (verdict.micro) NextMicro();
 }
 
 bool StepClock::EnsureActive(const Boundary& boundary) {
   if (state_ == Activation::kActive) {
-    const bool renumbered = Joins(boundary.kind) && boundary.rank >= 0 &&
-                            (boundary.rank != session_.identity.rank || boundary.world != session_.identity.world);
+    const bool renumbered =
+        Joins(boundary.kind) && boundary.rank >= 0 &&
+        (boundary.rank != session_.identity.rank || boundary.world != session_.identity.world);
     if (renumbered) activator_->Renumbered(boundary);
     return true;
   }
   if (!(asked_ ? Joins(boundary.kind) : Activates(boundary.kind))) return false;
+  if (asked_) tracker_.Restart();
   asked_ = true;
-  state_ = activator_->Activate(boundary, tracker_.RuleInForce(), &session_);
-  gate_->state.store(state_ == Activation::kNever ? GateState::kOff : GateState::kIdle, std::memory_order_release);
+  StepTracker ahead = tracker_;  // the rule that this very boundary brings into force
+  ahead.Observe(boundary, ThreadNumber());
+  state_ = activator_->Activate(boundary, ahead.RuleInForce(), &session_);
+  gate_->state.store(state_ == Activation::kNever ? GateState::kOff : GateState::kIdle,
+                     std::memory_order_release);
   return state_ == Activation::kActive;
 }
 
@@ -175,8 +181,9 @@ void StepClock::Exit() {
   gate_->state.store(GateState::kIdle, std::memory_order_release);
   if (session_.agreement) session_.agreement->Close();
   if (tracker_.saw_boundary()) return;
-  const std::string text = "no step boundary was seen (steps.boundary: " + tracker_.RuleInForce() +
-                           "), nothing was recorded; call tdump.step() in the loop or name another boundary";
+  const std::string text =
+      "no step boundary was seen (steps.boundary: " + tracker_.RuleInForce() +
+      "), nothing was recorded; call tdump.step() in the loop or name another boundary";
   if (session_.manifest) {
     (void)session_.manifest->Append(io::NoteSection{1, static_cast<uint64_t>(WallNs()), text});
   }
@@ -189,6 +196,7 @@ void StepClock::AfterFork() noexcept {
   session_ = {};
   step_ = {};
   recording_ = false;
+  pending_ = {};
   asked_ = true;
   state_ = Activation::kLater;
   if (!gate_->off()) gate_->state.store(GateState::kIdle, std::memory_order_release);

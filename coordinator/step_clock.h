@@ -1,11 +1,16 @@
-// StepClock: the Clock of a process. Boundaries come in from collectors; passes, the gate and step numbers go out.
+// StepClock: the Clock of a process. Boundaries come in from collectors; passes, the gate and step
+// numbers go out.
 //
-//   1. Nothing happens until a boundary of a kind that activates (a first operator or outermost call, MPI_Init, a process
-//      group). It is handed to the Activator, once, which says who this process is and gives the clock its ClockSession.
-//   2. StepTracker says where steps begin. Every step gets a local number (over all modes) and one within its mode.
-//   3. A step of a selected rank whose number is in `steps.select` opens a pass through io::PassControl; the others close
-//      the open one. The number compared is the job's own where the job tells it, else first + global number, where
-//      agreed, else first + local number.
+//   1. Nothing happens until a boundary of a kind that activates (a first operator or outermost
+//   call, MPI_Init, a process
+//      group). It is handed to the Activator, once, which says who this process is and gives the
+//      clock its ClockSession.
+//   2. StepTracker says where steps begin. Every step gets a local number (over all modes) and one
+//   within its mode.
+//   3. A step of a selected rank whose number is in `steps.select` opens a pass through
+//   io::PassControl; the others close
+//      the open one. The number compared is the job's own where the job tells it, else first +
+//      global number, where agreed, else first + local number.
 //   4. The Gate is armed while a pass is open and the micro-batch is selected.
 //   5. The agreement hears the shape of every step: its mode and its outermost calls, hashed.
 #pragma once
@@ -26,8 +31,8 @@
 
 namespace tdump::coordinator {
 
-// What the agreement (agreement.h) is told of a step. `shape` is equal on two ranks whose step had the same mode and the
-// same outermost calls in the same order.
+// What the agreement (agreement.h) is told of a step. `shape` is equal on two ranks whose step had
+// the same mode and the same outermost calls in the same order.
 struct EndedStep {
   uint64_t local = 0;
   StepMode mode = StepMode::kForward;
@@ -40,19 +45,21 @@ class StepAgreement {
  public:
   virtual ~StepAgreement() = default;
   virtual void Ended(const EndedStep& step) noexcept = 0;
-  // The number of the step that begins now, as far as the ranks agree; `local` where they do not yet.
+  // The number of the step that begins now, as far as the ranks agree; `local` where they do not
+  // yet.
   virtual uint64_t NumberOf(uint64_t local) noexcept = 0;
   virtual void Close() noexcept = 0;
 };
 
-// What activation hands to the clock. Everything pointed to outlives the clock's use (until AfterFork or kExit).
+// What activation hands to the clock. Everything pointed to outlives the clock's use (until
+// AfterFork or kExit).
 struct ClockSession {
   Identity identity;
   uint32_t generation = 0;
-  bool selected = true;                       // this rank records
-  io::PassControl* passes = nullptr;          // null: nothing can be recorded
-  io::ManifestWriter* manifest = nullptr;     // may be null
-  StepAgreement* agreement = nullptr;         // may be null
+  bool selected = true;                    // this rank records
+  io::PassControl* passes = nullptr;       // null: nothing can be recorded
+  io::ManifestWriter* manifest = nullptr;  // may be null
+  StepAgreement* agreement = nullptr;      // may be null
 };
 
 enum class Activation : uint8_t {
@@ -61,13 +68,15 @@ enum class Activation : uint8_t {
   kNever,   // tdump stays out of this process: the gate goes off
 };
 
-// Implemented by launch. Called under the clock's lock from the thread of the boundary; must not call back into the clock
-// (but for RuleInForce, which `rule` already is).
+// Implemented by launch. Called under the clock's lock from the thread of the boundary; must not
+// call back into the clock (but for RuleInForce, which `rule` already is).
 class Activator {
  public:
   virtual ~Activator() = default;
-  virtual Activation Activate(const Boundary& boundary, const std::string& rule, ClockSession* session) = 0;
-  // The process, already active, became part of MPI or of a process group that numbers it otherwise.
+  virtual Activation Activate(const Boundary& boundary, const std::string& rule,
+                              ClockSession* session) = 0;
+  // The process, already active, became part of MPI or of a process group that numbers it
+  // otherwise.
   virtual void Renumbered(const Boundary& boundary) {}
 };
 
@@ -75,8 +84,8 @@ struct StepClockOptions {
   StepRule rule;
   Spec select = Spec::All();
   Spec micro = Spec::All();
-  int64_t first = -1;   // number of the first step; -1: the job's own, else 0
-  uint64_t skip = 0;    // steps at the start that are not counted
+  int64_t first = -1;  // number of the first step; -1: the job's own, else 0
+  uint64_t skip = 0;   // steps at the start that are not counted
   std::function<void(const std::string&)> report;  // one line for the user; may be empty
 };
 
@@ -91,7 +100,8 @@ class StepClock : public Clock {
   StepClock(Gate* gate, Activator* activator, StepClockOptions options);
 
   void boundary(const Boundary& boundary) noexcept override;
-  // In a forked child: forgets the parent's session and stays inert until the child joins a group. Touches no file.
+  // In a forked child: forgets the parent's session and stays inert until the child joins a group.
+  // Touches no file.
   void AfterFork() noexcept;
 
   std::string RuleInForce() const;
@@ -126,12 +136,12 @@ class StepClock : public Clock {
   ClockSession session_;
   StepTracker::Verdict pending_;  // began before activation
   Step step_;
-  bool recording_ = false;        // a pass is open
+  bool recording_ = false;  // a pass is open
   uint64_t skipped_ = 0;
   uint64_t next_local_ = 0;
   uint64_t next_of_mode_[4] = {};
   uint64_t passes_ = 0;
-  uint32_t micros_ = 0;           // root calls in the step so far
+  uint32_t micros_ = 0;  // root calls in the step so far
 };
 
 }  // namespace tdump::coordinator

@@ -34,13 +34,15 @@ Result<StepRule> ParseStepRule(const std::string& text, const PatternCompiler& c
   } else if (word == "explicit") {
     rule.kind = StepRuleKind::kExplicit;
   } else {
-    return InvalidArgument("boundary '" + text +
-                           "': expected auto, optimizer, backward, forward[:REGEX], op:REGEX or explicit");
+    return InvalidArgument(
+        "boundary '" + text +
+        "': expected auto, optimizer, backward, forward[:REGEX], op:REGEX or explicit");
   }
   const bool takes_pattern = rule.kind == StepRuleKind::kForward || rule.kind == StepRuleKind::kOp;
   if (colon != std::string::npos && (!takes_pattern || rule.pattern.empty())) {
-    return InvalidArgument("boundary '" + text + "': expected " +
-                           (takes_pattern ? "a regular expression after ':'" : "nothing after '" + word + "'"));
+    return InvalidArgument(
+        "boundary '" + text + "': expected " +
+        (takes_pattern ? "a regular expression after ':'" : "nothing after '" + word + "'"));
   }
   if (rule.kind == StepRuleKind::kOp && rule.pattern.empty()) {
     return InvalidArgument("boundary 'op': expected op:REGEX");

@@ -14,11 +14,12 @@ enum class StepRuleKind : uint8_t { kAuto, kOptimizer, kBackward, kForward, kOp,
 
 struct StepRule {
   StepRuleKind kind = StepRuleKind::kAuto;
-  std::string pattern;                              // of forward:REGEX and op:REGEX, as written
-  std::function<bool(std::string_view)> matches;    // empty: everything matches
+  std::string pattern;                            // of forward:REGEX and op:REGEX, as written
+  std::function<bool(std::string_view)> matches;  // empty: everything matches
 };
 
-// Compiles a regular expression with search semantics. The configuration passes the one its other patterns use.
+// Compiles a regular expression with search semantics. The configuration passes the one its other
+// patterns use.
 using PatternCompiler =
     std::function<Result<std::function<bool(std::string_view)>>(const std::string& pattern)>;
 Result<std::function<bool(std::string_view)>> CompileStdRegex(const std::string& pattern);

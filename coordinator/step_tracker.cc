@@ -24,11 +24,14 @@ StepTracker::Verdict StepTracker::Observe(const Boundary& boundary, uint64_t thr
     case BoundaryKind::kExplicit:
       return Explicit(boundary);
     case BoundaryKind::kOp:
-      if (rule_.kind != StepRuleKind::kOp || (rule_.matches && !rule_.matches(boundary.name))) return {};
+      if (rule_.kind != StepRuleKind::kOp || (rule_.matches && !rule_.matches(boundary.name)))
+        return {};
       return Begin(StepMode::kForward, {});
     case BoundaryKind::kFirstOperator:
       // Operators alone (no module is ever called) need an open step to be recorded in.
-      if (open_ || (rule_.kind != StepRuleKind::kOptimizer && rule_.kind != StepRuleKind::kBackward)) return {};
+      if (open_ ||
+          (rule_.kind != StepRuleKind::kOptimizer && rule_.kind != StepRuleKind::kBackward))
+        return {};
       return Begin(StepMode::kTrain, {});
     default:
       return {};
@@ -72,11 +75,12 @@ StepTracker::Verdict StepTracker::OutermostBegin(const Boundary& boundary, uint6
   return verdict;
 }
 
-StepTracker::Verdict StepTracker::AutoCall(const Boundary& boundary, const Caller& caller, bool concurrent) {
+StepTracker::Verdict StepTracker::AutoCall(const Boundary& boundary, const Caller& caller,
+                                           bool concurrent) {
   const bool training = boundary.grad_enabled && has_optimizer_;
   if (open_ && mode_ == StepMode::kTrain) {
-    // Until the optimizer stepped everything belongs to it; afterwards a part (a loss, a metric) still does where whole
-    // models are what is called.
+    // Until the optimizer stepped everything belongs to it; afterwards a part (a loss, a metric)
+    // still does where whole models are what is called.
     if (!marked_ || concurrent || (!caller.root && opener_.root)) return {};
   }
   if (training) {
@@ -89,9 +93,11 @@ StepTracker::Verdict StepTracker::AutoCall(const Boundary& boundary, const Calle
   return Recurrence(caller, mode, concurrent);
 }
 
-StepTracker::Verdict StepTracker::ForwardCall(const Boundary& boundary, const Caller& caller, bool concurrent) {
+StepTracker::Verdict StepTracker::ForwardCall(const Boundary& boundary, const Caller& caller,
+                                              bool concurrent) {
   if (rule_.matches) {
-    const bool hit = rule_.matches(boundary.name) || (!boundary.cls.empty() && rule_.matches(boundary.cls));
+    const bool hit =
+        rule_.matches(boundary.name) || (!boundary.cls.empty() && rule_.matches(boundary.cls));
     return hit && !concurrent ? Begin(StepMode::kForward, caller) : Verdict{};
   }
   if (!open_) return Begin(StepMode::kForward, caller);
@@ -104,7 +110,8 @@ StepTracker::Verdict StepTracker::Recurrence(const Caller& caller, StepMode mode
   if (has_opener_ && caller == opener_) return Begin(mode, caller);
   if (!caller.root) return {};
   if (!opener_.root) {
-    // Parts came first (an embedding called by hand): the root takes the step over, and later ones begin with it.
+    // Parts came first (an embedding called by hand): the root takes the step over, and later ones
+    // begin with it.
     opener_ = caller;
     has_opener_ = true;
     return {};
@@ -125,18 +132,21 @@ StepTracker::Verdict StepTracker::OptimizerStep(const Boundary& boundary) {
   const bool known = has_optimizer_;
   NoteOptimizer(boundary);
   if (boundary.instance != first_optimizer_) return {};
-  const bool by_optimizer = rule_.kind == StepRuleKind::kOptimizer || rule_.kind == StepRuleKind::kAuto;
+  const bool by_optimizer =
+      rule_.kind == StepRuleKind::kOptimizer || rule_.kind == StepRuleKind::kAuto;
   if (!by_optimizer) return {};
   if (op_only_) {
-    const uint32_t missed = open_ ? 0 : 1;  // the operators before the first optimizer step were one
+    const uint32_t missed =
+        open_ ? 0 : 1;  // the operators before the first optimizer step were one
     Verdict verdict = Begin(StepMode::kTrain, {});
     verdict.missed = missed;
     return verdict;
   }
-  // In `auto` an optimizer that tells nothing before its first step finds its calls counted as forward steps: the last
-  // of them is what it stepped on.
+  // In `auto` an optimizer that tells nothing before its first step finds its calls counted as
+  // forward steps: the last of them is what it stepped on.
   if (rule_.kind == StepRuleKind::kAuto && !known && open_) mode_ = StepMode::kTrain;
-  if (open_ && (mode_ == StepMode::kTrain || rule_.kind == StepRuleKind::kOptimizer)) marked_ = true;
+  if (open_ && (mode_ == StepMode::kTrain || rule_.kind == StepRuleKind::kOptimizer))
+    marked_ = true;
   return {};
 }
 
@@ -157,6 +167,13 @@ StepTracker::Verdict StepTracker::Begin(StepMode mode, const Caller& caller) {
   Verdict verdict{true, mode, pending_number_};
   pending_number_ = -1;
   return verdict;
+}
+
+void StepTracker::Restart() {
+  began_ = open_ = marked_ = false;
+  has_opener_ = false;
+  opener_ = {};
+  threads_inside_.clear();
 }
 
 void StepTracker::NoteOptimizer(const Boundary& boundary) {

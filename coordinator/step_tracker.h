@@ -1,19 +1,21 @@
-// StepTracker: decides, from the boundaries a process reports, where its steps begin and of which mode they are. A plain
-// state machine: no clock, no lock, no output.
+// StepTracker: decides, from the boundaries a process reports, where its steps begin and of which
+// mode they are. A plain state machine: no clock, no lock, no output.
 //
 // A step never ends by itself: it ends when the next one begins. What begins one, by rule:
-//   auto       gradients on and an optimizer constructed: the first outermost call after the step of the
-//              first-constructed optimizer (mode train). Else the callable that opened the present step is called again,
-//              or the first root is (mode eval with gradients off, forward with gradients on). Calls of parts and of
-//              other roots in between belong to the open step.
+//   auto       gradients on and an optimizer constructed: the first outermost call after the step
+//   of the
+//              first-constructed optimizer (mode train). Else the callable that opened the present
+//              step is called again, or the first root is (mode eval with gradients off, forward
+//              with gradients on). Calls of parts and of other roots in between belong to the open
+//              step.
 //   optimizer  the first outermost call after the step of the first-constructed optimizer
 //   backward   the first outermost call after a backward pass began
-//   forward    each outermost call of the first root; forward:REGEX of what matches by name or class
-//   op:REGEX   each call of a matching operator
-//   explicit   each tdump.step()
-// A job whose modules nobody calls (ATen operators only) has no outermost calls: its steps then begin right after the
-// optimizer's. A call that begins while another thread is inside one belongs to the same step (replicas in threads).
-// In `auto`, the first tdump.step() makes the rule `explicit`.
+//   forward    each outermost call of the first root; forward:REGEX of what matches by name or
+//   class op:REGEX   each call of a matching operator explicit   each tdump.step()
+// A job whose modules nobody calls (ATen operators only) has no outermost calls: its steps then
+// begin right after the optimizer's. A call that begins while another thread is inside one belongs
+// to the same step (replicas in threads). In `auto`, the first tdump.step() makes the rule
+// `explicit`.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +32,11 @@ namespace tdump::coordinator {
 class StepTracker {
  public:
   struct Verdict {
-    bool begins = false;               // a step begins with this boundary
+    bool begins = false;  // a step begins with this boundary
     StepMode mode = StepMode::kForward;
-    int64_t number = -1;               // the job's own number of the step that begins
-    bool micro = false;                // a call of the step's root: the next micro-batch (also the first)
-    uint32_t missed = 0;               // steps that passed before anything could tell
+    int64_t number = -1;  // the job's own number of the step that begins
+    bool micro = false;   // a call of the step's root: the next micro-batch (also the first)
+    uint32_t missed = 0;  // steps that passed before anything could tell
   };
 
   explicit StepTracker(StepRule rule) : rule_(std::move(rule)) {}
@@ -43,6 +45,9 @@ class StepTracker {
   Verdict Observe(const Boundary& boundary, uint64_t thread);
   // "optimizer (AdamW)", "forward (first root BertModel)"; "auto" while nothing was seen.
   std::string RuleInForce() const;
+  // The process becomes a rank only now: the next call begins a step. What is known of roots and
+  // optimizers stays.
+  void Restart();
   bool saw_boundary() const { return began_; }
 
  private:
@@ -66,15 +71,16 @@ class StepTracker {
   void NoteRoot(const Boundary& boundary);
 
   StepRule rule_;
-  bool began_ = false;           // a step has begun since the start
+  bool began_ = false;  // a step has begun since the start
   bool open_ = false;
-  bool op_only_ = true;          // no outermost call seen yet
+  bool op_only_ = true;  // no outermost call seen yet
   StepMode mode_ = StepMode::kForward;
   Caller opener_;
-  bool has_opener_ = false;      // false: opened by an operator or the optimizer, the next call adopts the step
-  uint64_t root_calls_ = 0;      // in this step
+  bool has_opener_ =
+      false;  // false: opened by an operator or the optimizer, the next call adopts the step
+  uint64_t root_calls_ = 0;  // in this step
   uint64_t micro_root_ = 0;
-  bool marked_ = false;          // the optimizer stepped, or backward began: the next call begins a step
+  bool marked_ = false;  // the optimizer stepped, or backward began: the next call begins a step
   bool has_first_root_ = false;
   uint64_t first_root_ = 0;
   std::string first_root_name_;
