@@ -29,8 +29,8 @@ bool IsNumber(std::string_view text, T* number) {
 
 bool LooksLikeRun(const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(), [](std::string_view name) {
-    return name == "manifest.tdm" || name == "generations" || name == "clock" || name.starts_with("rank") ||
-           name.ends_with(".tdp") || name.ends_with(".tdp.part");
+    return name == "manifest.tdm" || name == "generations" || name == "clock" ||
+           name.starts_with("rank") || name.ends_with(".tdp") || name.ends_with(".tdp.part");
   });
 }
 
@@ -46,7 +46,8 @@ std::string RunsHere(Env* env) {
       text += (shown++ == 0 ? "" : ", ") + JoinPath(kRunsDirectory, *name);
     }
   }
-  return shown == 0 ? "; no runs in outputs/ here. A run is made by: tdump-run --dump -- COMMAND" : "; runs here: " + text;
+  return shown == 0 ? "; no runs in outputs/ here. A run is made by: tdump-run --dump -- COMMAND"
+                    : "; runs here: " + text;
 }
 
 Status NoRun(Env* env, std::string_view text, std::string_view why) {
@@ -107,7 +108,8 @@ bool ParsePlace(std::string_view text, Address* address) {
 Result<RunRef> ResolveRun(Env* env, std::string_view text) {
   RunRef run;
   run.text = text;
-  if (text.empty()) return InvalidArgument("RUN is empty: expected a directory, 'latest', or RUN@generation");
+  if (text.empty())
+    return InvalidArgument("RUN is empty: expected a directory, 'latest', or RUN@generation");
   if (!Locate(env, text, &run)) {
     const size_t at = text.rfind('@');
     uint32_t generation = 0;
@@ -125,7 +127,8 @@ Result<RunRef> ResolveRun(Env* env, std::string_view text) {
   const auto info = env->Stat(run.path);
   if (info.ok() && info->is_directory) {
     TDUMP_ASSIGN_OR_RETURN(const auto names, env->List(run.path));
-    if (!LooksLikeRun(names)) return NoRun(env, text, "holds no run (no rank directories, no manifest.tdm)");
+    if (!LooksLikeRun(names))
+      return NoRun(env, text, "holds no run (no rank directories, no manifest.tdm)");
   }
   return run;
 }
@@ -133,7 +136,8 @@ Result<RunRef> ResolveRun(Env* env, std::string_view text) {
 Result<Address> ResolveAddress(Env* env, std::string_view text) {
   Address address;
   if (!Exists(env, std::string(text))) {
-    for (size_t colon = text.find(':'); colon != std::string_view::npos; colon = text.find(':', colon + 1)) {
+    for (size_t colon = text.find(':'); colon != std::string_view::npos;
+         colon = text.find(':', colon + 1)) {
       Address found;
       if (!ParsePlace(text.substr(colon + 1), &found)) continue;
       TDUMP_ASSIGN_OR_RETURN(found.run, ResolveRun(env, text.substr(0, colon)));
@@ -173,7 +177,8 @@ bool NameMatches(std::string_view name, const Key& key) {
 uint32_t GenerationOf(const RunRef& run, const PassStore& store) {
   if (run.generation) return *run.generation;
   uint32_t newest = 0;
-  for (const ProcessEntry& process : store.processes()) newest = std::max(newest, process.identity.generation);
+  for (const ProcessEntry& process : store.processes())
+    newest = std::max(newest, process.identity.generation);
   return newest;
 }
 

@@ -11,7 +11,7 @@
 namespace tdump::io {
 
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 constexpr T SwapBytes(T value) {
   if constexpr (sizeof(T) == 1) {
     return value;

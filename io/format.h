@@ -1,17 +1,20 @@
-// The byte layout of pass files and manifests: constants and fixed headers. docs/format.md is the specification; this
-// file is its C++ form. Both kinds of file are one FileHeader and then frames; a pass file ends with a FileFooter.
+// The byte layout of pass files and manifests: constants and fixed headers. docs/format.md is the
+// specification; this file is its C++ form. Both kinds of file are one FileHeader and then frames;
+// a pass file ends with a FileFooter.
 //
-// All integers are little-endian. A file written on a big-endian machine has `byte_order` swapped and is read as such.
+// All integers are little-endian. A file written on a big-endian machine has `byte_order` swapped
+// and is read as such.
 //
 //   file   = FileHeader (64 bytes) { frame } [ index frame, FileFooter (64 bytes) ]
 //   frame  = FrameHeader (32 bytes) body padding-to-8
 //   body   = { section }            for every kind but kPad and kPayload
-//          | payload bytes          for kPayload: starts at a multiple of 64 (4096 when longer than 1 MiB); a kPad frame
+//          | payload bytes          for kPayload: starts at a multiple of 64 (4096 when longer than
+//          1 MiB); a kPad frame
 //                                   in front of it makes room
 //   section= SectionHeader (24 bytes) archive padding-to-8
 //
-// A frame is valid when its header checksum and its body checksum hold. Reading stops at the first header that is not
-// a frame (a torn tail); everything before it stands.
+// A frame is valid when its header checksum and its body checksum hold. Reading stops at the first
+// header that is not a frame (a torn tail); everything before it stands.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +25,10 @@ inline constexpr uint64_t kPassMagic = 0x3153'5341'5044'5400;      // file bytes
 inline constexpr uint64_t kManifestMagic = 0x314E'414D'5044'5400;  // file bytes "\0TDPMAN1"
 inline constexpr uint64_t kFooterMagic = 0x3144'4E45'5044'5400;    // file bytes "\0TDPEND1"
 inline constexpr uint32_t kByteOrder = 0x0102'0304;
-inline constexpr uint32_t kFrameMagic = 0x4D52'4654;               // file bytes "TFRM"
-inline constexpr uint16_t kVersionMajor = 1;  // a reader refuses a larger one
-inline constexpr uint16_t kVersionMinor = 0;  // a reader reads a larger one, skipping what it does not know
+inline constexpr uint32_t kFrameMagic = 0x4D52'4654;  // file bytes "TFRM"
+inline constexpr uint16_t kVersionMajor = 1;          // a reader refuses a larger one
+inline constexpr uint16_t kVersionMinor =
+    0;  // a reader reads a larger one, skipping what it does not know
 
 inline constexpr uint64_t kHashTile = 16 * 1024;
 inline constexpr uint64_t kPayloadAlign = 64;
@@ -37,33 +41,33 @@ struct FileHeader {
   uint32_t byte_order = kByteOrder;
   uint16_t version_major = kVersionMajor;
   uint16_t version_minor = kVersionMinor;
-  uint64_t ordinal = 0;       // of the pass; 0 in a manifest
+  uint64_t ordinal = 0;  // of the pass; 0 in a manifest
   int32_t rank = 0;
   uint32_t generation = 0;
   int64_t pid = 0;
-  uint64_t job_hash = 0;      // XXH3-64 of the job key
-  uint64_t created_ns = 0;    // wall clock, since the epoch
-  uint64_t checksum = 0;      // XXH3-64 of the 56 bytes before
+  uint64_t job_hash = 0;    // XXH3-64 of the job key
+  uint64_t created_ns = 0;  // wall clock, since the epoch
+  uint64_t checksum = 0;    // XXH3-64 of the 56 bytes before
 };
 static_assert(sizeof(FileHeader) == 64);
 
 enum class FrameKind : uint16_t {
   kPad = 0,
-  kPass = 1,        // sections: PassSection
-  kName = 2,        // NameSection: an interned string, before its first use
-  kOperator = 3,    // OperatorSection: before its first use
-  kCall = 4,        // CallSection
-  kRecord = 5,      // RecordSection and its companions; after its payload frame
+  kPass = 1,      // sections: PassSection
+  kName = 2,      // NameSection: an interned string, before its first use
+  kOperator = 3,  // OperatorSection: before its first use
+  kCall = 4,      // CallSection
+  kRecord = 5,    // RecordSection and its companions; after its payload frame
   kPayload = 6,
-  kAlias = 7,       // AliasSection
-  kIndex = 8,       // IndexSection
-  kPassEnd = 9,     // PassEndSection
+  kAlias = 7,    // AliasSection
+  kIndex = 8,    // IndexSection
+  kPassEnd = 9,  // PassEndSection
   // manifests
   kIdentity = 32,
   kPassDone = 33,
   kStepMap = 34,
-  kExpect = 35,     // an operator the plan selects
-  kRule = 36,       // how many operators a rule matched
+  kExpect = 35,  // an operator the plan selects
+  kRule = 36,    // how many operators a rule matched
   kNote = 37,
   kClose = 38,
   kAgreement = 39,  // transport, lag, world seen
@@ -73,10 +77,11 @@ enum class FrameKind : uint16_t {
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
   uint16_t kind = 0;
-  uint16_t flags = 0;          // 0; readers ignore what they do not know
-  uint64_t body_bytes = 0;     // without padding
-  uint64_t body_checksum = 0;  // XXH3-64 of the body; for kPayload the low 64 bits of the payload's tile hash
-  uint64_t checksum = 0;       // XXH3-64 of the 24 bytes before
+  uint16_t flags = 0;       // 0; readers ignore what they do not know
+  uint64_t body_bytes = 0;  // without padding
+  uint64_t body_checksum =
+      0;  // XXH3-64 of the body; for kPayload the low 64 bits of the payload's tile hash
+  uint64_t checksum = 0;  // XXH3-64 of the 24 bytes before
 };
 static_assert(sizeof(FrameHeader) == 32);
 

@@ -41,13 +41,15 @@ void Swap(FrameHeader* header) {
 }
 
 void Swap(FileFooter* footer) {
-  for (uint64_t* field : {&footer->magic, &footer->index_offset, &footer->index_bytes, &footer->records, &footer->calls,
-                          &footer->payload_bytes, &footer->reserved, &footer->checksum}) {
+  for (uint64_t* field :
+       {&footer->magic, &footer->index_offset, &footer->index_bytes, &footer->records,
+        &footer->calls, &footer->payload_bytes, &footer->reserved, &footer->checksum}) {
     *field = SwapBytes(*field);
   }
 }
 
-// Copies the struct out of raw bytes. `*checksum` is what the stored bytes hash to, before any swap.
+// Copies the struct out of raw bytes. `*checksum` is what the stored bytes hash to, before any
+// swap.
 template <class Struct>
 Struct Load(std::span<const std::byte> bytes, bool swapped, uint64_t* checksum) {
   Struct fixed;
@@ -57,7 +59,9 @@ Struct Load(std::span<const std::byte> bytes, bool swapped, uint64_t* checksum) 
   return fixed;
 }
 
-std::string_view KindOfFile(uint64_t magic) { return magic == kPassMagic ? "pass file" : "manifest"; }
+std::string_view KindOfFile(uint64_t magic) {
+  return magic == kPassMagic ? "pass file" : "manifest";
+}
 
 }  // namespace
 
@@ -71,30 +75,35 @@ Status FrameFile::Read(uint64_t offset, std::span<std::byte> out) const {
   return Error(offset, fmt::format("the file ends after {} of {} bytes", got, out.size()));
 }
 
-Result<std::unique_ptr<FrameFile>> FrameFile::Open(Env* env, const std::string& path, uint64_t magic) {
+Result<std::unique_ptr<FrameFile>> FrameFile::Open(Env* env, const std::string& path,
+                                                   uint64_t magic) {
   std::unique_ptr<FrameFile> file(new FrameFile);
   TDUMP_ASSIGN_OR_RETURN(file->file_, env->OpenRead(path));
   std::array<std::byte, sizeof(FileHeader)> bytes;
   if (file->size() < bytes.size()) {
-    return file->Error(0, fmt::format("file header: {} bytes, expected {}; not a tdump {}, or killed at its start",
-                                      file->size(), bytes.size(), KindOfFile(magic)));
+    return file->Error(
+        0, fmt::format("file header: {} bytes, expected {}; not a tdump {}, or killed at its start",
+                       file->size(), bytes.size(), KindOfFile(magic)));
   }
   TDUMP_RETURN_IF_ERROR(file->Read(0, bytes));
   uint64_t found;
   std::memcpy(&found, bytes.data(), sizeof found);
   file->swapped_ = found == SwapBytes(magic);
   if (found != magic && !file->swapped_) {
-    return file->Error(0, fmt::format("magic: {:#018x}, expected {:#018x}; not a tdump {}", found, magic, KindOfFile(magic)));
+    return file->Error(0, fmt::format("magic: {:#018x}, expected {:#018x}; not a tdump {}", found,
+                                      magic, KindOfFile(magic)));
   }
   uint64_t checksum;
   const FileHeader header = Load<FileHeader>(bytes, file->swapped_, &checksum);
   if (header.checksum != checksum) return file->Error(56, "file header: checksum does not match");
   if (header.byte_order != kByteOrder) {
-    return file->Error(8, fmt::format("byte order: {:#x}, expected {:#x}", header.byte_order, kByteOrder));
+    return file->Error(
+        8, fmt::format("byte order: {:#x}, expected {:#x}", header.byte_order, kByteOrder));
   }
   if (header.version_major != kVersionMajor) {
-    return Unsupported(fmt::format("{}: offset 12: version {}.{}, this tdump reads version {}", path, header.version_major,
-                                   header.version_minor, kVersionMajor));
+    return Unsupported(fmt::format("{}: offset 12: version {}.{}, this tdump reads version {}",
+                                   path, header.version_major, header.version_minor,
+                                   kVersionMajor));
   }
   file->header_ = header;
   return file;
@@ -108,11 +117,15 @@ Result<FileFooter> FrameFile::Footer() const {
   TDUMP_RETURN_IF_ERROR(Read(at, bytes));
   uint64_t checksum;
   const FileFooter footer = Load<FileFooter>(bytes, swapped_, &checksum);
-  if (footer.magic != kFooterMagic) return Error(at, "footer: none; the pass was not finished, or the file is torn");
+  if (footer.magic != kFooterMagic)
+    return Error(at, "footer: none; the pass was not finished, or the file is torn");
   if (footer.checksum != checksum) return Error(at + 56, "footer: checksum does not match");
-  if (footer.index_offset < sizeof(FileHeader) || footer.index_offset > at || footer.index_bytes != at - footer.index_offset) {
-    return Error(at + 8, fmt::format("footer: index at {} with {} bytes does not end where the footer begins",
-                                     footer.index_offset, footer.index_bytes));
+  if (footer.index_offset < sizeof(FileHeader) || footer.index_offset > at ||
+      footer.index_bytes != at - footer.index_offset) {
+    return Error(
+        at + 8,
+        fmt::format("footer: index at {} with {} bytes does not end where the footer begins",
+                    footer.index_offset, footer.index_bytes));
   }
   return footer;
 }
@@ -122,7 +135,8 @@ Result<std::span<const std::byte>> FrameCursor::View(uint64_t offset, uint64_t b
     return file_.Error(offset, fmt::format("{} bytes expected, {} left", bytes,
                                            file_.size() - std::min(offset, file_.size())));
   }
-  const bool inside = offset >= start_ && offset - start_ <= filled_ && bytes <= filled_ - (offset - start_);
+  const bool inside =
+      offset >= start_ && offset - start_ <= filled_ && bytes <= filled_ - (offset - start_);
   if (!inside) {
     const uint64_t want = std::min(std::max(bytes, window_), file_.size() - offset);
     if (buffer_.size() < want) buffer_.resize(want);
@@ -139,10 +153,12 @@ Result<Frame> FrameCursor::At(uint64_t offset) {
   uint64_t checksum;
   const FrameHeader header = Load<FrameHeader>(bytes, file_.swapped(), &checksum);
   if (header.magic != kFrameMagic) return file_.Error(offset, "frame: no frame begins here");
-  if (header.checksum != checksum) return file_.Error(offset + 24, "frame header: checksum does not match");
+  if (header.checksum != checksum)
+    return file_.Error(offset + 24, "frame header: checksum does not match");
   const uint64_t left = file_.size() - offset - sizeof(FrameHeader);
   if (header.body_bytes > left) {
-    return file_.Error(offset + 8, fmt::format("body_bytes: {}, only {} bytes left in the file", header.body_bytes, left));
+    return file_.Error(offset + 8, fmt::format("body_bytes: {}, only {} bytes left in the file",
+                                               header.body_bytes, left));
   }
   return Frame{.offset = offset,
                .kind = static_cast<FrameKind>(header.kind),
@@ -153,13 +169,15 @@ Result<Frame> FrameCursor::At(uint64_t offset) {
 
 Result<std::span<const std::byte>> FrameCursor::Body(const Frame& frame) {
   if (frame.body_bytes > kMaxBodyBytes) {
-    return file_.Error(frame.offset + 8, fmt::format("body_bytes: {}, more than the {} a frame of kind {} may have",
-                                                     frame.body_bytes, kMaxBodyBytes, static_cast<int>(frame.kind)));
+    return file_.Error(frame.offset + 8,
+                       fmt::format("body_bytes: {}, more than the {} a frame of kind {} may have",
+                                   frame.body_bytes, kMaxBodyBytes, static_cast<int>(frame.kind)));
   }
   TDUMP_ASSIGN_OR_RETURN(const auto body, View(frame.body(), frame.body_bytes));
   if (XXH3_64bits(body.data(), body.size()) != frame.body_checksum) {
-    return file_.Error(frame.body(), fmt::format("body of a frame of kind {}: checksum does not match",
-                                                 static_cast<int>(frame.kind)));
+    return file_.Error(frame.body(),
+                       fmt::format("body of a frame of kind {}: checksum does not match",
+                                   static_cast<int>(frame.kind)));
   }
   return body;
 }
@@ -168,7 +186,8 @@ Result<bool> FrameCursor::OnlyZerosFrom(uint64_t offset) {
   while (offset < file_.size()) {
     const uint64_t step = std::min(window_, file_.size() - offset);
     TDUMP_ASSIGN_OR_RETURN(const auto bytes, View(offset, step));
-    if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; })) return false;
+    if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; }))
+      return false;
     offset += step;
   }
   return true;

@@ -1,8 +1,10 @@
-// FrameFile: the frames of one pass file or manifest, found and checked, whatever they hold. The layer under PassReader
-// and ReadManifest; knows headers, lengths, checksums and byte order (io/format.h), nothing of sections' fields.
+// FrameFile: the frames of one pass file or manifest, found and checked, whatever they hold. The
+// layer under PassReader and ReadManifest; knows headers, lengths, checksums and byte order
+// (io/format.h), nothing of sections' fields.
 //
-// Nothing the file says is believed: a length is compared with the bytes that are left before anything is allocated, and
-// an error is kCorrupt with "<path>: offset <n>: <field>: <what is there, what was expected>".
+// Nothing the file says is believed: a length is compared with the bytes that are left before
+// anything is allocated, and an error is kCorrupt with "<path>: offset <n>: <field>: <what is
+// there, what was expected>".
 #pragma once
 
 #include <memory>
@@ -17,8 +19,8 @@
 
 namespace tdump::io {
 
-// Bodies other than payloads are held in memory while they are decoded; a longer one is taken for forged. Enough for the
-// index of a pass with ten million records.
+// Bodies other than payloads are held in memory while they are decoded; a longer one is taken for
+// forged. Enough for the index of a pass with ten million records.
 inline constexpr uint64_t kMaxBodyBytes = 256ull << 20;
 
 // A frame whose header is valid and whose body lies inside the file.
@@ -57,7 +59,8 @@ class FrameFile {
   bool swapped_ = false;
 };
 
-// Walks over a FrameFile through one buffer. Not thread-safe: one per thread and walk. Spans live until the next call.
+// Walks over a FrameFile through one buffer. Not thread-safe: one per thread and walk. Spans live
+// until the next call.
 class FrameCursor {
  public:
   // `window`: bytes read ahead; large for walks, small for single frames.
@@ -67,7 +70,8 @@ class FrameCursor {
   Result<Frame> At(uint64_t offset);
   // The checked body. For every kind but kPayload and kPad.
   Result<std::span<const std::byte>> Body(const Frame& frame);
-  // True when all bytes from `offset` to the end of the file are zero (the preallocated tail of a manifest).
+  // True when all bytes from `offset` to the end of the file are zero (the preallocated tail of a
+  // manifest).
   Result<bool> OnlyZerosFrom(uint64_t offset);
 
  private:

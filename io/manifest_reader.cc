@@ -12,7 +12,8 @@
 namespace tdump::io {
 namespace {
 
-// A pass file named by a manifest lies beside it: anything else would let a forged manifest point anywhere.
+// A pass file named by a manifest lies beside it: anything else would let a forged manifest point
+// anywhere.
 bool IsPlainFileName(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -20,7 +21,8 @@ bool IsPlainFileName(const std::string& name) {
 
 Status Add(PassDoneSection&& section, ProcessEntry* process) {
   if (!section.file.empty() && !IsPlainFileName(section.file)) {
-    return Corrupt(fmt::format("file: '{}' is not the name of a file beside the manifest", section.file));
+    return Corrupt(
+        fmt::format("file: '{}' is not the name of a file beside the manifest", section.file));
   }
   PassEntry pass;
   pass.info.ordinal = section.ordinal;
@@ -45,10 +47,13 @@ Status Add(PassDoneSection&& section, ProcessEntry* process) {
 // Later words about the same local step win.
 Status Add(StepMapSection&& section, ProcessEntry* process) {
   auto& steps = process->steps;
-  const auto place = std::lower_bound(steps.begin(), steps.end(), section.local_step,
-                                      [](const StepMapSection& s, uint64_t step) { return s.local_step < step; });
-  if (place != steps.end() && place->local_step == section.local_step) *place = section;
-  else steps.insert(place, section);
+  const auto place =
+      std::lower_bound(steps.begin(), steps.end(), section.local_step,
+                       [](const StepMapSection& s, uint64_t step) { return s.local_step < step; });
+  if (place != steps.end() && place->local_step == section.local_step)
+    *place = section;
+  else
+    steps.insert(place, section);
   return Status::Ok();
 }
 
@@ -90,16 +95,26 @@ Status AddDecoded(const SectionCursor& cursor, ProcessEntry* process) {
 
 Status AddSection(const SectionCursor& cursor, ProcessEntry* process) {
   switch (cursor.id()) {
-    case IdentitySection::kId: return AddDecoded<IdentitySection>(cursor, process);
-    case PassDoneSection::kId: return AddDecoded<PassDoneSection>(cursor, process);
-    case StepMapSection::kId: return AddDecoded<StepMapSection>(cursor, process);
-    case ExpectSection::kId: return AddDecoded<ExpectSection>(cursor, process);
-    case OperatorCountSection::kId: return AddDecoded<OperatorCountSection>(cursor, process);
-    case RuleSection::kId: return AddDecoded<RuleSection>(cursor, process);
-    case NoteSection::kId: return AddDecoded<NoteSection>(cursor, process);
-    case AgreementSection::kId: return AddDecoded<AgreementSection>(cursor, process);
-    case CloseSection::kId: return AddDecoded<CloseSection>(cursor, process);
-    default: return Status::Ok();
+    case IdentitySection::kId:
+      return AddDecoded<IdentitySection>(cursor, process);
+    case PassDoneSection::kId:
+      return AddDecoded<PassDoneSection>(cursor, process);
+    case StepMapSection::kId:
+      return AddDecoded<StepMapSection>(cursor, process);
+    case ExpectSection::kId:
+      return AddDecoded<ExpectSection>(cursor, process);
+    case OperatorCountSection::kId:
+      return AddDecoded<OperatorCountSection>(cursor, process);
+    case RuleSection::kId:
+      return AddDecoded<RuleSection>(cursor, process);
+    case NoteSection::kId:
+      return AddDecoded<NoteSection>(cursor, process);
+    case AgreementSection::kId:
+      return AddDecoded<AgreementSection>(cursor, process);
+    case CloseSection::kId:
+      return AddDecoded<CloseSection>(cursor, process);
+    default:
+      return Status::Ok();
   }
 }
 
@@ -112,39 +127,47 @@ void FillPasses(const FileHeader& header, ProcessEntry* process) {
     pass.info.world = process->identity.world;
     pass.info.host = process->identity.host;
   }
-  std::stable_sort(process->passes.begin(), process->passes.end(),
-                   [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
+  std::stable_sort(
+      process->passes.begin(), process->passes.end(),
+      [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
 }
 
 // Writers repeat an operator's counts whenever they changed; the last word stands.
 void KeepLastCounts(std::vector<OperatorCountSection>* counts) {
   const auto name = [](const OperatorCountSection& c) { return std::tie(c.root, c.path, c.op); };
-  std::stable_sort(counts->begin(), counts->end(), [&](const auto& a, const auto& b) { return name(a) < name(b); });
+  std::stable_sort(counts->begin(), counts->end(),
+                   [&](const auto& a, const auto& b) { return name(a) < name(b); });
   std::vector<OperatorCountSection> last;
   for (OperatorCountSection& count : *counts) {
-    if (!last.empty() && name(last.back()) == name(count)) last.back() = std::move(count);
-    else last.push_back(std::move(count));
+    if (!last.empty() && name(last.back()) == name(count))
+      last.back() = std::move(count);
+    else
+      last.push_back(std::move(count));
   }
   *counts = std::move(last);
 }
 
 }  // namespace
 
-Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped, ProcessEntry* process) {
+Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped,
+                        ProcessEntry* process) {
   SectionCursor cursor(body, swapped);
   while (cursor.Next()) TDUMP_RETURN_IF_ERROR(AddSection(cursor, process));
   return cursor.status();
 }
 
-Status ForEachManifestFrame(const FrameFile& file, std::vector<Damage>* damage,
-                            const std::function<Status(const Frame&, std::span<const std::byte> body)>& visit) {
+Status ForEachManifestFrame(
+    const FrameFile& file, std::vector<Damage>* damage,
+    const std::function<Status(const Frame&, std::span<const std::byte> body)>& visit) {
   FrameCursor cursor(file, 64 * 1024);
   uint64_t offset = sizeof(FileHeader);
   while (offset < file.size()) {
     const Result<Frame> frame = cursor.At(offset);
     if (!frame.ok()) {
       TDUMP_ASSIGN_OR_RETURN(const bool clean, cursor.OnlyZerosFrom(offset));
-      if (!clean) damage->push_back(DamageAt(file, offset, frame.status().message() + "; reading stopped here"));
+      if (!clean)
+        damage->push_back(
+            DamageAt(file, offset, frame.status().message() + "; reading stopped here"));
       return Status::Ok();
     }
     offset = frame->end();
@@ -168,11 +191,12 @@ void ReadManifest(Env* env, const std::string& path, ProcessEntry* process) {
   process->identity.rank = (*file)->header().rank;
   process->identity.generation = (*file)->header().generation;
   process->identity.pid = (*file)->header().pid;
-  const Status status = ForEachManifestFrame(**file, &process->damage, [&](const Frame& frame, auto body) {
-    const Status added = AddManifestFrame(frame, body, (*file)->swapped(), process);
-    if (!added.ok()) process->damage.push_back(DamageAt(**file, frame.offset, added.message()));
-    return Status::Ok();
-  });
+  const Status status =
+      ForEachManifestFrame(**file, &process->damage, [&](const Frame& frame, auto body) {
+        const Status added = AddManifestFrame(frame, body, (*file)->swapped(), process);
+        if (!added.ok()) process->damage.push_back(DamageAt(**file, frame.offset, added.message()));
+        return Status::Ok();
+      });
   if (!status.ok()) process->damage.push_back({path, 0, status.message()});
   KeepLastCounts(&process->counts);
   FillPasses((*file)->header(), process);

@@ -1,5 +1,6 @@
-// Reads one process's manifest.tdm into a ProcessEntry. A journal that may still be written: it ends at its first bytes
-// that are no frame, which is clean when only zeros follow (the preallocated tail).
+// Reads one process's manifest.tdm into a ProcessEntry. A journal that may still be written: it
+// ends at its first bytes that are no frame, which is clean when only zeros follow (the
+// preallocated tail).
 #pragma once
 
 #include <functional>
@@ -13,16 +14,18 @@
 
 namespace tdump::io {
 
-// Walks over the frames of a manifest, process or merged. What is wrong goes to `damage`; the status is not ok only when
-// the file cannot be opened or is no manifest, or when `visit` says so.
-Status ForEachManifestFrame(const FrameFile& file, std::vector<Damage>* damage,
-                            const std::function<Status(const Frame&, std::span<const std::byte> body)>& visit);
+// Walks over the frames of a manifest, process or merged. What is wrong goes to `damage`; the
+// status is not ok only when the file cannot be opened or is no manifest, or when `visit` says so.
+Status ForEachManifestFrame(
+    const FrameFile& file, std::vector<Damage>* damage,
+    const std::function<Status(const Frame&, std::span<const std::byte> body)>& visit);
 
-// `process->directory` is the caller's; passes are those that are done, by ordinal, with `file` relative to the run.
-// A manifest that cannot be read at all is one Damage.
+// `process->directory` is the caller's; passes are those that are done, by ordinal, with `file`
+// relative to the run. A manifest that cannot be read at all is one Damage.
 void ReadManifest(Env* env, const std::string& path, ProcessEntry* process);
 
 // Takes one entry into `process`. An unknown kind or section is skipped.
-Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped, ProcessEntry* process);
+Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped,
+                        ProcessEntry* process);
 
 }  // namespace tdump::io

@@ -1,5 +1,5 @@
-// ManifestWriter: appends entries to a process's manifest.tdm. Room for the next 64 KiB is always preallocated, so that a
-// full disk can still be told. Thread-safe.
+// ManifestWriter: appends entries to a process's manifest.tdm. Room for the next 64 KiB is always
+// preallocated, so that a full disk can still be told. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,13 @@ namespace tdump::io {
 
 class ManifestWriter {
  public:
-  static Result<std::unique_ptr<ManifestWriter>> Create(Env* env, const std::string& path, const FileHeader& header);
+  static Result<std::unique_ptr<ManifestWriter>> Create(Env* env, const std::string& path,
+                                                        const FileHeader& header);
   virtual ~ManifestWriter() = default;
 
-  // One frame of `kind` with the sections in `body` (made by EncodeSection, see io/archive.h); several sections of one
-  // kind may share a frame. After an error, later appends are tried again behind the last whole frame.
+  // One frame of `kind` with the sections in `body` (made by EncodeSection, see io/archive.h);
+  // several sections of one kind may share a frame. After an error, later appends are tried again
+  // behind the last whole frame.
   virtual Status Append(FrameKind kind, const std::string& body) noexcept = 0;
 
   // Typed forms of the above.

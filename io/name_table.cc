@@ -36,7 +36,8 @@ Status NameTable::Add(const OperatorSection& section) {
 
 Status NameTable::Add(const AliasSection& section) {
   const auto op = operators_.find(section.op_id);
-  if (op == operators_.end()) return Corrupt(fmt::format("op_id: {} has no operator frame before it", section.op_id));
+  if (op == operators_.end())
+    return Corrupt(fmt::format("op_id: {} has no operator frame before it", section.op_id));
   TDUMP_ASSIGN_OR_RETURN(const std::string* path, Name(section.path_name, "path_name"));
   std::vector<std::string>& aliases = op->second.aliases;
   if (std::find(aliases.begin(), aliases.end(), *path) == aliases.end()) aliases.push_back(*path);

@@ -1,4 +1,5 @@
-// NameTable: the interned names and the operators of one pass file, as its kName, kOperator and kAlias frames define them.
+// NameTable: the interned names and the operators of one pass file, as its kName, kOperator and
+// kAlias frames define them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace tdump::io {
 // Filled once, then read by any thread. An error names the field; the caller adds file and offset.
 class NameTable {
  public:
-  Status Add(const NameSection& section);      // kCorrupt when the id already stands for another text
+  Status Add(const NameSection& section);  // kCorrupt when the id already stands for another text
   Status Add(const OperatorSection& section);  // its names must be there
   Status Add(const AliasSection& section);     // its operator must be there
 

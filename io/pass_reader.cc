@@ -41,16 +41,20 @@ class FilePassReader : public PassReader {
   Status ForEachCall(const std::function<bool(const CallRecord&)>& visit) const override;
   Result<Record> Find(const Key& key) const override;
   Result<Record> Get(uint64_t record) const override;
-  Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out, bool verify) const override;
+  Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
+                     bool verify) const override;
   Result<std::span<const std::byte>> MapPayload(const Record& record) const override;
   Status Verify(std::vector<Damage>* damage) const override { return VerifyPass(*file_, damage); }
 
  private:
-  DecodeContext Context() const { return {contents_.names, file_->swapped(), file_->size(), info_.ordinal}; }
+  DecodeContext Context() const {
+    return {contents_.names, file_->swapped(), file_->size(), info_.ordinal};
+  }
   // Decodes the frame of `kind` at `offset`, with file and offset on any error.
   template <class Decoded>
   Result<Decoded> DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
-                           Result<Decoded> (*decode)(const DecodeContext&, std::span<const std::byte>)) const;
+                           Result<Decoded> (*decode)(const DecodeContext&,
+                                                     std::span<const std::byte>)) const;
   Result<Record> RecordAt(FrameCursor* cursor, uint64_t offset) const {
     return DecodeAt<Record>(cursor, offset, FrameKind::kRecord, DecodeRecord);
   }
@@ -65,15 +69,18 @@ class FilePassReader : public PassReader {
   PayloadReader payloads_;
   std::vector<IndexEntry> by_id_;
   mutable std::once_flag key_map_built_;
-  mutable std::unordered_multimap<uint64_t, uint64_t> key_map_;  // hash of the key's text -> frame offset
+  mutable std::unordered_multimap<uint64_t, uint64_t>
+      key_map_;  // hash of the key's text -> frame offset
 };
 
 template <class Decoded>
-Result<Decoded> FilePassReader::DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
-                                         Result<Decoded> (*decode)(const DecodeContext&, std::span<const std::byte>)) const {
+Result<Decoded> FilePassReader::DecodeAt(
+    FrameCursor* cursor, uint64_t offset, FrameKind kind,
+    Result<Decoded> (*decode)(const DecodeContext&, std::span<const std::byte>)) const {
   TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor->At(offset));
   if (frame.kind != kind) {
-    return file_->Error(offset, fmt::format("kind: {}, the index says {}", int(frame.kind), int(kind)));
+    return file_->Error(offset,
+                        fmt::format("kind: {}, the index says {}", int(frame.kind), int(kind)));
   }
   TDUMP_ASSIGN_OR_RETURN(const auto body, cursor->Body(frame));
   Result<Decoded> decoded = decode(Context(), body);
@@ -99,7 +106,8 @@ Status FilePassReader::ForEachCall(const std::function<bool(const CallRecord&)>&
   FrameCursor cursor(*file_, kWalkWindow);
   Status first;
   for (uint64_t offset : contents_.index.calls) {
-    const Result<CallRecord> call = DecodeAt<CallRecord>(&cursor, offset, FrameKind::kCall, DecodeCall);
+    const Result<CallRecord> call =
+        DecodeAt<CallRecord>(&cursor, offset, FrameKind::kCall, DecodeCall);
     if (!call.ok()) {
       if (first.ok()) first = call.status();
     } else if (!visit(*call)) {
@@ -110,8 +118,9 @@ Status FilePassReader::ForEachCall(const std::function<bool(const CallRecord&)>&
 }
 
 Result<Record> FilePassReader::Get(uint64_t record) const {
-  const auto entry = std::lower_bound(by_id_.begin(), by_id_.end(), record,
-                                      [](const IndexEntry& e, uint64_t id) { return e.record < id; });
+  const auto entry =
+      std::lower_bound(by_id_.begin(), by_id_.end(), record,
+                       [](const IndexEntry& e, uint64_t id) { return e.record < id; });
   if (entry == by_id_.end() || entry->record != record) {
     return NotFound(fmt::format("{}: no record {}", path(), record));
   }
@@ -124,7 +133,8 @@ void FilePassReader::BuildKeyMap() const {
   key_map_.reserve(contents_.index.records.size());
   for (const IndexEntry& entry : contents_.index.records) {
     const Result<Record> record = RecordAt(&cursor, entry.frame_offset);
-    if (record.ok()) key_map_.emplace(std::hash<std::string>{}(ToText(record->key)), entry.frame_offset);
+    if (record.ok())
+      key_map_.emplace(std::hash<std::string>{}(ToText(record->key)), entry.frame_offset);
   }
 }
 
@@ -142,27 +152,32 @@ Result<Record> FilePassReader::Find(const Key& key) const {
 
 Result<Record> FilePassReader::PayloadOwner(const Record& record) const {
   if (!record.payload) {
-    return NotFound(fmt::format("{}: record {} ('{}') has no payload: kept {}", path(), record.id, ToText(record.key),
-                                PartsToString(record.parts_kept)));
+    return NotFound(fmt::format("{}: record {} ('{}') has no payload: kept {}", path(), record.id,
+                                ToText(record.key), PartsToString(record.parts_kept)));
   }
   Record owner = record;
   constexpr int kMostHops = 16;
   for (int hop = 0; owner.payload && owner.payload->same_as != 0; ++hop) {
     const uint64_t next = owner.payload->same_as;
-    if (hop == kMostHops) return Corrupt(fmt::format("{}: record {}: same_as: no end of references", path(), record.id));
+    if (hop == kMostHops)
+      return Corrupt(
+          fmt::format("{}: record {}: same_as: no end of references", path(), record.id));
     Result<Record> found = Get(next);
     if (!found.ok()) {
-      return Corrupt(fmt::format("{}: record {}: same_as: {}: {}", path(), record.id, next, found.status().message()));
+      return Corrupt(fmt::format("{}: record {}: same_as: {}: {}", path(), record.id, next,
+                                 found.status().message()));
     }
     owner = std::move(*found);
   }
   if (!owner.payload || owner.payload->logical_bytes != record.payload->logical_bytes) {
-    return Corrupt(fmt::format("{}: record {}: same_as: record {} has another payload", path(), record.id, owner.id));
+    return Corrupt(fmt::format("{}: record {}: same_as: record {} has another payload", path(),
+                               record.id, owner.id));
   }
   return owner;
 }
 
-Status FilePassReader::ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out, bool verify) const {
+Status FilePassReader::ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
+                                   bool verify) const {
   TDUMP_ASSIGN_OR_RETURN(const Record owner, PayloadOwner(record));
   return payloads_.Read(owner, offset, out, verify);
 }
@@ -182,7 +197,8 @@ Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string
   if (!complete && contents.damage.empty()) {
     contents.damage.push_back(DamageAt(*file, file->size(), by_index.status().message()));
   }
-  return std::unique_ptr<PassReader>(new FilePassReader(env, std::move(file), std::move(contents), complete));
+  return std::unique_ptr<PassReader>(
+      new FilePassReader(env, std::move(file), std::move(contents), complete));
 }
 
 }  // namespace tdump::io

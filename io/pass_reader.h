@@ -13,11 +13,13 @@
 
 namespace tdump::io {
 
-// Thread-safe after Open. Nothing a file contains is trusted: every size is checked against the bytes left first.
+// Thread-safe after Open. Nothing a file contains is trusted: every size is checked against the
+// bytes left first.
 class PassReader {
  public:
-  // Opens `path`. A file without a valid footer (`.part`, torn, killed) is scanned frame by frame and what stands is
-  // kept; complete() is then false and `damage()` says where reading stopped. Error: not a pass file at all.
+  // Opens `path`. A file without a valid footer (`.part`, torn, killed) is scanned frame by frame
+  // and what stands is kept; complete() is then false and `damage()` says where reading stopped.
+  // Error: not a pass file at all.
   static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path);
   virtual ~PassReader() = default;
 
@@ -33,9 +35,11 @@ class PassReader {
   virtual Result<Record> Find(const Key& key) const = 0;
   virtual Result<Record> Get(uint64_t record) const = 0;
 
-  // Canonical payload bytes [offset, offset + out.size()) of a record whose payload is kept (shared payloads are
-  // followed). Verifies the digests of the tiles touched unless `verify` is false; a mismatch is kCorrupt.
-  virtual Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out, bool verify = true) const = 0;
+  // Canonical payload bytes [offset, offset + out.size()) of a record whose payload is kept (shared
+  // payloads are followed). Verifies the digests of the tiles touched unless `verify` is false; a
+  // mismatch is kCorrupt.
+  virtual Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
+                             bool verify = true) const = 0;
   // The payload where it lies in the mapped file, or an error when it is compressed. Not verified.
   virtual Result<std::span<const std::byte>> MapPayload(const Record& record) const = 0;
   // Reads everything: frames, sections, payload tiles, index, footer.

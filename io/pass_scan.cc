@@ -29,7 +29,8 @@ Status AddTo(const FrameFile& file, std::span<const std::byte> body, NameTable* 
 }
 
 // Takes in what the frame defines. `contents->index` is not touched.
-Status Define(const FrameFile& file, FrameKind kind, std::span<const std::byte> body, PassContents* contents) {
+Status Define(const FrameFile& file, FrameKind kind, std::span<const std::byte> body,
+              PassContents* contents) {
   switch (kind) {
     case FrameKind::kPass: {
       TDUMP_ASSIGN_OR_RETURN(contents->pass, OnlySection<PassSection>(file, body));
@@ -39,20 +40,26 @@ Status Define(const FrameFile& file, FrameKind kind, std::span<const std::byte> 
       TDUMP_ASSIGN_OR_RETURN(contents->end, OnlySection<PassEndSection>(file, body));
       return Status::Ok();
     }
-    case FrameKind::kName: return AddTo<NameSection>(file, body, &contents->names);
-    case FrameKind::kOperator: return AddTo<OperatorSection>(file, body, &contents->names);
-    case FrameKind::kAlias: return AddTo<AliasSection>(file, body, &contents->names);
-    default: return Status::Ok();
+    case FrameKind::kName:
+      return AddTo<NameSection>(file, body, &contents->names);
+    case FrameKind::kOperator:
+      return AddTo<OperatorSection>(file, body, &contents->names);
+    case FrameKind::kAlias:
+      return AddTo<AliasSection>(file, body, &contents->names);
+    default:
+      return Status::Ok();
   }
 }
 
 bool HasFields(FrameKind kind) { return kind != FrameKind::kPad && kind != FrameKind::kPayload; }
 
 // Reads the frame at `offset` and takes it in; anything wrong with it is damage.
-void DefineAt(const FrameFile& file, FrameCursor* cursor, uint64_t offset, FrameKind expected, PassContents* contents) {
+void DefineAt(const FrameFile& file, FrameCursor* cursor, uint64_t offset, FrameKind expected,
+              PassContents* contents) {
   const Status status = [&]() -> Status {
     TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor->At(offset));
-    if (frame.kind != expected) return Corrupt(fmt::format("kind: {}, the index says {}", int(frame.kind), int(expected)));
+    if (frame.kind != expected)
+      return Corrupt(fmt::format("kind: {}, the index says {}", int(frame.kind), int(expected)));
     TDUMP_ASSIGN_OR_RETURN(const auto body, cursor->Body(frame));
     return Define(file, frame.kind, body, contents);
   }();
@@ -64,7 +71,8 @@ Status CheckOffsets(const IndexSection& index, uint64_t limit) {
     if (offset >= sizeof(FileHeader) && offset < limit && offset % 8 == 0) return Status::Ok();
     return Corrupt(fmt::format("index: {}: {} is no place of a frame", field, offset));
   };
-  for (const IndexEntry& entry : index.records) TDUMP_RETURN_IF_ERROR(check(entry.frame_offset, "records"));
+  for (const IndexEntry& entry : index.records)
+    TDUMP_RETURN_IF_ERROR(check(entry.frame_offset, "records"));
   for (uint64_t offset : index.calls) TDUMP_RETURN_IF_ERROR(check(offset, "calls"));
   for (uint64_t offset : index.operators) TDUMP_RETURN_IF_ERROR(check(offset, "operators"));
   for (uint64_t offset : index.names) TDUMP_RETURN_IF_ERROR(check(offset, "names"));
@@ -72,7 +80,8 @@ Status CheckOffsets(const IndexSection& index, uint64_t limit) {
   return Status::Ok();
 }
 
-Result<IndexSection> ReadIndex(const FrameFile& file, const FileFooter& footer, FrameCursor* cursor) {
+Result<IndexSection> ReadIndex(const FrameFile& file, const FileFooter& footer,
+                               FrameCursor* cursor) {
   TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor->At(footer.index_offset));
   if (frame.kind != FrameKind::kIndex || frame.end() - frame.offset != footer.index_bytes) {
     return file.Error(frame.offset, "footer: index_offset and index_bytes name no index frame");
@@ -80,28 +89,43 @@ Result<IndexSection> ReadIndex(const FrameFile& file, const FileFooter& footer, 
   TDUMP_ASSIGN_OR_RETURN(const auto body, cursor->Body(frame));
   Result<IndexSection> index = OnlySection<IndexSection>(file, body);
   if (!index.ok()) return file.Error(frame.offset, index.status().message());
-  if (Status status = CheckOffsets(*index, footer.index_offset); !status.ok()) return file.Error(frame.offset, status.message());
+  if (Status status = CheckOffsets(*index, footer.index_offset); !status.ok())
+    return file.Error(frame.offset, status.message());
   if (index->records.size() != footer.records || index->calls.size() != footer.calls) {
-    return file.Error(frame.offset, fmt::format("index: {} records and {} calls, the footer says {} and {}",
-                                                index->records.size(), index->calls.size(), footer.records, footer.calls));
+    return file.Error(
+        frame.offset,
+        fmt::format("index: {} records and {} calls, the footer says {} and {}",
+                    index->records.size(), index->calls.size(), footer.records, footer.calls));
   }
   return index;
 }
 
-void AddToIndex(const FrameFile& file, const Frame& frame, std::span<const std::byte> body, PassContents* contents) {
+void AddToIndex(const FrameFile& file, const Frame& frame, std::span<const std::byte> body,
+                PassContents* contents) {
   IndexSection& index = contents->index;
   switch (frame.kind) {
     case FrameKind::kRecord: {
       const Result<RecordSection> section = OnlySection<RecordSection>(file, body);
-      if (section.ok()) index.records.push_back({section->record, frame.offset});
-      else contents->damage.push_back(DamageAt(file, frame.offset, section.status().message()));
+      if (section.ok())
+        index.records.push_back({section->record, frame.offset});
+      else
+        contents->damage.push_back(DamageAt(file, frame.offset, section.status().message()));
       break;
     }
-    case FrameKind::kCall: index.calls.push_back(frame.offset); break;
-    case FrameKind::kOperator: index.operators.push_back(frame.offset); break;
-    case FrameKind::kName: index.names.push_back(frame.offset); break;
-    case FrameKind::kAlias: index.aliases.push_back(frame.offset); break;
-    default: break;
+    case FrameKind::kCall:
+      index.calls.push_back(frame.offset);
+      break;
+    case FrameKind::kOperator:
+      index.operators.push_back(frame.offset);
+      break;
+    case FrameKind::kName:
+      index.names.push_back(frame.offset);
+      break;
+    case FrameKind::kAlias:
+      index.aliases.push_back(frame.offset);
+      break;
+    default:
+      break;
   }
 }
 
@@ -145,9 +169,12 @@ Result<PassContents> ReadByIndex(const FrameFile& file) {
   FrameCursor cursor(file, kWindow);
   TDUMP_ASSIGN_OR_RETURN(contents.index, ReadIndex(file, footer, &cursor));
   DefineAt(file, &cursor, sizeof(FileHeader), FrameKind::kPass, &contents);
-  for (uint64_t offset : contents.index.names) DefineAt(file, &cursor, offset, FrameKind::kName, &contents);
-  for (uint64_t offset : contents.index.operators) DefineAt(file, &cursor, offset, FrameKind::kOperator, &contents);
-  for (uint64_t offset : contents.index.aliases) DefineAt(file, &cursor, offset, FrameKind::kAlias, &contents);
+  for (uint64_t offset : contents.index.names)
+    DefineAt(file, &cursor, offset, FrameKind::kName, &contents);
+  for (uint64_t offset : contents.index.operators)
+    DefineAt(file, &cursor, offset, FrameKind::kOperator, &contents);
+  for (uint64_t offset : contents.index.aliases)
+    DefineAt(file, &cursor, offset, FrameKind::kAlias, &contents);
   return contents;
 }
 
@@ -160,7 +187,8 @@ PassContents ScanFrames(const FrameFile& file) {
   while (offset < end) {
     const Result<Frame> frame = cursor.At(offset);
     if (!frame.ok()) {
-      contents.damage.push_back(DamageAt(file, offset, frame.status().message() + "; reading stopped here"));
+      contents.damage.push_back(
+          DamageAt(file, offset, frame.status().message() + "; reading stopped here"));
       return contents;
     }
     offset = frame->end();
@@ -168,10 +196,13 @@ PassContents ScanFrames(const FrameFile& file) {
     if (!HasFields(frame->kind) || frame->kind == FrameKind::kIndex) continue;
     const auto body = cursor.Body(*frame);
     const Status status = body.ok() ? Define(file, frame->kind, *body, &contents) : body.status();
-    if (status.ok()) AddToIndex(file, *frame, *body, &contents);
-    else contents.damage.push_back(DamageAt(file, frame->offset, status.message()));
+    if (status.ok())
+      AddToIndex(file, *frame, *body, &contents);
+    else
+      contents.damage.push_back(DamageAt(file, frame->offset, status.message()));
   }
-  if (!footer.ok()) contents.damage.push_back(DamageAt(file, file.size(), footer.status().message()));
+  if (!footer.ok())
+    contents.damage.push_back(DamageAt(file, file.size(), footer.status().message()));
   return contents;
 }
 

@@ -22,12 +22,12 @@ struct PassContents {
   std::vector<Damage> damage;
 };
 
-// Footer, index, and the frames of names and operators. A name or operator that cannot be read is damage; an error means
-// that footer or index cannot be used.
+// Footer, index, and the frames of names and operators. A name or operator that cannot be read is
+// damage; an error means that footer or index cannot be used.
 Result<PassContents> ReadByIndex(const FrameFile& file);
 
-// Every frame from the front, until the first place where none begins (that is damage, unless the file has a footer
-// there). A frame whose body is wrong is damage and left out.
+// Every frame from the front, until the first place where none begins (that is damage, unless the
+// file has a footer there). A frame whose body is wrong is damage and left out.
 PassContents ScanFrames(const FrameFile& file);
 
 // The first frame, when it stands.

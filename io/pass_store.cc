@@ -1,8 +1,10 @@
 // How a run becomes a list of processes and passes:
-//   1. List the run directory. A folder that holds a manifest or pass files is a process; so is the directory itself when
+//   1. List the run directory. A folder that holds a manifest or pass files is a process; so is the
+//   directory itself when
 //      it does (a rank directory opened alone). A single pass file is a process with one pass.
 //   2. Read each process's manifest (several threads: a run may have thousands).
-//   3. Hold the list against the files that are there: passes no manifest has (unfinished, or the manifest is torn) are
+//   3. Hold the list against the files that are there: passes no manifest has (unfinished, or the
+//   manifest is torn) are
 //      added from their own headers; listed files that are missing or have another size are damage.
 //   4. Order by (generation, rank, start).
 #include "io/pass_store.h"
@@ -31,7 +33,8 @@ bool IsPart(std::string_view name) { return name.ends_with(kPartSuffix); }
 bool IsPassFile(std::string_view name) { return name.ends_with(kPassSuffix) || IsPart(name); }
 
 bool HoldsProcess(const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(), [](const auto& n) { return n == kManifestName || IsPassFile(n); });
+  return std::any_of(names.begin(), names.end(),
+                     [](const auto& n) { return n == kManifestName || IsPassFile(n); });
 }
 
 std::string Below(const std::string& directory, const std::string& name) {
@@ -70,8 +73,9 @@ class DirectoryReader {
     for (const std::string& name : names) {
       if (IsPassFile(name)) AddUnlisted(name, process);
     }
-    std::stable_sort(process->passes.begin(), process->passes.end(),
-                     [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
+    std::stable_sort(
+        process->passes.begin(), process->passes.end(),
+        [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
     if (process->identity.job_key.empty() && !process->passes.empty()) {
       Identify(process->passes.front().info, &process->identity);
     }
@@ -82,7 +86,8 @@ class DirectoryReader {
     return JoinPath(run_, Below(process.directory, name));
   }
 
-  void CheckListed(const std::vector<std::string>& names, PassEntry* pass, ProcessEntry* process) const {
+  void CheckListed(const std::vector<std::string>& names, PassEntry* pass,
+                   ProcessEntry* process) const {
     if (pass->file.empty()) return;  // never made: `error` says why
     const std::string path = JoinPath(run_, pass->file);
     const Result<FileInfo> found = env_->Stat(path);
@@ -96,7 +101,8 @@ class DirectoryReader {
       if (pass->error.empty()) pass->error = "the file is missing";
       process->damage.push_back({path, 0, "listed in the manifest, but the file is missing"});
     } else if (found->bytes != pass->file_bytes && pass->error.empty()) {
-      pass->error = fmt::format("the file has {} bytes, the manifest says {}", found->bytes, pass->file_bytes);
+      pass->error = fmt::format("the file has {} bytes, the manifest says {}", found->bytes,
+                                pass->file_bytes);
       process->damage.push_back({path, std::min(found->bytes, pass->file_bytes), pass->error});
     }
   }
@@ -122,7 +128,8 @@ class DirectoryReader {
   static uint64_t OrdinalOf(const std::string& name) {
     uint64_t ordinal = 0;
     const size_t digit = name.find_first_of("0123456789");
-    if (digit != std::string::npos) std::from_chars(name.data() + digit, name.data() + name.size(), ordinal);
+    if (digit != std::string::npos)
+      std::from_chars(name.data() + digit, name.data() + name.size(), ordinal);
     return ordinal;
   }
 
@@ -159,24 +166,28 @@ class FilePassStore : public PassStore {
       processes_.emplace_back().directory = name;
       files.push_back(*listed);
     }
-    if (processes_.empty() && HoldsProcess(names)) {  // a rank directory
+    if (processes_.empty() && HoldsProcess(names) && !IsMergedRun()) {  // a rank directory
       processes_.emplace_back();
       files.push_back(names);
     }
     const DirectoryReader reader(env_, run_);
     ForEachInParallel(processes_.size(), [&](size_t i) { reader.Read(files[i], &processes_[i]); });
     const auto order = [](const ProcessEntry& p) {
-      return std::tie(p.identity.generation, p.identity.rank, p.identity.process, p.identity.started_ns, p.directory);
+      return std::tie(p.identity.generation, p.identity.rank, p.identity.process,
+                      p.identity.started_ns, p.directory);
     };
-    std::sort(processes_.begin(), processes_.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    std::sort(processes_.begin(), processes_.end(),
+              [&](const auto& a, const auto& b) { return order(a) < order(b); });
     return Status::Ok();
   }
 
   const std::string& run() const override { return run_; }
   const std::vector<ProcessEntry>& processes() const override { return processes_; }
 
-  Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry&, const PassEntry& pass) const override {
-    if (pass.file.empty()) return NotFound(fmt::format("pass {}: no file: {}", pass.info.ordinal, pass.error));
+  Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry&,
+                                               const PassEntry& pass) const override {
+    if (pass.file.empty())
+      return NotFound(fmt::format("pass {}: no file: {}", pass.info.ordinal, pass.error));
     const std::string path = JoinPath(run_, pass.file);
     auto reader = PassReader::Open(env_, path);
     // Finished since the directory was listed.
@@ -187,6 +198,12 @@ class FilePassStore : public PassStore {
   }
 
  private:
+  // A run whose rank directories are gone still has its merged manifest.
+  bool IsMergedRun() const {
+    const auto manifest = FrameFile::Open(env_, JoinPath(run_, kManifestName), kManifestMagic);
+    return manifest.ok() && (*manifest)->header().rank < 0;
+  }
+
   Status ReadSingleFile(const FileInfo& info) {
     const std::string name = FileNameOf(run_);
     PassEntry pass;

@@ -1,4 +1,5 @@
-// PassStore: the passes of a run, by (process, ordinal). Nothing outside it knows that a pass is a file.
+// PassStore: the passes of a run, by (process, ordinal). Nothing outside it knows that a pass is a
+// file.
 #pragma once
 
 #include <memory>
@@ -15,9 +16,9 @@ namespace tdump::io {
 // One pass as the manifest (or, failing that, the directory) knows it.
 struct PassEntry {
   PassInfo info;
-  std::string file;       // relative to the run directory
-  bool listed = false;    // the manifest has it as done
-  bool part = false;      // unfinished: killed, or the job still runs
+  std::string file;     // relative to the run directory
+  bool listed = false;  // the manifest has it as done
+  bool part = false;    // unfinished: killed, or the job still runs
   uint64_t file_bytes = 0;
   uint64_t records = 0;
   uint64_t calls = 0;
@@ -44,14 +45,15 @@ struct ProcessEntry {
 
 class PassStore {
  public:
-  // `run`: the directory. Reads all manifests below it (many processes: in parallel); lists `.part` files that no
-  // manifest has. A damaged manifest is a Damage of its process, not an error.
+  // `run`: the directory. Reads all manifests below it (many processes: in parallel); lists `.part`
+  // files that no manifest has. A damaged manifest is a Damage of its process, not an error.
   static Result<std::unique_ptr<PassStore>> Open(Env* env, const std::string& run);
   virtual ~PassStore() = default;
 
   virtual const std::string& run() const = 0;
   virtual const std::vector<ProcessEntry>& processes() const = 0;  // by (generation, rank, start)
-  virtual Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry& process, const PassEntry& pass) const = 0;
+  virtual Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry& process,
+                                                       const PassEntry& pass) const = 0;
 };
 
 }  // namespace tdump::io

@@ -18,13 +18,15 @@ constexpr uint64_t kReadChunk = 64 * kHashTile;
 
 class Verifier {
  public:
-  Verifier(const FrameFile& file, std::vector<Damage>* damage) : file_(file), damage_(*damage), cursor_(file, 16 * 1024) {}
+  Verifier(const FrameFile& file, std::vector<Damage>* damage)
+      : file_(file), damage_(*damage), cursor_(file, 16 * 1024) {}
 
   Status Run() {
     contents_ = ScanFrames(file_);
     damage_.insert(damage_.end(), contents_.damage.begin(), contents_.damage.end());
     owned_.assign(contents_.payloads.size(), false);
-    for (const IndexEntry& entry : contents_.index.records) TDUMP_RETURN_IF_ERROR(CheckRecord(entry.frame_offset));
+    for (const IndexEntry& entry : contents_.index.records)
+      TDUMP_RETURN_IF_ERROR(CheckRecord(entry.frame_offset));
     for (uint64_t offset : contents_.index.calls) TDUMP_RETURN_IF_ERROR(CheckCall(offset));
     TDUMP_RETURN_IF_ERROR(CheckUnownedPayloads());
     if (const Result<FileFooter> footer = file_.Footer(); footer.ok()) CheckCounts(*footer);
@@ -35,11 +37,14 @@ class Verifier {
   // Keeps what the format says is wrong; hands on what the operating system says.
   Status Note(uint64_t offset, const Status& status) {
     if (status.ok()) return status;
-    if (status.code() != StatusCode::kCorrupt && status.code() != StatusCode::kUnsupported) return status;
+    if (status.code() != StatusCode::kCorrupt && status.code() != StatusCode::kUnsupported)
+      return status;
     damage_.push_back(DamageAt(file_, offset, status.message()));
     return Status::Ok();
   }
-  DecodeContext Context() const { return {contents_.names, file_.swapped(), file_.size(), file_.header().ordinal}; }
+  DecodeContext Context() const {
+    return {contents_.names, file_.swapped(), file_.size(), file_.header().ordinal};
+  }
 
   Status CheckRecord(uint64_t offset) {
     const Result<Record> record = [&]() -> Result<Record> {
@@ -49,7 +54,8 @@ class Verifier {
     }();
     if (!record.ok()) return Note(offset, record.status());
     CheckHash(*record, offset);
-    if (!record->payload || record->payload->same_as != 0 || record->payload->stored_bytes == 0) return Status::Ok();
+    if (!record->payload || record->payload->same_as != 0 || record->payload->stored_bytes == 0)
+      return Status::Ok();
     CheckFrame(*record, offset);
     return ReadAll(*record);
   }
@@ -58,23 +64,30 @@ class Verifier {
   void CheckHash(const Record& record, uint64_t offset) {
     if (!record.hash || !record.payload || record.payload->same_as != 0) return;
     if (HashOfDigests(record.tile_digests) == *record.hash) return;
-    damage_.push_back({file_.path(), offset, fmt::format("record {}: hash is not that of its tile digests", record.id)});
+    damage_.push_back({file_.path(), offset,
+                       fmt::format("record {}: hash is not that of its tile digests", record.id)});
   }
 
-  // The payload lies in a frame of its own, aligned, whose checksum is the low half of the tile hash.
+  // The payload lies in a frame of its own, aligned, whose checksum is the low half of the tile
+  // hash.
   void CheckFrame(const Record& record, uint64_t offset) {
     const PayloadRef& payload = *record.payload;
-    const auto frame = std::lower_bound(contents_.payloads.begin(), contents_.payloads.end(), payload.offset,
-                                        [](const Frame& f, uint64_t body) { return f.body() < body; });
+    const auto frame =
+        std::lower_bound(contents_.payloads.begin(), contents_.payloads.end(), payload.offset,
+                         [](const Frame& f, uint64_t body) { return f.body() < body; });
     const auto wrong = [&](std::string what) {
       damage_.push_back({file_.path(), offset, fmt::format("record {}: {}", record.id, what)});
     };
-    if (frame == contents_.payloads.end() || frame->body() != payload.offset || frame->body_bytes != payload.stored_bytes) {
-      return wrong(fmt::format("payload offset {}: no payload frame of {} bytes there", payload.offset, payload.stored_bytes));
+    if (frame == contents_.payloads.end() || frame->body() != payload.offset ||
+        frame->body_bytes != payload.stored_bytes) {
+      return wrong(fmt::format("payload offset {}: no payload frame of {} bytes there",
+                               payload.offset, payload.stored_bytes));
     }
     owned_[frame - contents_.payloads.begin()] = true;
-    const uint64_t align = payload.stored_bytes > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
-    if (payload.offset % align != 0) wrong(fmt::format("payload offset {} is no multiple of {}", payload.offset, align));
+    const uint64_t align =
+        payload.stored_bytes > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
+    if (payload.offset % align != 0)
+      wrong(fmt::format("payload offset {} is no multiple of {}", payload.offset, align));
     if (LowWord(HashOfDigests(record.tile_digests)) != frame->body_checksum) {
       wrong("the payload frame's checksum is not that of the tile digests");
     }
@@ -101,7 +114,8 @@ class Verifier {
     return Note(offset, call.status());
   }
 
-  // Payload frames that no readable record claims (its record frame is torn or damaged) have their own checksum.
+  // Payload frames that no readable record claims (its record frame is torn or damaged) have their
+  // own checksum.
   Status CheckUnownedPayloads() {
     for (size_t i = 0; i < owned_.size(); ++i) {
       if (owned_[i]) continue;
@@ -127,11 +141,13 @@ class Verifier {
     if (!stored.ok()) {
       damage_.push_back(DamageAt(file_, footer.index_offset, stored.status().message()));
     } else if (EncodeSection(stored->index) != EncodeSection(index)) {
-      damage_.push_back({file_.path(), footer.index_offset, "index: is not the one that the frames give"});
+      damage_.push_back(
+          {file_.path(), footer.index_offset, "index: is not the one that the frames give"});
     }
     const auto count = [&](const char* who, const char* field, uint64_t says, uint64_t found) {
       if (says != found) {
-        damage_.push_back({file_.path(), footer.index_offset, fmt::format("{}: {}: {}, found {}", who, field, says, found)});
+        damage_.push_back({file_.path(), footer.index_offset,
+                           fmt::format("{}: {}: {}, found {}", who, field, says, found)});
       }
     };
     count("footer", "records", footer.records, index.records.size());
@@ -151,6 +167,8 @@ class Verifier {
 
 }  // namespace
 
-Status VerifyPass(const FrameFile& file, std::vector<Damage>* damage) { return Verifier(file, damage).Run(); }
+Status VerifyPass(const FrameFile& file, std::vector<Damage>* damage) {
+  return Verifier(file, damage).Run();
+}
 
 }  // namespace tdump::io

@@ -17,8 +17,9 @@ constexpr uint64_t kChunk = 64 * kHashTile;  // 1 MiB
 
 Status OnlyPlain(const FrameFile& file, const PayloadRef& payload) {
   if (payload.codec == 0) return Status::Ok();
-  return Unsupported(fmt::format("{}: offset {}: codec {}: compressed payloads are not in this version", file.path(),
-                                 payload.offset, payload.codec));
+  return Unsupported(
+      fmt::format("{}: offset {}: codec {}: compressed payloads are not in this version",
+                  file.path(), payload.offset, payload.codec));
 }
 
 }  // namespace
@@ -30,32 +31,38 @@ uint32_t SwapWidth(const DType& dtype) {
   return complex ? bytes / 2 : bytes;
 }
 
-Status PayloadReader::CheckTiles(const Record& owner, uint64_t first_tile, std::span<const std::byte> tiles) const {
+Status PayloadReader::CheckTiles(const Record& owner, uint64_t first_tile,
+                                 std::span<const std::byte> tiles) const {
   for (uint64_t at = 0; at < tiles.size(); at += kHashTile) {
     const uint64_t tile = first_tile + at / kHashTile;
     const auto bytes = tiles.subspan(at, std::min<uint64_t>(kHashTile, tiles.size() - at));
     const Hash128 digest = TileDigest(bytes);
-    if (std::memcmp(digest.data(), owner.tile_digests.data() + tile * kDigestBytes, kDigestBytes) != 0) {
-      return file_.Error(owner.payload->offset + tile * kHashTile,
-                         fmt::format("payload of record {} ('{}'): {} bytes do not match their digest", owner.id,
-                                     ToText(owner.key), bytes.size()));
+    if (std::memcmp(digest.data(), owner.tile_digests.data() + tile * kDigestBytes, kDigestBytes) !=
+        0) {
+      return file_.Error(
+          owner.payload->offset + tile * kHashTile,
+          fmt::format("payload of record {} ('{}'): {} bytes do not match their digest", owner.id,
+                      ToText(owner.key), bytes.size()));
     }
   }
   return Status::Ok();
 }
 
 // Whole tiles, a chunk at a time; straight into `out` where a chunk lies inside it.
-Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out, bool verify) const {
+Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out,
+                                 bool verify) const {
   const PayloadRef& payload = *owner.payload;
   if (out.empty()) return Status::Ok();
   if (!verify) return file_.Read(payload.offset + offset, out);
   const uint64_t end = offset + out.size();
   std::vector<std::byte> scratch;
   for (uint64_t at = offset / kHashTile * kHashTile; at < end;) {
-    const uint64_t bytes = std::min(kChunk, std::min(PadTo(end, kHashTile), payload.logical_bytes) - at);
+    const uint64_t bytes =
+        std::min(kChunk, std::min(PadTo(end, kHashTile), payload.logical_bytes) - at);
     const bool inside = at >= offset && at + bytes <= end;
     if (!inside) scratch.resize(bytes);
-    const std::span<std::byte> chunk = inside ? out.subspan(at - offset, bytes) : std::span(scratch);
+    const std::span<std::byte> chunk =
+        inside ? out.subspan(at - offset, bytes) : std::span(scratch);
     TDUMP_RETURN_IF_ERROR(file_.Read(payload.offset + at, chunk));
     TDUMP_RETURN_IF_ERROR(CheckTiles(owner, at / kHashTile, chunk));
     if (!inside) {
@@ -68,12 +75,14 @@ Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span
   return Status::Ok();
 }
 
-Status PayloadReader::Read(const Record& owner, uint64_t offset, std::span<std::byte> out, bool verify) const {
+Status PayloadReader::Read(const Record& owner, uint64_t offset, std::span<std::byte> out,
+                           bool verify) const {
   const PayloadRef& payload = *owner.payload;
   TDUMP_RETURN_IF_ERROR(OnlyPlain(file_, payload));
   if (offset > payload.logical_bytes || out.size() > payload.logical_bytes - offset) {
-    return {StatusCode::kOutOfRange, fmt::format("{}: record {}: bytes {} to {} asked for, the payload has {}", file_.path(),
-                                                 owner.id, offset, offset + out.size(), payload.logical_bytes)};
+    return {StatusCode::kOutOfRange,
+            fmt::format("{}: record {}: bytes {} to {} asked for, the payload has {}", file_.path(),
+                        owner.id, offset, offset + out.size(), payload.logical_bytes)};
   }
   const uint64_t width = file_.swapped() ? SwapWidth(owner.dtype) : 1;
   if (width < 2) return ReadStored(owner, offset, out, verify);
@@ -91,7 +100,8 @@ Result<std::span<const std::byte>> PayloadReader::Map(const Record& owner) const
   const PayloadRef& payload = *owner.payload;
   TDUMP_RETURN_IF_ERROR(OnlyPlain(file_, payload));
   if (file_.swapped() && SwapWidth(owner.dtype) > 1) {
-    return Unsupported(file_.path() + ": payloads of the other byte order cannot be mapped; read them");
+    return Unsupported(file_.path() +
+                       ": payloads of the other byte order cannot be mapped; read them");
   }
   std::lock_guard lock(mutex_);
   if (!map_) {

@@ -12,10 +12,12 @@
 
 namespace tdump::io {
 
-// Bytes of the number that a byte order applies to: 4 for float32, 4 for complex64 (two of them), 1 for packed types.
+// Bytes of the number that a byte order applies to: 4 for float32, 4 for complex64 (two of them), 1
+// for packed types.
 uint32_t SwapWidth(const DType& dtype);
 
-// Thread-safe. Records given to it hold their own payload (PayloadRef::same_as == 0) and were checked by DecodeRecord.
+// Thread-safe. Records given to it hold their own payload (PayloadRef::same_as == 0) and were
+// checked by DecodeRecord.
 class PayloadReader {
  public:
   PayloadReader(Env* env, const FrameFile& file) : env_(env), file_(file) {}
@@ -25,8 +27,10 @@ class PayloadReader {
   Result<std::span<const std::byte>> Map(const Record& owner) const;
 
  private:
-  Status ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out, bool verify) const;
-  Status CheckTiles(const Record& owner, uint64_t first_tile, std::span<const std::byte> tiles) const;
+  Status ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out,
+                    bool verify) const;
+  Status CheckTiles(const Record& owner, uint64_t first_tile,
+                    std::span<const std::byte> tiles) const;
 
   Env* env_;
   const FrameFile& file_;

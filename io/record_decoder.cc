@@ -23,7 +23,8 @@ Status CheckProduct(const std::vector<int64_t>& sizes, uint64_t unit_bytes) {
   }
   int64_t product = unit_bytes == 0 ? 1 : static_cast<int64_t>(unit_bytes);
   for (int64_t size : sizes) {
-    if (__builtin_mul_overflow(product, size, &product)) return Corrupt("sizes: their product overflows 63 bits");
+    if (__builtin_mul_overflow(product, size, &product))
+      return Corrupt("sizes: their product overflows 63 bits");
   }
   return Status::Ok();
 }
@@ -32,14 +33,16 @@ Status CheckShape(const Record& record) {
   TDUMP_RETURN_IF_ERROR(CheckSizes(record.sizes));
   TDUMP_RETURN_IF_ERROR(CheckProduct(record.sizes, record.dtype.unit_bytes()));
   if (!record.strides.empty() && record.strides.size() != record.sizes.size()) {
-    return Corrupt(fmt::format("strides: {} of them for {} sizes", record.strides.size(), record.sizes.size()));
+    return Corrupt(fmt::format("strides: {} of them for {} sizes", record.strides.size(),
+                               record.sizes.size()));
   }
   return Status::Ok();
 }
 
 Status CheckPayload(const Record& record, uint64_t file_bytes) {
   if (!record.payload) {
-    if ((record.parts_kept & kPartPayload) != 0) return Corrupt("parts_kept: has payload, but the frame has no payload section");
+    if ((record.parts_kept & kPartPayload) != 0)
+      return Corrupt("parts_kept: has payload, but the frame has no payload section");
     return Status::Ok();
   }
   const PayloadRef& payload = *record.payload;
@@ -51,20 +54,25 @@ Status CheckPayload(const Record& record, uint64_t file_bytes) {
   uint64_t expected = 0;
   if (!PayloadBytes(meta, &expected)) return Corrupt("sizes: their product overflows 64 bits");
   if (payload.logical_bytes != expected) {
-    return Corrupt(fmt::format("logical_bytes: {}, expected {} by dtype and sizes", payload.logical_bytes, expected));
+    return Corrupt(fmt::format("logical_bytes: {}, expected {} by dtype and sizes",
+                               payload.logical_bytes, expected));
   }
   if (payload.same_as != 0) return Status::Ok();
   if (payload.offset > file_bytes || payload.stored_bytes > file_bytes - payload.offset) {
-    return Corrupt(fmt::format("payload offset {} and stored_bytes {} lie outside the file's {} bytes", payload.offset,
-                               payload.stored_bytes, file_bytes));
+    return Corrupt(
+        fmt::format("payload offset {} and stored_bytes {} lie outside the file's {} bytes",
+                    payload.offset, payload.stored_bytes, file_bytes));
   }
   if (payload.codec == 0 && payload.stored_bytes != payload.logical_bytes) {
-    return Corrupt(fmt::format("stored_bytes: {}, expected logical_bytes {}", payload.stored_bytes, payload.logical_bytes));
-  }
-  const uint64_t digests = (payload.logical_bytes / kHashTile + (payload.logical_bytes % kHashTile != 0)) * sizeof(Hash128);
-  if (record.tile_digests.size() != digests) {
-    return Corrupt(fmt::format("digests: {} bytes, expected {} for a payload of {} bytes", record.tile_digests.size(), digests,
+    return Corrupt(fmt::format("stored_bytes: {}, expected logical_bytes {}", payload.stored_bytes,
                                payload.logical_bytes));
+  }
+  const uint64_t digests =
+      (payload.logical_bytes / kHashTile + (payload.logical_bytes % kHashTile != 0)) *
+      sizeof(Hash128);
+  if (record.tile_digests.size() != digests) {
+    return Corrupt(fmt::format("digests: {} bytes, expected {} for a payload of {} bytes",
+                               record.tile_digests.size(), digests, payload.logical_bytes));
   }
   return Status::Ok();
 }
@@ -75,7 +83,8 @@ Status FillRecord(const NameTable& names, RecordSection&& section, Record* recor
   TDUMP_ASSIGN_OR_RETURN(const std::string* dtype, names.Name(section.dtype_name, "dtype_name"));
   TDUMP_ASSIGN_OR_RETURN(const std::string* device, names.Name(section.device_name, "device_name"));
   if (dtype->size() >= sizeof(DType::name)) {
-    return Corrupt(fmt::format("dtype_name: {} bytes long, at most {} expected", dtype->size(), sizeof(DType::name) - 1));
+    return Corrupt(fmt::format("dtype_name: {} bytes long, at most {} expected", dtype->size(),
+                               sizeof(DType::name) - 1));
   }
   record->id = section.record;
   record->key = {.root = op->root,
@@ -204,10 +213,13 @@ Result<CallRecord> DecodeCall(const DecodeContext& context, std::span<const std:
     call.threw = (section.flags & 4) != 0;
     call.text = std::move(section.text);
     for (ArgumentEntry& entry : section.arguments) {
-      TDUMP_ASSIGN_OR_RETURN(const std::string* arg, context.names.Name(entry.arg_name, "arg_name"));
-      TDUMP_ASSIGN_OR_RETURN(const std::string* dtype, context.names.Name(entry.dtype_name, "dtype_name"));
+      TDUMP_ASSIGN_OR_RETURN(const std::string* arg,
+                             context.names.Name(entry.arg_name, "arg_name"));
+      TDUMP_ASSIGN_OR_RETURN(const std::string* dtype,
+                             context.names.Name(entry.dtype_name, "dtype_name"));
       TDUMP_RETURN_IF_ERROR(CheckSizes(entry.sizes));
-      record.arguments.push_back({static_cast<Role>(entry.role), *arg, *dtype, std::move(entry.sizes)});
+      record.arguments.push_back(
+          {static_cast<Role>(entry.role), *arg, *dtype, std::move(entry.sizes)});
     }
     return record;
   }

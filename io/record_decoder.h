@@ -1,5 +1,6 @@
-// From the sections of a kRecord or kCall frame to the value readers return: names resolved, every field checked against
-// the others and against the file. Errors are kCorrupt and name the field; the caller adds file and offset.
+// From the sections of a kRecord or kCall frame to the value readers return: names resolved, every
+// field checked against the others and against the file. Errors are kCorrupt and name the field;
+// the caller adds file and offset.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// RunIndex: a whole run seen at once; what tdump-merge writes, and what view and diff build in memory when it is not
-// there. Built by coordinator/merge.h from the manifests, at any time: while the job runs, after a kill.
+// RunIndex: a whole run seen at once; what tdump-merge writes, and what view and diff build in
+// memory when it is not there. Built by coordinator/merge.h from the manifests, at any time: while
+// the job runs, after a kill.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace tdump::io {
 
-// One pass under its agreed number. `process` and `pass` index PassStore::processes() and ProcessEntry::passes.
+// One pass under its agreed number. `process` and `pass` index PassStore::processes() and
+// ProcessEntry::passes.
 struct IndexedPass {
   size_t process = 0;
   size_t pass = 0;
@@ -23,16 +25,17 @@ struct IndexedPass {
 
 struct RankState {
   int32_t rank = 0;
-  std::vector<size_t> processes;  // into PassStore::processes(); empty: the rank never started under tdump
+  std::vector<size_t>
+      processes;  // into PassStore::processes(); empty: the rank never started under tdump
   bool selected = false;
-  bool closed = false;            // a closing record is there
-  bool lost = false;              // fell silent, or was killed
-  uint64_t last_step = 0;         // global, of the last pass or heartbeat
-  std::string how;                // "exit", "killed or still running", "never started"
+  bool closed = false;     // a closing record is there
+  bool lost = false;       // fell silent, or was killed
+  uint64_t last_step = 0;  // global, of the last pass or heartbeat
+  std::string how;         // "exit", "killed or still running", "never started"
 };
 
 struct OperatorCoverage {
-  std::string name;        // PlainName
+  std::string name;  // PlainName
   std::string cls;
   OperatorKind kind = OperatorKind::kModule;
   uint64_t ranks_expected = 0;
@@ -43,8 +46,8 @@ struct OperatorCoverage {
 };
 
 struct RuleCoverage {
-  RuleSection rule;                    // `matched` is the largest of all ranks
-  std::vector<std::string> near_names;      // closest operator names when it matched nothing
+  RuleSection rule;                     // `matched` is the largest of all ranks
+  std::vector<std::string> near_names;  // closest operator names when it matched nothing
 };
 
 // One generation of a run.
@@ -53,7 +56,7 @@ struct RunIndex {
   uint32_t generation = 0;
   std::string job_key, job_label;
   int32_t world = 1;
-  std::vector<RankState> ranks;  // `world` entries
+  std::vector<RankState> ranks;     // `world` entries
   std::vector<IndexedPass> passes;  // by (global step, rank, process, ordinal)
   std::vector<OperatorCoverage> operators;
   std::vector<RuleCoverage> rules;

@@ -2,7 +2,8 @@
 //   - fixed-width fields only; strings and vectors are a u64 count, then the elements;
 //   - a section never changes: a new field is a new section with a new id;
 //   - unknown sections are skipped and, by tdump-merge, kept.
-// Names are interned per file: a field called *_name is the id of a kName frame before it. Name 0 is "".
+// Names are interned per file: a field called *_name is the id of a kName frame before it. Name 0
+// is "".
 #pragma once
 
 #include <array>
@@ -17,16 +18,18 @@ struct NameSection {
   uint32_t name = 0;
   std::string text;
   template <class Archive>
-  void serialize(Archive& archive) { archive(name, text); }
+  void serialize(Archive& archive) {
+    archive(name, text);
+  }
 };
 
 struct PassSection {
   static constexpr uint32_t kId = 0x0101;
   uint64_t ordinal = 0;
   uint64_t local_step = 0;
-  uint64_t mode_step = 0;    // n-th step of its mode
-  int64_t job_step = -1;     // the job's own iteration, -1 when it does not tell
-  uint8_t mode = 0;          // StepMode
+  uint64_t mode_step = 0;  // n-th step of its mode
+  int64_t job_step = -1;   // the job's own iteration, -1 when it does not tell
+  uint8_t mode = 0;        // StepMode
   uint32_t generation = 0;
   int32_t rank = 0;
   int32_t world = 1;
@@ -35,7 +38,8 @@ struct PassSection {
   std::string host;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(ordinal, local_step, mode_step, job_step, mode, generation, rank, world, pid, started_ns, host);
+    archive(ordinal, local_step, mode_step, job_step, mode, generation, rank, world, pid,
+            started_ns, host);
   }
 };
 
@@ -60,7 +64,9 @@ struct AliasSection {
   uint32_t op_id = 0;
   uint32_t path_name = 0;
   template <class Archive>
-  void serialize(Archive& archive) { archive(op_id, path_name); }
+  void serialize(Archive& archive) {
+    archive(op_id, path_name);
+  }
 };
 
 struct ArgumentEntry {
@@ -69,7 +75,9 @@ struct ArgumentEntry {
   uint32_t dtype_name = 0;
   std::vector<int64_t> sizes;
   template <class Archive>
-  void serialize(Archive& archive) { archive(role, arg_name, dtype_name, sizes); }
+  void serialize(Archive& archive) {
+    archive(role, arg_name, dtype_name, sizes);
+  }
 };
 
 struct CallSection {
@@ -90,11 +98,13 @@ struct CallSection {
   std::vector<ArgumentEntry> arguments;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(op_id, begin, end, parent, index, micro, chunk, lane, thread, stream, phase, flags, text, arguments);
+    archive(op_id, begin, end, parent, index, micro, chunk, lane, thread, stream, phase, flags,
+            text, arguments);
   }
 };
 
-// One record. The key's fields are repeated from the call, so that a record stands without its call (a torn file).
+// One record. The key's fields are repeated from the call, so that a record stands without its call
+// (a torn file).
 struct RecordSection {
   static constexpr uint32_t kId = 0x0501;
   uint64_t record = 0;  // 1, 2, ... within the pass, in order of reserve()
@@ -126,38 +136,47 @@ struct RecordSection {
   std::string reason_detail;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(record, op_id, call_begin, call_index, micro, chunk, lane, phase, role, flags, layout, arg_name, dtype_name,
-            bits_per_element, elements_per_unit, device_name, sizes, strides, storage_offset, storage_id, storage_bytes,
-            seen, parts_asked, parts_kept, filter_sets, reason, reason_detail);
+    archive(record, op_id, call_begin, call_index, micro, chunk, lane, phase, role, flags, layout,
+            arg_name, dtype_name, bits_per_element, elements_per_unit, device_name, sizes, strides,
+            storage_offset, storage_id, storage_bytes, seen, parts_asked, parts_kept, filter_sets,
+            reason, reason_detail);
   }
 };
 
 // Companion of a record with kPartPayload: where the bytes are.
 struct PayloadSection {
   static constexpr uint32_t kId = 0x0502;
-  uint64_t offset = 0;       // of the first payload byte in this file
+  uint64_t offset = 0;  // of the first payload byte in this file
   uint64_t stored_bytes = 0;
   uint64_t logical_bytes = 0;
-  uint8_t codec = 0;         // 0 none, 1 zstd
-  uint64_t same_as = 0;      // record whose payload this one shares, 0 for its own
+  uint8_t codec = 0;     // 0 none, 1 zstd
+  uint64_t same_as = 0;  // record whose payload this one shares, 0 for its own
   template <class Archive>
-  void serialize(Archive& archive) { archive(offset, stored_bytes, logical_bytes, codec, same_as); }
+  void serialize(Archive& archive) {
+    archive(offset, stored_bytes, logical_bytes, codec, same_as);
+  }
 };
 
-// Companion of a record with kPartHash: XXH3-128 over the tiles' XXH3-128 digests (canonical big-endian form of xxHash).
+// Companion of a record with kPartHash: XXH3-128 over the tiles' XXH3-128 digests (canonical
+// big-endian form of xxHash).
 struct HashSection {
   static constexpr uint32_t kId = 0x0503;
   std::array<uint8_t, 16> hash{};
   template <class Archive>
-  void serialize(Archive& archive) { archive(hash); }
+  void serialize(Archive& archive) {
+    archive(hash);
+  }
 };
 
-// Companion of a record whose payload is kept: the digest of each 16 KiB tile, which is the payload's checksum.
+// Companion of a record whose payload is kept: the digest of each 16 KiB tile, which is the
+// payload's checksum.
 struct TilesSection {
   static constexpr uint32_t kId = 0x0504;
   std::vector<uint8_t> digests;  // 16 bytes a tile
   template <class Archive>
-  void serialize(Archive& archive) { archive(digests); }
+  void serialize(Archive& archive) {
+    archive(digests);
+  }
 };
 
 // Companion, present when any field is not empty. Reserved from the first version on.
@@ -170,17 +189,22 @@ struct ShardSection {
   std::string dim_names;
   std::string subclass;
   template <class Archive>
-  void serialize(Archive& archive) { archive(dims, placements, mesh, global_shape, dim_names, subclass); }
+  void serialize(Archive& archive) {
+    archive(dims, placements, mesh, global_shape, dim_names, subclass);
+  }
 };
 
 struct IndexEntry {
   uint64_t record = 0;
   uint64_t frame_offset = 0;  // of the record's frame header
   template <class Archive>
-  void serialize(Archive& archive) { archive(record, frame_offset); }
+  void serialize(Archive& archive) {
+    archive(record, frame_offset);
+  }
 };
 
-// Everything a reader needs to find frames without a scan. Rebuilt from the frames byte for byte: entries in file order.
+// Everything a reader needs to find frames without a scan. Rebuilt from the frames byte for byte:
+// entries in file order.
 struct IndexSection {
   static constexpr uint32_t kId = 0x0801;
   std::vector<IndexEntry> records;
@@ -189,7 +213,9 @@ struct IndexSection {
   std::vector<uint64_t> names;
   std::vector<uint64_t> aliases;
   template <class Archive>
-  void serialize(Archive& archive) { archive(records, calls, operators, names, aliases); }
+  void serialize(Archive& archive) {
+    archive(records, calls, operators, names, aliases);
+  }
 };
 
 // Last frame before the index of a pass that ended in order.
@@ -202,7 +228,9 @@ struct PassEndSection {
   uint64_t not_kept = 0;
   uint64_t blocked_ns = 0;  // time the job's threads waited for room
   template <class Archive>
-  void serialize(Archive& archive) { archive(ended_ns, records, calls, payload_bytes, not_kept, blocked_ns); }
+  void serialize(Archive& archive) {
+    archive(ended_ns, records, calls, payload_bytes, not_kept, blocked_ns);
+  }
 };
 
 // ---- manifests ----
@@ -220,18 +248,19 @@ struct IdentitySection {
   std::string job_label;
   std::string program;
   uint32_t generation = 0;
-  uint32_t process = 0;       // n-th process with this rank number, by start order
-  uint8_t selected = 0;       // the rank records
+  uint32_t process = 0;  // n-th process with this rank number, by start order
+  uint8_t selected = 0;  // the rank records
   uint64_t started_ns = 0;
-  std::string boundary;       // the step rule in force, e.g. "optimizer (AdamW)"
-  std::string versions;       // "tdump 0.1.0, torch 2.15.0, ..."
+  std::string boundary;  // the step rule in force, e.g. "optimizer (AdamW)"
+  std::string versions;  // "tdump 0.1.0, torch 2.15.0, ..."
   std::string config_hash;
-  std::string coordinates;    // reserved: "dp=3 tp=1 pp=2"
+  std::string coordinates;  // reserved: "dp=3 tp=1 pp=2"
   std::string coordinates_source;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(rank, world, local_rank, source, host, pid, start_time, job_key, job_label, program, generation, process,
-            selected, started_ns, boundary, versions, config_hash, coordinates, coordinates_source);
+    archive(rank, world, local_rank, source, host, pid, start_time, job_key, job_label, program,
+            generation, process, selected, started_ns, boundary, versions, config_hash, coordinates,
+            coordinates_source);
   }
 };
 
@@ -239,7 +268,9 @@ struct ReasonCount {
   uint8_t reason = 0;
   uint64_t count = 0;
   template <class Archive>
-  void serialize(Archive& archive) { archive(reason, count); }
+  void serialize(Archive& archive) {
+    archive(reason, count);
+  }
 };
 
 struct PassDoneSection {
@@ -249,18 +280,18 @@ struct PassDoneSection {
   uint64_t mode_step = 0;
   int64_t job_step = -1;
   uint8_t mode = 0;
-  std::string file;           // relative to the manifest
+  std::string file;  // relative to the manifest
   uint64_t file_bytes = 0;
   uint64_t records = 0;
   uint64_t calls = 0;
   uint64_t payload_bytes = 0;
   uint64_t blocked_ns = 0;
   std::vector<ReasonCount> not_kept;
-  std::string error;          // not empty: the file could not be finished; what happened
+  std::string error;  // not empty: the file could not be finished; what happened
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(ordinal, local_step, mode_step, job_step, mode, file, file_bytes, records, calls, payload_bytes, blocked_ns,
-            not_kept, error);
+    archive(ordinal, local_step, mode_step, job_step, mode, file, file_bytes, records, calls,
+            payload_bytes, blocked_ns, not_kept, error);
   }
 };
 
@@ -272,7 +303,9 @@ struct StepMapSection {
   uint8_t flags = 0;  // 1 agreed, 2 extra (this rank ran one step more), 4 recorded
   uint32_t lag = 0;   // steps between the end of this step and the answer
   template <class Archive>
-  void serialize(Archive& archive) { archive(local_step, global_step, flags, lag); }
+  void serialize(Archive& archive) {
+    archive(local_step, global_step, flags, lag);
+  }
 };
 
 struct ExpectSection {
@@ -283,18 +316,22 @@ struct ExpectSection {
   std::string op;
   std::string cls;
   template <class Archive>
-  void serialize(Archive& archive) { archive(kind, root, path, op, cls); }
+  void serialize(Archive& archive) {
+    archive(kind, root, path, op, cls);
+  }
 };
 
 struct RuleSection {
   static constexpr uint32_t kId = 0x2401;
   uint32_t filter_set = 0;
   uint32_t rule = 0;
-  std::string text;       // as the user wrote it
-  std::string selector;   // the name pattern that matched nothing, when just one of several did not
-  uint64_t matched = 0;   // operators
+  std::string text;      // as the user wrote it
+  std::string selector;  // the name pattern that matched nothing, when just one of several did not
+  uint64_t matched = 0;  // operators
   template <class Archive>
-  void serialize(Archive& archive) { archive(filter_set, rule, text, selector, matched); }
+  void serialize(Archive& archive) {
+    archive(filter_set, rule, text, selector, matched);
+  }
 };
 
 struct NoteSection {
@@ -303,7 +340,9 @@ struct NoteSection {
   uint64_t time_ns = 0;
   std::string text;
   template <class Archive>
-  void serialize(Archive& archive) { archive(level, time_ns, text); }
+  void serialize(Archive& archive) {
+    archive(level, time_ns, text);
+  }
 };
 
 struct AgreementSection {
@@ -312,7 +351,9 @@ struct AgreementSection {
   uint32_t max_lag = 0;       // steps
   std::vector<int32_t> lost;  // ranks that fell silent
   template <class Archive>
-  void serialize(Archive& archive) { archive(transport, max_lag, lost); }
+  void serialize(Archive& archive) {
+    archive(transport, max_lag, lost);
+  }
 };
 
 struct CloseSection {
@@ -322,11 +363,13 @@ struct CloseSection {
   uint64_t passes = 0;
   std::string how;  // "exit", "MPI_Finalize"
   template <class Archive>
-  void serialize(Archive& archive) { archive(time_ns, steps_seen, passes, how); }
+  void serialize(Archive& archive) {
+    archive(time_ns, steps_seen, passes, how);
+  }
 };
 
-// Extra sections of an operator: calls and records per operator, summed over the process's passes; written at close and
-// after each pass for what changed.
+// Extra sections of an operator: calls and records per operator, summed over the process's passes;
+// written at close and after each pass for what changed.
 struct OperatorCountSection {
   static constexpr uint32_t kId = 0x2302;
   std::string root;
@@ -336,7 +379,9 @@ struct OperatorCountSection {
   uint64_t records = 0;
   uint64_t not_kept = 0;
   template <class Archive>
-  void serialize(Archive& archive) { archive(root, path, op, calls, records, not_kept); }
+  void serialize(Archive& archive) {
+    archive(root, path, op, calls, records, not_kept);
+  }
 };
 
 }  // namespace tdump::io

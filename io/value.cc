@@ -69,12 +69,16 @@ ValueDecoder::ValueDecoder(const DType& dtype)
   };
   if (ieee("float64", ValueKind::kFloat, 11, 52) || ieee("float32", ValueKind::kFloat, 8, 23) ||
       ieee("float16", ValueKind::kFloat, 5, 10) || ieee("bfloat16", ValueKind::kFloat, 8, 7) ||
-      ieee("complex128", ValueKind::kComplex, 11, 52) || ieee("complex64", ValueKind::kComplex, 8, 23) ||
-      ieee("complex32", ValueKind::kComplex, 5, 10) || ieee("bcomplex32", ValueKind::kComplex, 8, 7)) {
+      ieee("complex128", ValueKind::kComplex, 11, 52) ||
+      ieee("complex64", ValueKind::kComplex, 8, 23) ||
+      ieee("complex32", ValueKind::kComplex, 5, 10) ||
+      ieee("bcomplex32", ValueKind::kComplex, 8, 7)) {
     return;
   }
-  if (name == "bool" && element_bits_ == 8) kind_ = ValueKind::kBool;
-  else if (!ParseFloat(name)) ParseInteger(name);
+  if (name == "bool" && element_bits_ == 8)
+    kind_ = ValueKind::kBool;
+  else if (!ParseFloat(name))
+    ParseInteger(name);
 }
 
 // "float8_e4m3fnuz", "float4_e2m1fn_x2": layout and special values are in the name.
@@ -82,11 +86,15 @@ bool ValueDecoder::ParseFloat(std::string_view name) {
   int bits = 0;
   FloatFormat format;
   if (!Take(&name, "float") || !TakeNumber(&name, &bits) || !Take(&name, "_e") ||
-      !TakeNumber(&name, &format.exponent_bits) || !Take(&name, "m") || !TakeNumber(&name, &format.mantissa_bits)) {
+      !TakeNumber(&name, &format.exponent_bits) || !Take(&name, "m") ||
+      !TakeNumber(&name, &format.mantissa_bits)) {
     return false;
   }
-  if (const size_t packed = name.find("_x"); packed != std::string_view::npos) name = name.substr(0, packed);
-  if (bits < 2 || bits > 16 || format.exponent_bits < 1 || format.mantissa_bits < 0 || format.mantissa_bits > bits) return false;
+  if (const size_t packed = name.find("_x"); packed != std::string_view::npos)
+    name = name.substr(0, packed);
+  if (bits < 2 || bits > 16 || format.exponent_bits < 1 || format.mantissa_bits < 0 ||
+      format.mantissa_bits > bits)
+    return false;
   int sign_bits = 1;
   format.bias = (1 << (std::min(format.exponent_bits, 16) - 1)) - 1;
   if (name == "fnu") {
@@ -100,7 +108,8 @@ bool ValueDecoder::ParseFloat(std::string_view name) {
   } else if (!name.empty()) {
     return false;
   }
-  if (sign_bits + format.exponent_bits + format.mantissa_bits != bits || bits > element_bits_) return false;
+  if (sign_bits + format.exponent_bits + format.mantissa_bits != bits || bits > element_bits_)
+    return false;
   kind_ = ValueKind::kFloat;
   value_bits_ = bits;
   format_ = format;
@@ -130,16 +139,20 @@ double ValueDecoder::DecodeFloat(uint64_t bits) const {
   if (f.specials == FloatFormat::kScale) {
     return exponent == exponent_mask ? kNan : std::ldexp(1.0, static_cast<int>(exponent) - f.bias);
   }
-  if (f.specials == FloatFormat::kNegativeZeroNan && negative && exponent == 0 && mantissa == 0) return kNan;
+  if (f.specials == FloatFormat::kNegativeZeroNan && negative && exponent == 0 && mantissa == 0)
+    return kNan;
   if (exponent == exponent_mask) {
     if (f.specials == FloatFormat::kOneNan && mantissa == mantissa_mask) return kNan;
     if (f.specials == FloatFormat::kIeee && mantissa != 0) return kNan;
     if (f.specials == FloatFormat::kIeee) {
-      return negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+      return negative ? -std::numeric_limits<double>::infinity()
+                      : std::numeric_limits<double>::infinity();
     }
   }
-  const double fraction = static_cast<double>(exponent == 0 ? mantissa : mantissa | (mantissa_mask + 1));
-  const double magnitude = std::ldexp(fraction, std::max<int>(exponent, 1) - f.bias - f.mantissa_bits);
+  const double fraction =
+      static_cast<double>(exponent == 0 ? mantissa : mantissa | (mantissa_mask + 1));
+  const double magnitude =
+      std::ldexp(fraction, std::max<int>(exponent, 1) - f.bias - f.mantissa_bits);
   return negative ? -magnitude : magnitude;
 }
 
@@ -150,15 +163,21 @@ Value ValueDecoder::Decode(std::span<const std::byte> unit, uint32_t element) co
   const uint64_t first = static_cast<uint64_t>(element) * element_bits_;
   const uint64_t bits = TakeBits(unit, first, std::min(value_bits_, 64));
   switch (kind_) {
-    case ValueKind::kFloat: value.real = DecodeFloat(bits); break;
+    case ValueKind::kFloat:
+      value.real = DecodeFloat(bits);
+      break;
     case ValueKind::kComplex:
       value.real = DecodeFloat(bits);
       value.imaginary = DecodeFloat(TakeBits(unit, first + value_bits_, value_bits_));
       break;
-    case ValueKind::kSigned: value.integer = static_cast<int64_t>(bits << (64 - value_bits_)) >> (64 - value_bits_); break;
+    case ValueKind::kSigned:
+      value.integer = static_cast<int64_t>(bits << (64 - value_bits_)) >> (64 - value_bits_);
+      break;
     case ValueKind::kUnsigned:
     case ValueKind::kBool:
-    case ValueKind::kBits: value.natural = bits; break;
+    case ValueKind::kBits:
+      value.natural = bits;
+      break;
   }
   return value;
 }
@@ -167,17 +186,21 @@ std::string ValueDecoder::Text(std::span<const std::byte> unit, uint32_t element
   const Value value = Decode(unit, element);
   const bool single = value_bits_ <= 32;
   switch (kind_) {
-    case ValueKind::kFloat: return FloatText(value.real, single);
+    case ValueKind::kFloat:
+      return FloatText(value.real, single);
     case ValueKind::kComplex: {
       const std::string imaginary = FloatText(value.imaginary, single);
       return FloatText(value.real, single) + (imaginary[0] == '-' ? "" : "+") + imaginary + "j";
     }
-    case ValueKind::kSigned: return fmt::format("{}", value.integer);
-    case ValueKind::kUnsigned: return fmt::format("{}", value.natural);
+    case ValueKind::kSigned:
+      return fmt::format("{}", value.integer);
+    case ValueKind::kUnsigned:
+      return fmt::format("{}", value.natural);
     case ValueKind::kBool:
       if (value.natural < 2) return value.natural == 1 ? "true" : "false";
       break;
-    case ValueKind::kBits: break;
+    case ValueKind::kBits:
+      break;
   }
   return Hex(unit, static_cast<uint64_t>(element) * element_bits_, element_bits_);
 }
@@ -185,9 +208,12 @@ std::string ValueDecoder::Text(std::span<const std::byte> unit, uint32_t element
 double Value::ToDouble() const {
   switch (kind) {
     case ValueKind::kFloat:
-    case ValueKind::kComplex: return real;
-    case ValueKind::kSigned: return static_cast<double>(integer);
-    default: return static_cast<double>(natural);
+    case ValueKind::kComplex:
+      return real;
+    case ValueKind::kSigned:
+      return static_cast<double>(integer);
+    default:
+      return static_cast<double>(natural);
   }
 }
 

@@ -1,10 +1,10 @@
-// Value: what the bytes of one element mean. Decoding goes by the dtype's name; one that is not known is shown as its bits.
-// Nothing is rounded on the way: integers of any width stay integers (uint64 never passes through a double), and every
-// float of at most 64 bits is exact in a double.
+// Value: what the bytes of one element mean. Decoding goes by the dtype's name; one that is not
+// known is shown as its bits. Nothing is rounded on the way: integers of any width stay integers
+// (uint64 never passes through a double), and every float of at most 64 bits is exact in a double.
 //
-// Formats: IEEE 754; bfloat16; OCP 8-bit Floating Point Specification (e4m3fn, e5m2); the "fnuz" variants (no -0, no
-// infinity, 0x80 is the one NaN); OCP Microscaling Formats (e8m0fnu: 2^(n-127), 0xFF is NaN; e2m1fn: neither NaN nor
-// infinity).
+// Formats: IEEE 754; bfloat16; OCP 8-bit Floating Point Specification (e4m3fn, e5m2); the "fnuz"
+// variants (no -0, no infinity, 0x80 is the one NaN); OCP Microscaling Formats (e8m0fnu: 2^(n-127),
+// 0xFF is NaN; e2m1fn: neither NaN nor infinity).
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ enum class ValueKind : uint8_t { kFloat, kComplex, kSigned, kUnsigned, kBool, kB
 
 struct Value {
   ValueKind kind = ValueKind::kBits;
-  double real = 0;         // kFloat, kComplex
-  double imaginary = 0;    // kComplex
-  int64_t integer = 0;     // kSigned
-  uint64_t natural = 0;    // kUnsigned, kBool (the raw byte), kBits (the low 64 bits)
-  int bits = 0;            // of the element
+  double real = 0;       // kFloat, kComplex
+  double imaginary = 0;  // kComplex
+  int64_t integer = 0;   // kSigned
+  uint64_t natural = 0;  // kUnsigned, kBool (the raw byte), kBits (the low 64 bits)
+  int bits = 0;          // of the element
 
   // Nearest double; for kComplex the real part.
   double ToDouble() const;
@@ -39,10 +39,11 @@ class ValueDecoder {
   uint32_t unit_bytes() const { return unit_bytes_; }
   uint32_t elements_per_unit() const { return elements_per_unit_; }
 
-  // `unit`: unit_bytes() little-endian bytes. `element` < elements_per_unit(); element 0 is in the lowest bits.
+  // `unit`: unit_bytes() little-endian bytes. `element` < elements_per_unit(); element 0 is in the
+  // lowest bits.
   Value Decode(std::span<const std::byte> unit, uint32_t element = 0) const;
-  // Text that reads back as the same value: "0.1", "-inf", "nan", "18446744073709551615", "true", "1-2j"; bits as
-  // "0x" and hexadecimal digits, most significant first.
+  // Text that reads back as the same value: "0.1", "-inf", "nan", "18446744073709551615", "true",
+  // "1-2j"; bits as "0x" and hexadecimal digits, most significant first.
   std::string Text(std::span<const std::byte> unit, uint32_t element = 0) const;
 
  private:
@@ -57,8 +58,8 @@ class ValueDecoder {
   ValueKind kind_ = ValueKind::kBits;
   uint32_t unit_bytes_;
   uint32_t elements_per_unit_;
-  int element_bits_;   // room of an element in the unit
-  int value_bits_;     // of them, from the lowest, that are the number; of one part for kComplex
+  int element_bits_;  // room of an element in the unit
+  int value_bits_;    // of them, from the lowest, that are the number; of one part for kComplex
   FloatFormat format_;
 };
 

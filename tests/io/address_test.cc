@@ -11,10 +11,13 @@ using ::testing::HasSubstr;
 class AddressTest : public ::testing::Test {
  protected:
   AddressTest() {
-    for (const char* directory : {"outputs/tdump_a/rank0_pid1", "outputs/latest/rank0_pid1", "runs/x:1/rank0_pid1", "empty"}) {
+    for (const char* directory : {"outputs/tdump_a/rank0_pid1", "outputs/latest/rank0_pid1",
+                                  "runs/x:1/rank0_pid1", "empty"}) {
       EXPECT_TRUE(env_->MakeDirs(directory, 0700).ok());
     }
-    EXPECT_TRUE(WriteFileAtomically(env_.get(), "outputs/tdump_a/rank0_pid1/pass00000.tdp", "x", 0600).ok());
+    EXPECT_TRUE(
+        WriteFileAtomically(env_.get(), "outputs/tdump_a/rank0_pid1/pass00000.tdp", "x", 0600)
+            .ok());
   }
   RunRef Run(std::string_view text) {
     auto run = ResolveRun(env_.get(), text);
@@ -40,14 +43,16 @@ TEST_F(AddressTest, RunsAreDirectoriesLatestGenerationsRanksAndFiles) {
   EXPECT_EQ(Run("outputs/tdump_a@1/rank3").generation, 1u);
   EXPECT_EQ(Run("latest/rank0").rank, 0);
   EXPECT_EQ(Run("outputs/tdump_a/rank0_pid1").path, "outputs/tdump_a/rank0_pid1");
-  EXPECT_EQ(Run("outputs/tdump_a/rank0_pid1/pass00000.tdp").path, "outputs/tdump_a/rank0_pid1/pass00000.tdp");
+  EXPECT_EQ(Run("outputs/tdump_a/rank0_pid1/pass00000.tdp").path,
+            "outputs/tdump_a/rank0_pid1/pass00000.tdp");
 }
 
 TEST_F(AddressTest, AMissingRunNamesTheOnesThatAreThere) {
   const Status status = ResolveRun(env_.get(), "outputs/tdump_b").status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_THAT(status.message(), HasSubstr("runs here: outputs/tdump_a"));
-  EXPECT_THAT(ResolveRun(env_.get(), "empty").status().message(), HasSubstr("'empty': holds no run"));
+  EXPECT_THAT(ResolveRun(env_.get(), "empty").status().message(),
+              HasSubstr("'empty': holds no run"));
   EXPECT_EQ(ResolveRun(env_.get(), "").status().code(), StatusCode::kInvalidArgument);
 }
 
@@ -62,7 +67,8 @@ TEST_F(AddressTest, AddressesHaveStepRankAndName) {
   EXPECT_EQ(At("latest/rank2:4").rank, 2);
   EXPECT_EQ(At("runs/x:1").step, std::nullopt);  // a directory with a colon in its name
   EXPECT_EQ(At("runs/x:1:5/0/a").run.path, "runs/x:1");
-  EXPECT_THAT(ResolveAddress(env_.get(), "nowhere:1/2/a").status().message(), HasSubstr("'nowhere': no such directory"));
+  EXPECT_THAT(ResolveAddress(env_.get(), "nowhere:1/2/a").status().message(),
+              HasSubstr("'nowhere': no such directory"));
 }
 
 TEST(NameMatches, PartsMayBeLeftOut) {

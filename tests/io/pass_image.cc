@@ -67,7 +67,8 @@ std::string Image::Payload(std::span<const std::byte> bytes) {
   const uint64_t align = bytes.size() > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
   const uint64_t begin = PadTo(bytes_.size() + 2 * sizeof(FrameHeader), align);
   Frame(FrameKind::kPad, std::string(begin - bytes_.size() - 2 * sizeof(FrameHeader), '\0'));
-  AppendStruct(MakeFrameHeader(FrameKind::kPayload, bytes.size(), LowWord(HashPayload(bytes))), &bytes_);
+  AppendStruct(MakeFrameHeader(FrameKind::kPayload, bytes.size(), LowWord(HashPayload(bytes))),
+               &bytes_);
   PayloadSection payload;
   payload.offset = bytes_.size();
   payload.stored_bytes = payload.logical_bytes = bytes.size();
@@ -76,7 +77,8 @@ std::string Image::Payload(std::span<const std::byte> bytes) {
   payload_bytes_ += bytes.size();
   TilesSection tiles;
   AppendTileDigests(bytes, &tiles.digests);
-  return EncodeSection(payload) + EncodeSection(HashSection{HashPayload(bytes)}) + EncodeSection(tiles);
+  return EncodeSection(payload) + EncodeSection(HashSection{HashPayload(bytes)}) +
+         EncodeSection(tiles);
 }
 
 void Image::Finish() {
@@ -104,7 +106,8 @@ RecordSection FloatRecord(uint64_t id, std::vector<int64_t> sizes) {
   record.sizes = std::move(sizes);
   int64_t stride = 1;
   record.strides.resize(record.sizes.size());
-  for (size_t dim = record.sizes.size(); dim-- > 0; stride *= record.sizes[dim]) record.strides[dim] = stride;
+  for (size_t dim = record.sizes.size(); dim-- > 0; stride *= record.sizes[dim])
+    record.strides[dim] = stride;
   record.call_begin = 1;
   record.parts_asked = record.parts_kept = kLevelFull;
   return record;

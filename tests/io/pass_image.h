@@ -1,5 +1,5 @@
-// Pass files and manifests as bytes in memory, frame by frame, so that tests can build what no writer would: forged
-// counts with right checksums, unknown kinds, files without an end.
+// Pass files and manifests as bytes in memory, frame by frame, so that tests can build what no
+// writer would: forged counts with right checksums, unknown kinds, files without an end.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,8 @@ RecordSection FloatRecord(uint64_t id, std::vector<int64_t> sizes);
 
 std::vector<std::byte> FloatBytes(const std::vector<float>& values);
 
-// A pass with a name, an operator, a call, one record of {1, 2, 3, 4, 5, 6} as [2, 3] and one that shares its payload.
+// A pass with a name, an operator, a call, one record of {1, 2, 3, 4, 5, 6} as [2, 3] and one that
+// shares its payload.
 Image SmallPass();
 
 // `env` gets the bytes under `path`.

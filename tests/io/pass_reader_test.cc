@@ -23,7 +23,12 @@ class PassReaderTest : public ::testing::Test {
   }
   static std::vector<Record> Records(const PassReader& reader) {
     std::vector<Record> records;
-    EXPECT_TRUE(reader.ForEachRecord([&](const Record& r) { records.push_back(r); return true; }).ok());
+    EXPECT_TRUE(reader
+                    .ForEachRecord([&](const Record& r) {
+                      records.push_back(r);
+                      return true;
+                    })
+                    .ok());
     return records;
   }
   static std::vector<float> Floats(const PassReader& reader, const Record& record) {
@@ -95,18 +100,20 @@ TEST_F(PassReaderTest, ReadsPartOfAPayload) {
 TEST_F(PassReaderTest, ReadsCalls) {
   const auto reader = Open(Complete());
   int calls = 0;
-  ASSERT_TRUE(reader->ForEachCall([&](const CallRecord& call) {
-    ++calls;
-    EXPECT_EQ(call.path, "encoder.layer.0");
-    EXPECT_EQ(call.call.begin, 1u);
-    EXPECT_EQ(call.call.end, 2u);
-    EXPECT_EQ(call.call.pass, 7u);
-    EXPECT_EQ(call.call.text, "alpha=1");
-    EXPECT_EQ(call.arguments.size(), 1u);
-    EXPECT_THAT(call.arguments[0].sizes, ElementsAre(2, 3));
-    EXPECT_EQ(call.arguments[0].dtype, "float32");
-    return true;
-  }).ok());
+  ASSERT_TRUE(reader
+                  ->ForEachCall([&](const CallRecord& call) {
+                    ++calls;
+                    EXPECT_EQ(call.path, "encoder.layer.0");
+                    EXPECT_EQ(call.call.begin, 1u);
+                    EXPECT_EQ(call.call.end, 2u);
+                    EXPECT_EQ(call.call.pass, 7u);
+                    EXPECT_EQ(call.call.text, "alpha=1");
+                    EXPECT_EQ(call.arguments.size(), 1u);
+                    EXPECT_THAT(call.arguments[0].sizes, ElementsAre(2, 3));
+                    EXPECT_EQ(call.arguments[0].dtype, "float32");
+                    return true;
+                  })
+                  .ok());
   EXPECT_EQ(calls, 1);
 }
 
@@ -146,11 +153,14 @@ TEST_F(PassReaderTest, AnEmptyPassThatWasJustOpenedHasNoRecords) {
 
 TEST_F(PassReaderTest, SaysWhatIsNotAPassFile) {
   Store(env_.get(), "/short", "hello");
-  EXPECT_THAT(PassReader::Open(env_.get(), "/short").status().message(), HasSubstr("/short: offset 0: file header: 5 bytes"));
+  EXPECT_THAT(PassReader::Open(env_.get(), "/short").status().message(),
+              HasSubstr("/short: offset 0: file header: 5 bytes"));
   Store(env_.get(), "/text", std::string(100, 'x'));
-  EXPECT_THAT(PassReader::Open(env_.get(), "/text").status().message(), HasSubstr("/text: offset 0: magic"));
+  EXPECT_THAT(PassReader::Open(env_.get(), "/text").status().message(),
+              HasSubstr("/text: offset 0: magic"));
   Store(env_.get(), "/manifest", Image(kManifestMagic).bytes());
-  EXPECT_THAT(PassReader::Open(env_.get(), "/manifest").status().message(), HasSubstr("not a tdump pass file"));
+  EXPECT_THAT(PassReader::Open(env_.get(), "/manifest").status().message(),
+              HasSubstr("not a tdump pass file"));
 }
 
 TEST_F(PassReaderTest, RefusesALaterMajorVersionAndReadsALaterMinorOne) {
@@ -177,7 +187,8 @@ TEST_F(PassReaderTest, ACorruptPayloadByteIsDamageAtItsPlace) {
   std::array<std::byte, 24> out;
   const Status status = reader->ReadPayload(record, 0, out);
   EXPECT_EQ(status.code(), StatusCode::kCorrupt);
-  EXPECT_THAT(status.message(), HasSubstr("/p.tdp: offset " + std::to_string(at) + ": payload of record 1"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("/p.tdp: offset " + std::to_string(at) + ": payload of record 1"));
   EXPECT_TRUE(reader->ReadPayload(record, 0, out, /*verify=*/false).ok());
   std::vector<Damage> damage;
   ASSERT_TRUE(reader->Verify(&damage).ok());
@@ -194,10 +205,14 @@ TEST_F(PassReaderTest, ADamagedRecordLeavesTheOthersReadable) {
   bytes[first + sizeof(FrameHeader) + 40] ^= 1;
   const auto reader = Open(bytes);
   int visited = 0;
-  const Status status = reader->ForEachRecord([&](const Record& r) { visited += r.id == 2; return true; });
+  const Status status = reader->ForEachRecord([&](const Record& r) {
+    visited += r.id == 2;
+    return true;
+  });
   EXPECT_EQ(visited, 1);
   EXPECT_EQ(status.code(), StatusCode::kCorrupt);
-  EXPECT_THAT(status.message(), HasSubstr("/p.tdp: offset " + std::to_string(first + sizeof(FrameHeader))));
+  EXPECT_THAT(status.message(),
+              HasSubstr("/p.tdp: offset " + std::to_string(first + sizeof(FrameHeader))));
 }
 
 TEST_F(PassReaderTest, AForgedFooterFallsBackToAScan) {

@@ -10,7 +10,8 @@ namespace tdump::io {
 namespace {
 
 template <class T>
-std::string Text(std::string_view dtype, T unit, int bits = sizeof(T) * 8, int per_unit = 1, uint32_t element = 0) {
+std::string Text(std::string_view dtype, T unit, int bits = sizeof(T) * 8, int per_unit = 1,
+                 uint32_t element = 0) {
   std::array<std::byte, sizeof(T)> bytes;
   std::memcpy(bytes.data(), &unit, sizeof unit);
   return ValueDecoder(MakeDType(dtype, bits, per_unit)).Text(bytes, element);
@@ -87,13 +88,21 @@ TEST(Value, SubByteIntegers) {
 }
 
 TEST(Value, ComplexNumbers) {
-  struct { float re, im; } single{1.5f, -2.0f};
+  struct {
+    float re, im;
+  } single{1.5f, -2.0f};
   EXPECT_EQ(Text("complex64", single), "1.5-2j");
-  struct { double re, im; } full{0.1, INFINITY};
+  struct {
+    double re, im;
+  } full{0.1, INFINITY};
   EXPECT_EQ(Text("complex128", full), "0.1+infj");
-  struct { uint16_t re, im; } half{0x3C00, 0xC000};
+  struct {
+    uint16_t re, im;
+  } half{0x3C00, 0xC000};
   EXPECT_EQ(Text("complex32", half), "1-2j");
-  struct { uint16_t re, im; } brain{0x3F80, 0x4000};
+  struct {
+    uint16_t re, im;
+  } brain{0x3F80, 0x4000};
   EXPECT_EQ(Text("bcomplex32", brain), "1+2j");
 }
 
@@ -104,7 +113,9 @@ TEST(Value, BooleansAndBits) {
   EXPECT_EQ(Text("bits16", uint16_t{0x0ABC}), "0x0abc");
   EXPECT_EQ(Text("posit16", uint16_t{0xBEEF}), "0xbeef");
   EXPECT_EQ(Text("bits1x8", uint8_t{0x81}, 1, 8, 7), "0x1");
-  struct { uint64_t low, high; } wide{0x0123456789ABCDEF, 0xFEDCBA9876543210};
+  struct {
+    uint64_t low, high;
+  } wide{0x0123456789ABCDEF, 0xFEDCBA9876543210};
   EXPECT_EQ(Text("float128", wide), "0xfedcba98765432100123456789abcdef");
 }
 
