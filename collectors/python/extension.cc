@@ -1,0 +1,194 @@
+// tdump._torch: the C side of tdump/_hooks.py and tdump/_naming.py. Every function is quiet: where
+// tdump is not running in this process it does nothing.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string>
+
+#include "collectors/python/hooks.h"
+#include "collectors/python/module_table.h"
+#include "collectors/torch/module_calls.h"
+#include "collectors/torch/plugin.h"
+#include "collectors/torch/torch_state.h"
+
+namespace tdump::collectors {
+namespace {
+
+PyObject* Running(PyObject*, PyObject*) {
+  const Runtime* runtime = CurrentRuntime();
+  return PyBool_FromLong(runtime != nullptr && !runtime->gate->off());
+}
+
+// start(resolve, evaluate)
+PyObject* Start(PyObject*, PyObject* args) {
+  PyObject *resolve, *evaluate;
+  if (!PyArg_ParseTuple(args, "OO", &resolve, &evaluate)) return nullptr;
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr) Py_RETURN_FALSE;
+  SetResolver(resolve);
+  SetPredicateHost(runtime, evaluate);
+  Py_RETURN_TRUE;
+}
+
+PyObject* Pre(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count == 2) BeforeForward(args[0], args[1]);
+  Py_RETURN_NONE;
+}
+
+PyObject* Post(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count == 3) AfterForward(args[0], args[1], args[2]);
+  Py_RETURN_NONE;
+}
+
+PyObject* Failed(PyObject*, PyObject* module) {
+  AfterFailedForward(module);
+  Py_RETURN_NONE;
+}
+
+bool ReadAliases(PyObject* list, std::vector<std::string>* aliases) {
+  PyObject* items = PySequence_Fast(list, "aliases");
+  if (items == nullptr) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
+    const char* text = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(items, i));
+    if (text == nullptr) {
+      Py_DECREF(items);
+      return false;
+    }
+    aliases->push_back(text);
+  }
+  Py_DECREF(items);
+  return true;
+}
+
+// describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)
+PyObject* Describe(PyObject*, PyObject* args) {
+  PyObject *module, *alias_list;
+  unsigned long long root_number;
+  const char *prefix, *path, *cls;
+  int leaf, is_root;
+  if (!PyArg_ParseTuple(args, "OKsssppO", &module, &root_number, &prefix, &path, &cls, &leaf,
+                        &is_root, &alias_list)) {
+    return nullptr;
+  }
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr) Py_RETURN_NONE;
+  OperatorInfo info;
+  info.root = prefix;
+  info.path = path;
+  info.cls = cls;
+  info.leaf = leaf != 0;
+  if (!ReadAliases(alias_list, &info.aliases)) return nullptr;
+  ModuleTable& table = ModuleTable::Get();
+  ModuleEntry* entry = table.Add(module);
+  if (entry == nullptr) return nullptr;
+  const OperatorId before = entry->op;
+  entry->op = runtime->operators->Intern(info);
+  entry->root = table.RootOf(root_number);
+  entry->root->prefix = prefix;
+  entry->is_root = is_root != 0;
+  entry->ignored = entry->op == kNoOperator;
+  entry->told_as =
+      is_root != 0 ? info.root : (info.root.empty() ? info.path : info.root + "." + info.path);
+  // A name found wrong: what was recorded under it belongs to the new one too.
+  if (before != kNoOperator && before != entry->op) runtime->operators->AddAlias(before, info.path);
+  Py_RETURN_NONE;
+}
+
+PyObject* Ignore(PyObject*, PyObject* module) {
+  ModuleEntry* entry = ModuleTable::Get().Add(module);
+  if (entry == nullptr) return nullptr;
+  entry->ignored = true;
+  Py_RETURN_NONE;
+}
+
+// set_members(root_number, [module, ...]): in the order of named_modules()
+PyObject* SetMembers(PyObject*, PyObject* args) {
+  unsigned long long number;
+  PyObject* list;
+  if (!PyArg_ParseTuple(args, "KO!", &number, &PyList_Type, &list)) return nullptr;
+  ModuleRoot* root = ModuleTable::Get().RootOf(number);
+  root->members.clear();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+    root->members.push_back(PyList_GET_ITEM(list, i));
+  root->expected = false;
+  Py_RETURN_NONE;
+}
+
+// boundary(kind, instance, name, rank, world); kind as in _hooks.py
+PyObject* TellBoundary(PyObject*, PyObject* args) {
+  const char *kind, *name = "";
+  unsigned long long instance = 0;
+  long long number = -1;
+  int rank = -1, world = -1;
+  if (!PyArg_ParseTuple(args, "s|KsLii", &kind, &instance, &name, &number, &rank, &world))
+    return nullptr;
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr || runtime->gate->off()) Py_RETURN_NONE;
+  const std::string_view word = kind;
+  BoundaryKind which = BoundaryKind::kExplicit;
+  if (word == "optimizer_created")
+    which = BoundaryKind::kOptimizerCreated;
+  else if (word == "optimizer_step")
+    which = BoundaryKind::kOptimizerStep;
+  else if (word == "process_group")
+    which = BoundaryKind::kProcessGroup;
+  else if (word != "step") {
+    PyErr_Format(PyExc_ValueError, "unknown boundary %s", kind);
+    return nullptr;
+  }
+  Boundary boundary;
+  boundary.kind = which;
+  boundary.name = name;
+  boundary.instance = instance;
+  boundary.number = number;
+  boundary.grad_enabled = GradEnabled();
+  boundary.rank = rank;
+  boundary.world = world;
+  TellClock(runtime, boundary);
+  Py_RETURN_NONE;
+}
+
+PyObject* Note(PyObject*, PyObject* text) {
+  const char* utf8 = PyUnicode_AsUTF8(text);
+  if (utf8 == nullptr) return nullptr;
+  Runtime* runtime = CurrentRuntime();
+  if (runtime != nullptr && !runtime->gate->off()) {
+    Activate(runtime);
+    runtime->sink->note(utf8);
+  }
+  Py_RETURN_NONE;
+}
+
+PyCFunction Fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef methods[] = {
+    {"running", Running, METH_NOARGS, "Whether tdump runs in this process."},
+    {"start", Start, METH_VARARGS, "start(resolve, evaluate): installs the callbacks."},
+    {"pre", Fast(Pre), METH_FASTCALL, "pre(module, args)"},
+    {"post", Fast(Post), METH_FASTCALL, "post(module, kwargs, output)"},
+    {"failed", Failed, METH_O, "failed(module): its forward raised."},
+    {"describe", Describe, METH_VARARGS,
+     "describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)"},
+    {"ignore", Ignore, METH_O, "ignore(module): a wrapper."},
+    {"set_members", SetMembers, METH_VARARGS, "set_members(root_number, modules)"},
+    {"boundary", TellBoundary, METH_VARARGS, "boundary(kind, instance, name, number, rank, world)"},
+    {"note", Note, METH_O, "note(text): a line for the coverage."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "tdump._torch",
+                          nullptr,
+                          -1,
+                          methods,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
+
+}  // namespace
+}  // namespace tdump::collectors
+
+PyMODINIT_FUNC PyInit__torch() { return PyModule_Create(&tdump::collectors::definition); }

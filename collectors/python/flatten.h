@@ -1,0 +1,48 @@
+// Finds the tensors in what a module takes and gives: tuples, lists, dicts, dataclasses, named
+// tuples, user dicts.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string>
+
+#include "core/recorder.h"
+
+namespace tdump::collectors {
+
+// Visits `value` depth first and captures every tensor in it under the path of keys and positions
+// below `arg`: "0", "1.hidden_states"; the value itself is `arg`. What is no tensor goes into the
+// call's text. Reads containers and attributes only; no user code runs but __getattr__ of dataclass
+// fields. No Python error is left set.
+class Flattener {
+ public:
+  Flattener(Recorder& recorder, Recorder::CallScope* scope, Role role, bool late)
+      : recorder_(recorder), scope_(scope), role_(role), late_(late) {}
+
+  void Visit(PyObject* value, std::string_view arg);
+  // The items of a tuple of positional arguments, of a dict of keyword arguments: "0",
+  // "kwargs.mask".
+  void VisitArguments(PyObject* args);
+  void VisitKeywords(PyObject* kwargs);
+
+ private:
+  void VisitValue(PyObject* value);
+  bool VisitContainer(PyObject* value);
+  void VisitSequence(PyObject* sequence);
+  void VisitNamedTuple(PyObject* tuple, PyObject* fields);
+  void VisitDict(PyObject* dict);
+  bool VisitDataclass(PyObject* value);
+  void VisitTensor(PyObject* tensor);
+  void NoteValue(PyObject* value);
+
+  Recorder& recorder_;
+  Recorder::CallScope* scope_;
+  Role role_;
+  bool late_;
+  std::string path_;
+  int depth_ = 0;
+  int leaves_ = 0;
+};
+
+}  // namespace tdump::collectors

@@ -1,0 +1,162 @@
+#include "collectors/python/hooks.h"
+
+#include <cstdio>
+
+#include "collectors/python/flatten.h"
+#include "collectors/python/module_state.h"
+#include "collectors/python/module_table.h"
+#include "collectors/torch/capture.h"
+#include "collectors/torch/module_calls.h"
+#include "collectors/torch/plugin.h"
+#include "collectors/torch/torch_state.h"
+
+namespace tdump::collectors {
+namespace {
+
+PyObject* resolver = nullptr;
+PyObject* predicate_host = nullptr;
+thread_local bool in_predicate = false;
+
+// How deep the interpreter is: a frame that is not shallower than a new call was left behind by an
+// exception.
+int64_t InterpreterDepth() {
+  const PyThreadState* state = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->interp->runtime == nullptr ? 0 : 1'000'000 - state->py_recursion_remaining;
+#elif PY_VERSION_HEX >= 0x030B0000
+  return 1'000'000 - state->recursion_remaining;
+#else
+  return state->recursion_depth;
+#endif
+}
+
+ModuleEntry* EntryOf(PyObject* module) {
+  ModuleTable& table = ModuleTable::Get();
+  if (ModuleEntry* entry = table.Find(module)) return entry;
+  if (resolver == nullptr) return nullptr;
+  PyObject* done = PyObject_CallOneArg(resolver, module);
+  if (done == nullptr) PyErr_Clear();
+  Py_XDECREF(done);
+  ModuleEntry* entry = table.Find(module);
+  if (entry == nullptr) {  // no name could be found: never asked for again
+    entry = table.Add(module);
+    if (entry == nullptr)
+      PyErr_Clear();
+    else
+      entry->ignored = true;
+  }
+  return entry;
+}
+
+// Keeps an error that was set before a hook ran, and drops what a hook may have left.
+class ErrorGuard {
+ public:
+  ErrorGuard() { PyErr_Fetch(&type_, &value_, &trace_); }
+  ~ErrorGuard() { PyErr_Restore(type_, value_, trace_); }
+
+ private:
+  PyObject *type_, *value_, *trace_;
+};
+
+bool Inert(Runtime* runtime) { return runtime == nullptr || runtime->gate->off() || in_predicate; }
+
+int EvaluatePredicate(const char* spec, const char* name, const void* subject, char* error,
+                      size_t error_bytes) {
+  if (!Py_IsInitialized() || predicate_host == nullptr) {
+    std::snprintf(error, error_bytes, "no Python in this process");
+    return -1;
+  }
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  int verdict = -1;
+  {
+    ErrorGuard guard;
+    in_predicate = true;
+    PyObject* module =
+        subject != nullptr ? static_cast<PyObject*>(const_cast<void*>(subject)) : Py_None;
+    PyObject* answer = PyObject_CallFunction(predicate_host, "ssO", spec, name, module);
+    // True, False, or the text of what went wrong.
+    if (answer != nullptr && PyUnicode_Check(answer)) {
+      const char* text = PyUnicode_AsUTF8(answer);
+      std::snprintf(error, error_bytes, "%s", text != nullptr ? text : "failed");
+    } else if (answer != nullptr) {
+      verdict = PyObject_IsTrue(answer);
+    }
+    if (verdict < 0 && answer == nullptr)
+      std::snprintf(error, error_bytes, "the predicate could not be run");
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    in_predicate = false;
+  }
+  PyGILState_Release(gil);
+  return verdict;
+}
+
+}  // namespace
+
+void SetResolver(PyObject* resolve) {
+  Py_XINCREF(resolve);
+  resolver = resolve;
+}
+
+void SetPredicateHost(Runtime* runtime, PyObject* evaluate) {
+  Py_XINCREF(evaluate);
+  predicate_host = evaluate;
+  runtime->predicate = EvaluatePredicate;
+}
+
+void BeforeForward(PyObject* module, PyObject* args) {
+  Runtime* runtime = CurrentRuntime();
+  if (Inert(runtime)) return;
+  ErrorGuard guard;
+  ModuleEntry* entry = EntryOf(module);
+  if (entry == nullptr || entry->ignored || entry->op == kNoOperator) return;
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  const int64_t depth = InterpreterDepth();
+  if (!calls.empty()) calls.DropStale(runtime, depth);
+  const char* tracing = TracingRegion();
+  const ModuleIdentity identity{.module = module,
+                                .op = entry->op,
+                                .is_root = entry->is_root,
+                                .told_as = entry->told_as,
+                                .cls = runtime->operators->Get(entry->op).cls,
+                                .root_number = entry->root->number};
+  ModuleFrame* frame = calls.Push(runtime, identity, depth, tracing != nullptr);
+  if (frame == nullptr) return;
+  if (tracing != nullptr) {
+    Activate(runtime);
+    runtime->sink->note(std::string(tracing) +
+                        ": modules are traced here, not run; not captured (not in this version)");
+    return;
+  }
+  if (frame->announced) OnOutermostCall(runtime, entry->root);
+  if (!runtime->recorder->Begin(entry->op, module, Phase::kForward, frame->recompute,
+                                &frame->scope))
+    return;
+  Flattener(*runtime->recorder, &frame->scope, Role::kInput, /*late=*/false).VisitArguments(args);
+}
+
+void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output) {
+  Runtime* runtime = CurrentRuntime();
+  if (Inert(runtime)) return;
+  ErrorGuard guard;
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  ModuleFrame* frame = calls.Find(runtime, module);
+  if (frame == nullptr) return;
+  if (frame->scope.call.begin != 0) {
+    // A global pre-hook is not given keyword arguments: these are seen after the call, and marked
+    // so.
+    Flattener(*runtime->recorder, &frame->scope, Role::kInput, /*late=*/true).VisitKeywords(kwargs);
+    Flattener(*runtime->recorder, &frame->scope, Role::kOutput, /*late=*/false).Visit(output, "");
+  }
+  calls.Pop(runtime, /*threw=*/false);
+}
+
+void AfterFailedForward(PyObject* module) {
+  Runtime* runtime = CurrentRuntime();
+  if (Inert(runtime)) return;
+  ErrorGuard guard;
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  if (calls.Find(runtime, module) != nullptr) calls.Pop(runtime, /*threw=*/true);
+}
+
+}  // namespace tdump::collectors

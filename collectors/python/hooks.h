@@ -1,0 +1,22 @@
+// The module hooks: what tdump/_hooks.py calls before and after every forward of an nn.Module.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "core/runtime.h"
+
+namespace tdump::collectors {
+
+// `resolve(module)` names a module the table does not know (tdump/_naming.py); borrowed for ever.
+void SetResolver(PyObject* resolve);
+// `evaluate(spec, name, module)` runs a predicate of the configuration (tdump/_predicates.py);
+// borrowed for ever.
+void SetPredicateHost(Runtime* runtime, PyObject* evaluate);
+
+// Each leaves no Python error set and never fails the forward.
+void BeforeForward(PyObject* module, PyObject* args);
+void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output);
+void AfterFailedForward(PyObject* module);
+
+}  // namespace tdump::collectors

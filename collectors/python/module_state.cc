@@ -1,0 +1,92 @@
+#include "collectors/python/module_state.h"
+
+#include <unordered_set>
+
+#include "collectors/python/python_tensor.h"
+#include "collectors/torch/capture.h"
+
+namespace tdump::collectors {
+namespace {
+
+// A dict of the module's __dict__ ("_parameters"), borrowed; null when there is none.
+PyObject* DictOf(PyObject* module, const char* name) {
+  PyObject* attributes = PyObject_GenericGetDict(module, nullptr);
+  if (attributes == nullptr) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  PyObject* dict = PyDict_Check(attributes) ? PyDict_GetItemString(attributes, name) : nullptr;
+  Py_DECREF(attributes);
+  return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
+}
+
+class StateRecorder {
+ public:
+  explicit StateRecorder(Runtime* runtime) : recorder_(*runtime->recorder) {}
+
+  void Record(PyObject* module, OperatorId op) {
+    if (!recorder_.BeginState(op, module, &scope_)) return;
+    if (Wants(recorder_, scope_, Role::kParam))
+      RecordDict(DictOf(module, "_parameters"), Role::kParam);
+    if (Wants(recorder_, scope_, Role::kState))
+      RecordDict(DictOf(module, "_buffers"), Role::kState);
+  }
+
+ private:
+  void RecordDict(PyObject* tensors, Role role) {
+    if (tensors == nullptr) return;
+    PyObject *name, *tensor;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(tensors, &position, &name, &tensor)) {
+      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !seen_.insert(tensor).second) continue;
+      const char* text = PyUnicode_AsUTF8(name);
+      if (text == nullptr) {
+        PyErr_Clear();
+        continue;
+      }
+      Capture(recorder_, &scope_, {role, text, false, SubclassOf(tensor)}, TensorOf(tensor));
+    }
+  }
+
+  Recorder& recorder_;
+  Recorder::CallScope scope_;
+  std::unordered_set<PyObject*> seen_;
+};
+
+// Calls that the plan can keep something of; a rule for parameters alone expects no call.
+bool ExpectsCall(const Plan& plan, RuleId rule) {
+  return rule != kNoRule && (plan.wants(rule, Role::kInput, Phase::kForward) ||
+                             plan.wants(rule, Role::kOutput, Phase::kForward));
+}
+
+void Expect(Runtime* runtime, ModuleRoot* root) {
+  ModuleTable& table = ModuleTable::Get();
+  for (PyObject* module : root->members) {
+    const ModuleEntry* entry = table.Find(module);
+    if (entry == nullptr || entry->ignored || entry->op == kNoOperator) continue;
+    Plan& plan = *runtime->plan;
+    if (ExpectsCall(plan, plan.op(entry->op, runtime->operators->Get(entry->op), module)))
+      runtime->sink->expect(entry->op);
+  }
+}
+
+}  // namespace
+
+void OnOutermostCall(Runtime* runtime, ModuleRoot* root) {
+  if (runtime->gate->off()) return;
+  if (!root->expected) {
+    root->expected = true;
+    Expect(runtime, root);
+  }
+  const uint64_t pass = runtime->gate->pass.load(std::memory_order_acquire);
+  if (!runtime->gate->armed() || root->state_pass == pass) return;
+  root->state_pass = pass;
+  ModuleTable& table = ModuleTable::Get();
+  StateRecorder recorder(runtime);
+  for (PyObject* module : root->members) {
+    const ModuleEntry* entry = table.Find(module);
+    if (entry != nullptr && !entry->ignored) recorder.Record(module, entry->op);
+  }
+}
+
+}  // namespace tdump::collectors

@@ -1,0 +1,19 @@
+#include "collectors/python/python_tensor.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string_view>
+
+namespace tdump::collectors {
+
+bool IsTensor(PyObject* object) { return THPVariable_Check(object); }
+
+const at::TensorBase& TensorOf(PyObject* object) { return THPVariable_Unpack(object); }
+
+const char* SubclassOf(PyObject* tensor) {
+  if (THPVariable_CheckExact(tensor)) return "";
+  const std::string_view name = Py_TYPE(tensor)->tp_name;
+  return name == "Parameter" || name == "Buffer" ? "" : Py_TYPE(tensor)->tp_name;
+}
+
+}  // namespace tdump::collectors

@@ -1,0 +1,20 @@
+// The border to libtorch_python, whose headers are slow to compile: from a Python object to its
+// tensor.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+namespace at {
+class TensorBase;
+}
+
+namespace tdump::collectors {
+
+bool IsTensor(PyObject* object);
+// Precondition: IsTensor(object). Valid while the object is.
+const at::TensorBase& TensorOf(PyObject* object);
+// The Python class of a tensor, "" for torch.Tensor, Parameter and Buffer.
+const char* SubclassOf(PyObject* tensor);
+
+}  // namespace tdump::collectors

@@ -1,0 +1,85 @@
+#include "collectors/torch/capture.h"
+
+#include <stdexcept>
+
+#include "collectors/torch/tensor_view.h"
+
+namespace tdump::collectors {
+namespace {
+
+constexpr size_t kMaxText = 1024;
+
+void CopyInto(const TensorView& view, const Slot& slot) {
+  CopyStrided({view.data, view.meta.sizes, view.meta.strides, view.meta.dtype.unit_bytes()},
+              slot.data);
+  if (!ResolveSigns({slot.data, slot.bytes}, view.meta.dtype.unit_bytes(), view.kind,
+                    view.meta.conj, view.meta.neg)) {
+    throw std::runtime_error("no negative of this type");
+  }
+}
+
+void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
+                    const at::TensorBase& tensor) {
+  TensorView view;
+  if (!Describe(tensor, seen.subclass, &view)) return AddText(scope, seen.arg, "undefined");
+  Observation observation;
+  observation.role = seen.role;
+  observation.arg = seen.arg;
+  observation.meta = view.meta;
+  observation.late = seen.late;
+  const Decision decision = recorder.Ask(scope, observation);
+  if (decision.parts == kPartNone) return;
+  observation.dims = decision.dims;
+  observation.filter_sets = decision.filter_sets;
+  Sink& sink = recorder.sink();
+  if (view.reason != SkipReason::kNone) {
+    sink.skip(scope->call, observation, decision.parts, view.reason, view.detail);
+    return;
+  }
+  uint64_t bytes = 0;
+  if (!PayloadBytes(view.meta, &bytes)) {
+    sink.skip(scope->call, observation, decision.parts, SkipReason::kNoData, "size overflows");
+    return;
+  }
+  if (decision.parts == kPartMeta) bytes = 0;
+  const Slot slot = sink.reserve(scope->call, observation, decision.parts, bytes);
+  if (slot.data == nullptr) return;
+  try {
+    CopyInto(view, slot);
+    sink.commit(slot);
+  } catch (...) {
+    sink.abandon(slot, SkipReason::kCopyFailed);
+  }
+}
+
+}  // namespace
+
+void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
+             const at::TensorBase& tensor) noexcept {
+  try {
+    CaptureOrThrow(recorder, scope, seen, tensor);
+  } catch (const std::exception& error) {
+    recorder.sink().note(std::string("a tensor could not be read: ") + error.what());
+  } catch (...) {
+    recorder.sink().note("a tensor could not be read");
+  }
+}
+
+void AddText(Recorder::CallScope* scope, std::string_view name, std::string_view value) noexcept {
+  try {
+    std::string& text = scope->call.text;
+    if (text.size() >= kMaxText) return;
+    if (!text.empty()) text += "; ";
+    text.append(name).append(name.empty() ? "" : "=").append(value);
+    if (text.size() > kMaxText) {
+      text.resize(kMaxText - 3);
+      while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80)
+        text.pop_back();
+      if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
+      text += "...";
+    }
+  } catch (...) {
+  }
+}
+
+}  // namespace tdump::collectors

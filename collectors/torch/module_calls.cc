@@ -1,0 +1,81 @@
+#include "collectors/torch/module_calls.h"
+
+#include "collectors/torch/aten_collector.h"
+#include "collectors/torch/torch_state.h"
+
+namespace tdump::collectors {
+
+ModuleCalls& ModuleCalls::OfThread() {
+  static thread_local ModuleCalls calls;
+  return calls;
+}
+
+void ModuleCalls::DropStale(Runtime* runtime, int64_t depth) noexcept {
+  while (depth_ > 0 && frames_[depth_ - 1]->depth >= depth) Pop(runtime, /*threw=*/true);
+}
+
+ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
+                               bool silent) noexcept {
+  try {
+    if (depth_ == frames_.size()) frames_.push_back(std::make_unique<ModuleFrame>());
+  } catch (...) {
+    return nullptr;
+  }
+  ModuleFrame* frame = frames_[depth_].get();
+  frame->module = identity.module;
+  frame->op = identity.op;
+  frame->depth = depth;
+  frame->is_root = identity.is_root;
+  frame->recompute = InBackward();
+  frame->announced = depth_ == 0 && !frame->recompute && !silent;
+  frame->scope.call.begin = 0;
+  if (frame->announced) {
+    Activate(runtime);
+    Boundary boundary;
+    boundary.kind = identity.is_root ? BoundaryKind::kRootBegin : BoundaryKind::kOutermostBegin;
+    boundary.name = identity.told_as;
+    boundary.instance = identity.root_number;
+    boundary.grad_enabled = GradEnabled();
+    boundary.cls = identity.cls;
+    TellClock(runtime, boundary);
+  }
+  ++depth_;
+  return frame;
+}
+
+ModuleFrame* ModuleCalls::Find(Runtime* runtime, const void* module) noexcept {
+  size_t found = depth_;
+  while (found > 0 && frames_[found - 1]->module != module) --found;
+  if (found == 0) return nullptr;
+  while (depth_ > found) Pop(runtime, /*threw=*/true);
+  return frames_[depth_ - 1].get();
+}
+
+void ModuleCalls::Pop(Runtime* runtime, bool threw) noexcept {
+  ModuleFrame* frame = frames_[depth_ - 1].get();
+  runtime->recorder->End(&frame->scope, threw);
+  frame->scope.call.begin = 0;
+  --depth_;
+  if (frame->announced) {
+    Boundary boundary;
+    boundary.kind = frame->is_root ? BoundaryKind::kRootEnd : BoundaryKind::kOutermostEnd;
+    boundary.grad_enabled = GradEnabled();
+    TellClock(runtime, boundary);
+  }
+}
+
+void Activate(Runtime* runtime) noexcept {
+  if (runtime->gate->state.load(std::memory_order_acquire) != GateState::kDormant) return;
+  Boundary boundary;
+  boundary.kind = BoundaryKind::kFirstOperator;
+  boundary.grad_enabled = GradEnabled();
+  runtime->clock->boundary(boundary);
+}
+
+void TellClock(Runtime* runtime, const Boundary& boundary) noexcept {
+  if (runtime->gate->off()) return;
+  runtime->clock->boundary(boundary);
+  FollowGate(runtime);
+}
+
+}  // namespace tdump::collectors

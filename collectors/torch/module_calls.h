@@ -1,0 +1,67 @@
+// Open module calls of each thread, from whichever language: the Python hooks and tdump::scope push
+// here, the ATen collector and taps read here where they are. Also tells the clock about outermost
+// calls.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectors/torch/export.h"
+#include "core/runtime.h"
+
+namespace tdump::collectors {
+
+// One open module call. `scope.call.begin == 0`: the call is followed but nothing of it is kept.
+struct ModuleFrame {
+  const void* module = nullptr;  // identity only
+  OperatorId op = kNoOperator;
+  int64_t depth = 0;  // of the interpreter's stack, deeper is larger; 0 where there is none
+  bool recompute = false;
+  bool announced = false;  // the clock was told of its begin
+  bool is_root = false;
+  Recorder::CallScope scope;
+};
+
+// The module as the clock sees it.
+struct ModuleIdentity {
+  const void* module = nullptr;
+  OperatorId op = kNoOperator;
+  bool is_root = false;
+  std::string_view told_as;  // the root's prefix ("" for the first), or the path of a part
+  std::string_view cls;
+  uint64_t root_number = 0;
+};
+
+// Stack of one thread. Frames are reused, so a call allocates nothing once the stack has been that
+// deep.
+class TDUMP_TORCH_EXPORT ModuleCalls {
+ public:
+  static ModuleCalls& OfThread();
+
+  bool empty() const { return depth_ == 0; }
+  ModuleFrame* top() { return depth_ == 0 ? nullptr : frames_[depth_ - 1].get(); }
+  // Closes frames that an exception left behind: those not shallower than `depth`.
+  void DropStale(Runtime* runtime, int64_t depth) noexcept;
+  // Pushes a frame; for an outermost call that is not a recomputed forward tells the clock first,
+  // unless `silent`: a call that is followed but never recorded. Null: out of memory.
+  ModuleFrame* Push(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
+                    bool silent = false) noexcept;
+  // The innermost frame of `module`, or null; frames above it are closed as thrown.
+  ModuleFrame* Find(Runtime* runtime, const void* module) noexcept;
+  // Ends the call of the innermost frame, pops it, and tells the clock when it was the outermost.
+  void Pop(Runtime* runtime, bool threw) noexcept;
+
+ private:
+  std::vector<std::unique_ptr<ModuleFrame>> frames_;
+  size_t depth_ = 0;
+};
+
+// Tells the clock that an operator is about to run, when nothing has been told yet.
+TDUMP_TORCH_EXPORT void Activate(Runtime* runtime) noexcept;
+// Every boundary goes through here: the ATen callbacks follow the gate afterwards.
+TDUMP_TORCH_EXPORT void TellClock(Runtime* runtime, const Boundary& boundary) noexcept;
+
+}  // namespace tdump::collectors

@@ -1,0 +1,36 @@
+#include "collectors/torch/plugin.h"
+
+#include <torch/headeronly/version.h>
+
+#include <atomic>
+
+namespace tdump::collectors {
+namespace {
+
+// Constant-initialised: opening this object runs no code that needs LibTorch.
+std::atomic<Runtime*> current{nullptr};
+
+constinit TdumpTorchInfo info{.cxx11_abi = _GLIBCXX_USE_CXX11_ABI,
+                              .stamp = kBuildStamp,
+                              .torch_abi_version = TORCH_ABI_VERSION,
+                              .torch_version = TDUMP_TORCH_VERSION};
+
+}  // namespace
+
+Runtime* CurrentRuntime() noexcept { return current.load(std::memory_order_acquire); }
+
+}  // namespace tdump::collectors
+
+extern "C" {
+
+const TdumpTorchInfo* tdump_torch_info() { return &tdump::collectors::info; }
+
+int tdump_torch_start(tdump::Runtime* runtime) {
+  if (runtime == nullptr || runtime->stamp != tdump::kBuildStamp) return 0;
+  tdump::collectors::current.store(runtime, std::memory_order_release);
+  return 1;
+}
+
+const void* tdump_torch_api(int version) { return nullptr; }
+
+}  // extern "C"

@@ -1,0 +1,168 @@
+#include "collectors/torch/tensor_view.h"
+
+#include <ATen/core/TensorBase.h>
+
+#include "collectors/torch/dtype_table.h"
+
+namespace tdump::collectors {
+namespace {
+
+using c10::DispatchKey;
+using c10::TensorImpl;
+
+Layout LayoutOf(const TensorImpl& impl) {
+  if (impl.key_set().has_backend(c10::BackendComponent::CPUBit) &&
+      impl.key_set().has(DispatchKey::NestedTensor)) {
+    return Layout::kNested;
+  }
+  switch (impl.layout()) {
+    case c10::Layout::Strided:
+      return Layout::kStrided;
+    case c10::Layout::Sparse:
+      return Layout::kSparseCoo;
+    case c10::Layout::SparseCsr:
+      return Layout::kSparseCsr;
+    case c10::Layout::SparseCsc:
+      return Layout::kSparseCsc;
+    case c10::Layout::SparseBsr:
+      return Layout::kSparseBsr;
+    case c10::Layout::SparseBsc:
+      return Layout::kSparseBsc;
+    case c10::Layout::Mkldnn:
+      return Layout::kMkldnn;
+    case c10::Layout::Jagged:
+      return Layout::kJagged;
+    default:
+      return Layout::kOpaque;
+  }
+}
+
+void Refuse(TensorView* view, SkipReason reason, std::string detail) {
+  view->reason = reason;
+  view->detail = std::move(detail);
+}
+
+// Tensors whose shape is real but whose data is somewhere else or nowhere: wrappers of transforms
+// and of Python.
+bool RefuseWrapper(const TensorImpl& impl, TensorView* view) {
+  const c10::DispatchKeySet keys = impl.key_set();
+  if (keys.has(DispatchKey::FuncTorchBatched) || keys.has(DispatchKey::Batched)) {
+    Refuse(view, SkipReason::kNoData, "batched (vmap)");
+  } else if (keys.has(DispatchKey::FuncTorchGradWrapper)) {
+    Refuse(view, SkipReason::kNoData, "functorch wrapper");
+  } else if (keys.has(DispatchKey::Functionalize)) {
+    Refuse(view, SkipReason::kNoData, "functional");
+  } else if (impl.is_python_dispatch()) {
+    // A fake tensor is a meta tensor that reports another device.
+    const bool fake = view->subclass == "FakeTensor" || view->subclass == "FunctionalTensor";
+    const bool jagged = impl.layout() == c10::Layout::Jagged;
+    view->meta.layout = jagged ? Layout::kJagged : Layout::kSubclass;
+    const SkipReason reason = fake     ? SkipReason::kNoData
+                              : jagged ? SkipReason::kLayout
+                                       : SkipReason::kSubclass;
+    Refuse(view, reason, view->subclass.empty() ? "Python subclass" : view->subclass);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Number of units from the first element to one past the last; false for an overflow or an empty
+// tensor.
+bool ExtentOf(const TensorMeta& meta, uint64_t* units) {
+  uint64_t extent = 1;
+  for (size_t i = 0; i < meta.sizes.size(); ++i) {
+    if (meta.sizes[i] <= 0 || meta.strides[i] < 0) return false;
+    uint64_t reach = 0;
+    if (__builtin_mul_overflow(static_cast<uint64_t>(meta.sizes[i] - 1),
+                               static_cast<uint64_t>(meta.strides[i]), &reach) ||
+        __builtin_add_overflow(extent, reach, &extent)) {
+      return false;
+    }
+  }
+  *units = extent;
+  return true;
+}
+
+// Strided tensors with a storage: finds the bytes and makes sure that they are all there (a storage
+// may have been resized to nothing, as FSDP does with parameters it gathers later).
+void FindData(const TensorImpl& impl, TensorView* view) {
+  if (!impl.has_storage()) {
+    view->meta.layout = Layout::kOpaque;
+    return Refuse(view, SkipReason::kLayout, "opaque");
+  }
+  const c10::Storage& storage = impl.unsafe_storage();
+  TensorMeta& meta = view->meta;
+  meta.storage_offset = impl.storage_offset();
+  meta.storage_bytes = storage.nbytes();
+  const auto* base =
+      static_cast<const std::byte*>(storage.data());  // const: copy-on-write stays lazy
+  meta.storage_id = meta.storage_bytes == 0 ? 0 : reinterpret_cast<uint64_t>(base);
+  for (int64_t size : meta.sizes) {
+    if (size == 0) return;  // empty: no bytes, nothing to find
+  }
+  uint64_t units = 0, end = 0;
+  const uint64_t unit = meta.dtype.unit_bytes();
+  const bool fits =
+      ExtentOf(meta, &units) &&
+      !__builtin_add_overflow(units, static_cast<uint64_t>(meta.storage_offset), &end) &&
+      !__builtin_mul_overflow(end, unit, &end) && end <= meta.storage_bytes;
+  if (base == nullptr || !fits)
+    return Refuse(view, SkipReason::kNoData, "storage freed or too small");
+  view->data = base + meta.storage_offset * unit;
+}
+
+void DescribeShape(const TensorImpl& impl, TensorView* view) {
+  TensorMeta& meta = view->meta;
+  if (impl.has_symbolic_sizes_strides()) {
+    for (const c10::SymInt& size : impl.sym_sizes_default()) {
+      view->symbolic_sizes.push_back(size.maybe_as_int().value_or(-1));
+    }
+    meta.sizes = view->symbolic_sizes;
+    return;
+  }
+  const c10::IntArrayRef sizes = impl.sizes_default();
+  meta.sizes = {sizes.data(), sizes.size()};
+  if (meta.layout == Layout::kStrided) {
+    const c10::IntArrayRef strides = impl.strides_default();
+    meta.strides = {strides.data(), strides.size()};
+  }
+}
+
+}  // namespace
+
+bool Describe(const at::TensorBase& tensor, std::string_view subclass, TensorView* view) {
+  if (!tensor.defined()) return false;
+  const TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  TensorMeta& meta = view->meta;
+  const ScalarInfo& scalar = InfoOf(c10::typeMetaToScalarType(impl.dtype()));
+  meta.dtype = scalar.dtype;
+  view->kind = scalar.kind;
+  view->subclass = subclass;
+  meta.layout = LayoutOf(impl);
+  const c10::Device device = impl.device();
+  if (!device.is_cpu()) {
+    view->device = device.str();
+    meta.device = view->device;
+  }
+  meta.conj = impl.is_conj();
+  meta.neg = impl.is_neg();
+  meta.requires_grad = impl.requires_grad();
+  const bool wrapper = RefuseWrapper(impl, view);
+  DescribeShape(impl, view);
+  meta.subclass = view->subclass;
+  if (wrapper) return true;
+  if (device.is_meta())
+    Refuse(view, SkipReason::kNoData, "meta");
+  else if (!device.is_cpu())
+    Refuse(view, SkipReason::kNotOnCpu, view->device);
+  else if (meta.layout != Layout::kStrided)
+    Refuse(view, SkipReason::kLayout, std::string(ToString(meta.layout)));
+  else if (scalar.quantised)
+    Refuse(view, SkipReason::kLayout, "quantised");
+  else
+    FindData(impl, view);
+  return true;
+}
+
+}  // namespace tdump::collectors
