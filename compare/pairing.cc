@@ -1,0 +1,133 @@
+#include "compare/pairing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/key.h"
+
+namespace tdump::compare {
+namespace {
+
+// What makes two passes partners. `rank` is 0 on both sides when single ranks are compared.
+using PassKey = std::tuple<uint64_t, int32_t, uint32_t, bool, uint32_t>;
+
+bool HasRank(const io::RunIndex& index, int32_t rank) { return rank >= 0 && rank < index.world; }
+
+std::vector<PassRef> SelectPasses(const RunSide& side, const PairOptions& options, int64_t shift) {
+  std::vector<PassRef> passes;
+  std::map<std::tuple<int32_t, uint32_t, uint64_t, bool>, uint32_t> seen;
+  for (const io::IndexedPass& indexed : side.index->passes) {
+    const io::ProcessEntry& process = side.store->processes()[indexed.process];
+    PassRef pass;
+    pass.rank = process.identity.rank;
+    pass.process = process.identity.process;
+    pass.step = indexed.global_step;
+    pass.agreed = indexed.agreed;
+    pass.extra = indexed.extra;
+    pass.owner = &process;
+    pass.entry = &process.passes[indexed.pass];
+    if (side.rank ? pass.rank != *side.rank
+                  : !options.ranks.Contains(static_cast<uint64_t>(pass.rank),
+                                            static_cast<uint64_t>(side.index->world))) {
+      continue;
+    }
+    const auto step_of_a = static_cast<int64_t>(pass.step) - shift;
+    if (step_of_a < 0 || !options.steps.Contains(static_cast<uint64_t>(step_of_a))) continue;
+    pass.nth = seen[{pass.rank, pass.process, pass.step, pass.extra}]++;
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+Status CheckRanks(const RunSide& a, const RunSide& b) {
+  for (const RunSide* side : {&a, &b}) {
+    if (side->rank && !HasRank(*side->index, *side->rank)) {
+      return InvalidArgument(fmt::format("{}: there is no rank {}; the run has ranks 0-{}",
+                                         side->label, *side->rank, side->index->world - 1));
+    }
+  }
+  if (a.rank.has_value() != b.rank.has_value() && a.index->world != 1 && b.index->world != 1) {
+    return InvalidArgument(
+        fmt::format("'{}' is one rank and '{}' a whole run: name a rank on both sides, e.g. "
+                    "RUN/rank0 RUN/rank2",
+                    a.rank ? a.label : b.label, a.rank ? b.label : a.label));
+  }
+  if (!a.rank && !b.rank && a.index->world != b.index->world) {
+    return InvalidArgument(fmt::format(
+        "A has {} ranks and B {}: comparing different layouts is not in this version; compare "
+        "single ranks, e.g. tdump-diff A/rank0 B/rank0",
+        a.index->world, b.index->world));
+  }
+  return {};
+}
+
+// Record ids under one key, in file order, not yet given away.
+struct Waiting {
+  std::vector<uint64_t> ids;
+  size_t next = 0;
+};
+
+}  // namespace
+
+Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options) {
+  TDUMP_RETURN_IF_ERROR(CheckRanks(a, b));
+  const bool single = a.rank || b.rank;
+  const auto key = [&](const PassRef& pass, int64_t shift) {
+    return PassKey{static_cast<uint64_t>(static_cast<int64_t>(pass.step) - shift),
+                   single ? 0 : pass.rank, pass.process, pass.extra, pass.nth};
+  };
+  std::map<PassKey, PassRef> waiting;
+  for (const PassRef& pass : SelectPasses(b, options, options.step_shift))
+    waiting.emplace(key(pass, options.step_shift), pass);
+  std::map<PassKey, PassRef> left;
+  for (const PassRef& pass : SelectPasses(a, options, 0)) left.emplace(key(pass, 0), pass);
+
+  PassPairing pairing;
+  for (const auto& [pass_key, pass] : left) {
+    const auto partner = waiting.find(pass_key);
+    if (partner == waiting.end()) {
+      pairing.only_a.push_back(pass);
+      continue;
+    }
+    pairing.pairs.push_back({pass, partner->second});
+    waiting.erase(partner);
+  }
+  for (const auto& [pass_key, pass] : waiting) pairing.only_b.push_back(pass);
+  return pairing;
+}
+
+RecordPairing PairRecords(const io::PassReader& a, const io::PassReader& b,
+                          const WantRecord& wanted) {
+  RecordPairing pairing;
+  std::unordered_map<std::string, Waiting> waiting;
+  const auto note = [&](Status status) {
+    if (!status.ok()) pairing.errors.push_back(std::move(status));
+  };
+  note(b.ForEachRecord([&](const io::Record& record) {
+    if (wanted(record)) waiting[ToText(record.key)].ids.push_back(record.id);
+    return true;
+  }));
+  note(a.ForEachRecord([&](const io::Record& record) {
+    if (!wanted(record)) return true;
+    const auto found = waiting.find(ToText(record.key));
+    if (found == waiting.end() || found->second.next == found->second.ids.size()) {
+      pairing.only_a.push_back(record.id);
+    } else {
+      pairing.pairs.push_back({record.id, found->second.ids[found->second.next++]});
+      pairing.key_hashes.push_back(std::hash<std::string>{}(found->first));
+    }
+    return true;
+  }));
+  for (const auto& [key, rest] : waiting) {
+    pairing.only_b.insert(pairing.only_b.end(),
+                          rest.ids.begin() + static_cast<ptrdiff_t>(rest.next), rest.ids.end());
+  }
+  std::sort(pairing.only_b.begin(), pairing.only_b.end());
+  return pairing;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,170 @@
+#include "compare/pass_diff.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "core/key.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr uint64_t kReadAhead =
+    256 * 1024;  // a multiple of the hash tile: each tile is verified once
+
+// Sequential reads of any size over one that is fetched in large aligned pieces.
+ReadBytes ReadAhead(const io::PassReader& reader, const io::Record& record) {
+  struct State {
+    std::vector<std::byte> buffer;
+    uint64_t offset = 0;
+  };
+  auto state = std::make_shared<State>();
+  const uint64_t total = record.payload->logical_bytes;
+  return [&reader, &record, state, total](uint64_t offset, std::span<std::byte> out) -> Status {
+    if (offset > total || out.size() > total - offset)
+      return Corrupt("payload is shorter than its shape needs");
+    while (!out.empty()) {
+      if (offset < state->offset || offset >= state->offset + state->buffer.size()) {
+        state->offset = offset / kReadAhead * kReadAhead;
+        state->buffer.resize(std::min(kReadAhead, total - state->offset));
+        Status status = reader.ReadPayload(record, state->offset, state->buffer);
+        if (!status.ok()) {
+          state->buffer.clear();
+          return status;
+        }
+      }
+      const size_t at = offset - state->offset;
+      const size_t count = std::min(out.size(), state->buffer.size() - at);
+      std::memcpy(out.data(), state->buffer.data() + at, count);
+      out = out.subspan(count);
+      offset += count;
+    }
+    return {};
+  };
+}
+
+uint64_t OrderOf(const io::Record& record, bool output, const CallSpan* call) {
+  if (call == nullptr) return std::max(record.call_begin, record.seen);
+  if (!output) return call->begin;
+  return call->end != 0 ? call->end : std::max(call->begin, record.seen);
+}
+
+class PassComparer {
+ public:
+  PassComparer(const PassDiffOptions& options, PassDiff* diff) : options_(options), diff_(diff) {}
+
+  void CompareAll() {
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      for (size_t i = next.fetch_add(1); i < diff_->outcomes.size(); i = next.fetch_add(1)) {
+        Outcome& outcome = diff_->outcomes[i];
+        const Status status = Compare(&outcome);
+        if (!status.ok()) outcome.error = status.message();
+      }
+    };
+    std::vector<std::thread> threads;
+    const size_t count = std::min<size_t>(options_.threads, diff_->outcomes.size() / 4);
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  Status Compare(Outcome* outcome) const {
+    TDUMP_ASSIGN_OR_RETURN(const io::Record a, diff_->a->Get(outcome->ids.a));
+    TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
+    Place(b, outcome);
+    outcome->comparison = JudgeMeta(a, b);
+    Comparison& comparison = outcome->comparison;
+    const bool known_equal = comparison.verdict.bitwise == Answer::kSame;
+    if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
+      const Bound bound = DefaultBound(a.dtype, b.dtype, outcome->reduction);
+      TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, Measure({&a, ReadAhead(*diff_->a, a)},
+                                                            {&b, ReadAhead(*diff_->b, b)}, bound));
+      JudgeMetrics(metrics, &comparison);
+    }
+    Conclude(b, outcome);
+    return {};
+  }
+
+  void Place(const io::Record& b, Outcome* outcome) const {
+    const auto call = diff_->calls.find(b.call_begin);
+    const CallSpan* span = call == diff_->calls.end() ? nullptr : &call->second;
+    outcome->role = b.key.role;
+    outcome->call = b.call_begin;
+    outcome->order = OrderOf(b, outcome->is_output(), span);
+    outcome->reduction = span != nullptr   ? span->reduction
+                         : b.sizes.empty() ? 1
+                                           : static_cast<uint64_t>(b.sizes.back());
+    outcome->root_input = b.key.path == "." && b.key.op.empty() && b.key.role == Role::kInput;
+  }
+
+  // Hashes that differ leave the tolerance unproven, which fails; but for parameters, where the
+  // operators' outputs tell.
+  void Conclude(const io::Record& b, Outcome* outcome) const {
+    const Verdict& verdict = outcome->comparison.verdict;
+    const bool unproven =
+        verdict.bitwise == Answer::kDiffers && verdict.tolerance == Answer::kNotJudged;
+    outcome->fails = verdict.Fails(options_.require_bits) || (unproven && !outcome->is_weight());
+    outcome->bits_differ = outcome->fails || verdict.bitwise == Answer::kDiffers;
+    outcome->allowed = outcome->fails && options_.allow_failed && options_.allow_failed(NameOf(b));
+  }
+
+  const PassDiffOptions& options_;
+  PassDiff* diff_;
+};
+
+void AddDamage(const io::PassReader& reader, bool part, std::vector<io::Damage>* damage) {
+  if (part) return;  // unfinished, which is no damage: what stands is read
+  damage->insert(damage->end(), reader.damage().begin(), reader.damage().end());
+}
+
+void LoadCalls(const io::PassReader& reader, PassDiff* diff) {
+  const Status status = reader.ForEachCall([&](const io::CallRecord& record) {
+    diff->calls[record.call.begin] = {record.call.begin, record.call.end,
+                                      ReductionLength(record.arguments), record.path};
+    return true;
+  });
+  if (!status.ok()) diff->damage.push_back({reader.path(), 0, status.message()});
+}
+
+}  // namespace
+
+std::string NameOf(const io::Record& record) {
+  const Key& key = record.key;
+  if (key.role != Role::kParam && key.role != Role::kState)
+    return PlainName(key.root, key.path, key.op);
+  if (key.path == "." && key.root.empty()) return key.arg;
+  return PlainName(key.root, key.path, key.op) + "." + key.arg;
+}
+
+Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
+                          const PassDiffOptions& options) {
+  PassDiff diff;
+  TDUMP_ASSIGN_OR_RETURN(diff.a, a.store->OpenPass(*pair.a.owner, *pair.a.entry));
+  TDUMP_ASSIGN_OR_RETURN(diff.b, b.store->OpenPass(*pair.b.owner, *pair.b.entry));
+  AddDamage(*diff.a, pair.a.entry->part, &diff.damage);
+  AddDamage(*diff.b, pair.b.entry->part, &diff.damage);
+  LoadCalls(*diff.b, &diff);
+  const auto wanted = [&](const io::Record& record) {
+    return !options.select || options.select(NameOf(record));
+  };
+  RecordPairing pairing = PairRecords(*diff.a, *diff.b, wanted);
+  for (const Status& status : pairing.errors) diff.damage.push_back({"", 0, status.message()});
+  diff.only_a = std::move(pairing.only_a);
+  diff.only_b = std::move(pairing.only_b);
+  diff.outcomes.resize(pairing.pairs.size());
+  for (size_t i = 0; i < pairing.pairs.size(); ++i) {
+    diff.outcomes[i].ids = pairing.pairs[i];
+    diff.outcomes[i].key_hash = pairing.key_hashes[i];
+    diff.structure += pairing.key_hashes[i];
+  }
+  PassComparer(options, &diff).CompareAll();
+  for (const Outcome& outcome : diff.outcomes) {
+    if (!outcome.error.empty()) diff.damage.push_back({"", 0, outcome.error});
+  }
+  return diff;
+}
+
+}  // namespace tdump::compare

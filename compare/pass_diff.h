@@ -1,0 +1,73 @@
+// PassDiff: every pair of records of one pass pair, compared. The unit of work of Diff; its memory
+// is the metadata of the two passes plus a few tiles a thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compare/pairing.h"
+#include "compare/verdict.h"
+#include "io/pass_reader.h"
+
+namespace tdump::compare {
+
+using NameFilter = std::function<bool(const std::string& name)>;  // empty: see where it is used
+
+struct PassDiffOptions {
+  bool require_bits = false;
+  NameFilter select;        // plain names to compare; empty: all
+  NameFilter allow_failed;  // plain names whose failure is listed but does not count; empty: none
+  unsigned threads = 1;
+};
+
+// A pair of records, compared. What reports print beyond this is read again from the two passes.
+struct Outcome {
+  RecordIds ids;
+  Role role = Role::kOutput;
+  uint64_t call = 0;       // begin of the call in B
+  uint64_t order = 0;      // B's sequence number at which it was seen (compare/origin.h, 1)
+  uint64_t reduction = 1;  // of its call, for the bound
+  uint64_t key_hash = 0;
+  bool root_input = false;
+  bool fails = false;  // shape, dtype, special values, tolerance, or bits where required; or not
+                       // proven within
+  bool bits_differ = false;  // includes `fails`
+  bool allowed = false;      // fails, and the user allows it
+  std::string error;         // the payload could not be read
+  Comparison comparison;
+
+  bool is_weight() const { return role == Role::kParam || role == Role::kState; }
+  bool is_output() const {
+    return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||
+           role == Role::kParamGrad;
+  }
+};
+
+struct CallSpan {
+  uint64_t begin = 0, end = 0;
+  uint64_t reduction = 1;
+  std::string path;
+};
+
+struct PassDiff {
+  std::unique_ptr<io::PassReader> a, b;
+  std::vector<Outcome> outcomes;
+  std::vector<uint64_t> only_a, only_b;          // record ids
+  std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin
+  uint64_t structure = 0;                        // equal for pass pairs with the same keys
+  std::vector<io::Damage> damage;
+};
+
+Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
+                          const PassDiffOptions& options);
+
+// The plain name of a record; of a parameter or buffer, with its own name:
+// "encoder.layer.0.dense.weight".
+std::string NameOf(const io::Record& record);
+
+}  // namespace tdump::compare

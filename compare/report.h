@@ -1,0 +1,37 @@
+// Reports: a DiffReport as terminal text, as one JSON document, and its rows as JSON lines.
+// docs/guide.md shows them.
+#pragma once
+
+#include <string>
+
+#include "compare/diff.h"
+#include "compare/text.h"
+
+namespace tdump::compare {
+
+// What the head of a report says of a side.
+struct SideInfo {
+  std::string label;  // "runs/ref@0"
+  std::string run;
+  uint32_t generation = 0;
+  int32_t world = 1;
+  std::string job;
+  std::vector<std::string> holes;  // of its coverage; empty: complete
+};
+SideInfo DescribeSide(const RunSide& side);
+
+// `required_bits`: --require bitwise. Ends with a newline.
+std::string RenderText(const DiffReport& report, const SideInfo& a, const SideInfo& b,
+                       bool required_bits, const Style& style);
+// One line: the verdict.
+std::string RenderVerdict(const DiffReport& report, bool required_bits);
+
+// Document: {"tool", "version", "a", "b", "verdict", "required", "counts", "parameters", "inputs",
+// "origin", ...}.
+std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideInfo& b,
+                       bool required_bits);
+// One object without a newline. Numbers that are not finite are the strings "nan", "inf", "-inf".
+std::string RowToJson(const Row& row);
+std::string UnpairedToJson(const Unpaired& unpaired);
+
+}  // namespace tdump::compare

@@ -1,0 +1,208 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compare/report.h"
+#include "core/key.h"
+
+namespace tdump::compare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+std::string_view ToText(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::kMeta:
+      return "meta";
+    case Evidence::kHash:
+      return "hash";
+    case Evidence::kPayload:
+      return "payload";
+  }
+  return "unknown";
+}
+
+Json VerdictJson(const Verdict& v) {
+  return {{"shape", ToString(v.shape)},
+          {"dtype", ToString(v.dtype)},
+          {"bitwise", ToString(v.bitwise)},
+          {"tolerance", ToString(v.tolerance)},
+          {"special", ToString(v.special)}};
+}
+
+Json MetricsJson(const Metrics& m) {
+  Json json = {{"elements", m.elements},
+               {"bits_equal", m.bits_equal},
+               {"outside", m.outside()},
+               {"compared", m.compared},
+               {"max_abs", Number(m.max_abs)},
+               {"max_abs_text", m.max_abs_text},
+               {"max_rel", Number(m.max_rel)},
+               {"mean_abs", Number(m.mean_abs)},
+               {"rms_a", Number(m.rms_a)},
+               {"rms_b", Number(m.rms_b)},
+               {"bound_abs", Number(m.bound_abs)},
+               {"nan_a", m.nan_a},
+               {"nan_b", m.nan_b},
+               {"inf_a", m.inf_a},
+               {"inf_b", m.inf_b},
+               {"nan_mismatch", m.nan_mismatch},
+               {"inf_mismatch", m.inf_mismatch},
+               {"sign_mismatch", m.sign_mismatch},
+               {"zero_sign_mismatch", m.zero_sign_mismatch}};
+  if (m.has_worst)
+    json["worst"] = {{"position", m.worst.position}, {"a", m.worst.a}, {"b", m.worst.b}};
+  return json;
+}
+
+Json RowJson(const Row& row) {
+  Json json = {{"type", "pair"},
+               {"step", row.step_b},
+               {"rank", row.rank_b},
+               {"step_a", row.step_a},
+               {"rank_a", row.rank_a},
+               {"name", row.name},
+               {"key", ToText(row.key)},
+               {"path", row.key.path},
+               {"op", row.key.op},
+               {"role", ToString(row.key.role)},
+               {"arg", row.key.arg},
+               {"call", row.key.call},
+               {"class", row.cls},
+               {"kind", ToString(row.kind)},
+               {"dtype_a", row.dtype_a},
+               {"dtype_b", row.dtype_b},
+               {"shape_a", row.shape_a},
+               {"shape_b", row.shape_b},
+               {"kept_a", row.kept_a},
+               {"kept_b", row.kept_b},
+               {"order", row.order},
+               {"fails", row.fails},
+               {"allowed", row.allowed},
+               {"evidence", ToText(row.comparison.evidence)},
+               {"verdicts", VerdictJson(row.comparison.verdict)}};
+  if (row.comparison.evidence == Evidence::kPayload) {
+    json["metrics"] = MetricsJson(row.comparison.metrics);
+    json["bound"] = row.bound;
+  }
+  if (!row.comparison.notes.empty()) json["notes"] = row.comparison.notes;
+  return json;
+}
+
+Json UnpairedJson(const Unpaired& u) {
+  return {{"type", u.name.empty() ? "unpaired_pass" : "unpaired"},
+          {"side", std::string(1, u.side)},
+          {"step", u.step},
+          {"rank", u.rank},
+          {"name", u.name},
+          {"key", u.key},
+          {"extra", u.extra},
+          {"records", u.name.empty() ? u.records : 1},
+          {"allowed", u.allowed}};
+}
+
+Json OriginJson(const Origin& o) {
+  Json json = {{"rank", o.rank},
+               {"name", o.name},
+               {"step", o.step},
+               {"kind", ToString(o.kind)},
+               {"certain", o.certain},
+               {"by_bits", o.by_bits},
+               {"path", o.path},
+               {"op", o.op},
+               {"rank_a", o.rank_a},
+               {"step_a", o.step_a},
+               {"parameter", o.parameter},
+               {"ranks_alike", o.ranks_alike},
+               {"ranks_agreeing", o.ranks_agreeing}};
+  json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);
+  json["inputs"] = Json::array();
+  for (const Row& input : o.inputs) json["inputs"].push_back(RowJson(input));
+  json["last_agreeing"] = o.last_agreeing ? Json(o.last_agreeing->name) : Json(nullptr);
+  return json;
+}
+
+Json SideJson(const SideInfo& side) {
+  return {{"label", side.label}, {"run", side.run}, {"generation", side.generation},
+          {"world", side.world}, {"job", side.job}, {"complete", side.holes.empty()},
+          {"holes", side.holes}};
+}
+
+Json CountsJson(const Counts& c) {
+  return {{"passes", c.passes_paired},
+          {"paired", c.paired},
+          {"judged", c.judged},
+          {"failing", c.failing},
+          {"allowed", c.allowed},
+          {"bitwise_equal", c.bits_equal},
+          {"equal_by_hash", c.equal_by_hash},
+          {"read", c.read},
+          {"not_judged", c.not_judged},
+          {"hash_only_differences", c.unproven},
+          {"unpaired_a", c.unpaired_a},
+          {"unpaired_b", c.unpaired_b},
+          {"unpaired_allowed", c.unpaired_allowed},
+          {"differing",
+           {{"shape", c.shape},
+            {"dtype", c.dtype},
+            {"special", c.special},
+            {"bitwise", c.bits},
+            {"tolerance", c.tolerance}}}};
+}
+
+// Names may hold any bytes; JSON is UTF-8: others become U+FFFD.
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string RowToJson(const Row& row) { return Dump(RowJson(row), -1); }
+std::string UnpairedToJson(const Unpaired& unpaired) { return Dump(UnpairedJson(unpaired), -1); }
+
+std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideInfo& b,
+                       bool required_bits) {
+  Json json = {{"tool", "tdump-diff"},
+               {"version", TDUMP_VERSION},
+               {"a", SideJson(a)},
+               {"b", SideJson(b)},
+               {"required", required_bits ? "bitwise" : "tolerance"},
+               {"verdict", ToString(report.overall)},
+               {"summary", RenderVerdict(report, required_bits)}};
+  json["origin"] = report.origin ? OriginJson(*report.origin) : Json(nullptr);
+  json["first_bits"] = report.first_bits ? OriginJson(*report.first_bits) : Json(nullptr);
+  json["counts"] = CountsJson(report.counts);
+  Json differing = Json::array();
+  for (const ParameterDifference& d : report.parameters.differing) {
+    differing.push_back({{"name", d.name}, {"rank", d.rank}, {"step", d.step}});
+  }
+  json["parameters"] = {{"compared", report.parameters.compared},
+                        {"pairs", report.parameters.pairs},
+                        {"differing_names", report.parameters.differing_names},
+                        {"differing", differing}};
+  json["inputs"] = {{"compared", report.inputs.compared},
+                    {"equal", report.inputs.equal},
+                    {"differing", report.inputs.differing}};
+  json["inputs"]["first_differing_step"] = report.inputs.first_differing_step
+                                               ? Json(*report.inputs.first_differing_step)
+                                               : Json(nullptr);
+  json["steps"] = report.steps;
+  json["ranks"] = report.ranks;
+  json["failing"] = Json::array();
+  for (const Row& row : report.failing) json["failing"].push_back(RowJson(row));
+  json["unpaired"] = Json::array();
+  for (const Unpaired& unpaired : report.unpaired)
+    json["unpaired"].push_back(UnpairedJson(unpaired));
+  json["notes"] = report.notes;
+  json["damage"] = Json::array();
+  for (const io::Damage& d : report.damage)
+    json["damage"].push_back({{"file", d.file}, {"offset", d.offset}, {"what", d.what}});
+  return Dump(json, 2) + "\n";
+}
+
+}  // namespace tdump::compare

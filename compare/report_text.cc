@@ -1,0 +1,302 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compare/report.h"
+
+namespace tdump::compare {
+namespace {
+
+std::string StepsOf(const DiffReport& report, bool a) {
+  std::vector<int64_t> steps;
+  for (const auto& [step_a, step_b] : report.steps)
+    steps.push_back(static_cast<int64_t>(a ? step_a : step_b));
+  return (steps.size() == 1 ? "step " : "steps ") + Ranges(steps);
+}
+
+std::string RanksOf(const DiffReport& report, bool a) {
+  std::vector<int64_t> ranks;
+  for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges(ranks);
+}
+
+std::string SideLine(const DiffReport& report, const SideInfo& side, bool a) {
+  std::string line = fmt::format("{} {}   {} of {}   {}", a ? 'A' : 'B', Printable(side.label),
+                                 RanksOf(report, a), side.world, StepsOf(report, a));
+  if (!side.holes.empty())
+    line += fmt::format("   INCOMPLETE, {}: tdump-view {}", Plural(side.holes.size(), "hole"),
+                        side.run);
+  return line + "\n";
+}
+
+std::string PairedLine(const DiffReport& report) {
+  const Counts& c = report.counts;
+  std::string line =
+      fmt::format("paired   {} in {}", Plural(c.paired, "record"), Plural(c.passes_paired, "pass"));
+  const uint64_t unpaired = c.unpaired_a + c.unpaired_b;
+  line += unpaired == 0
+              ? "; unpaired: none"
+              : fmt::format("; unpaired: {} only in A, {} only in B", c.unpaired_a, c.unpaired_b);
+  if (c.unpaired_allowed > 0) line += fmt::format(" ({} allowed)", c.unpaired_allowed);
+  line += fmt::format("; {} equal by hash, {} read", c.equal_by_hash, c.read);
+  if (c.not_judged > 0) line += fmt::format("; {} not judged (shape and dtype only)", c.not_judged);
+  return line + "\n";
+}
+
+std::string WeightsLine(const DiffReport& report) {
+  const ParameterReport& p = report.parameters;
+  if (p.pairs == 0) return "weights  none recorded\n";
+  std::string line = fmt::format("weights  {} of {} equal on every rank",
+                                 p.compared - p.differing_names, p.compared);
+  if (p.differing.empty()) return line + "\n";
+  std::map<std::string, std::vector<int64_t>> ranks;
+  for (const ParameterDifference& difference : p.differing)
+    ranks[difference.name].push_back(difference.rank);
+  constexpr size_t kMost = 3;
+  size_t shown = 0;
+  for (const auto& [name, list] : ranks) {
+    if (shown++ == kMost) break;
+    line += fmt::format("\n         differs: {} (rank {})", Printable(name), Ranges(list));
+  }
+  if (ranks.size() > kMost)
+    line += fmt::format("\n         {} more: --json", p.differing_names - kMost);
+  return line + "\n";
+}
+
+std::string InputsLine(const DiffReport& report) {
+  const InputReport& inputs = report.inputs;
+  if (inputs.compared == 0) return "inputs   of the model: none recorded\n";
+  if (inputs.first_differing_step) {
+    return fmt::format("inputs   differ: {} from step {} on\n",
+                       Printable(fmt::format("{}", fmt::join(inputs.differing, ", "))),
+                       *inputs.first_differing_step);
+  }
+  return fmt::format("inputs   {} of {} equal{}\n", inputs.equal, inputs.compared,
+                     inputs.equal == inputs.compared ? "" : ", the rest within bounds");
+}
+
+std::string DifferingIn(const Counts& c) {
+  std::string text =
+      fmt::format("differing in: shape {}, dtype {}, special values {}, bits {}, tolerance {}",
+                  c.shape, c.dtype, c.special, c.bits, c.tolerance);
+  if (c.unproven > 0) text += fmt::format(" ({} known by hash only)", c.unproven);
+  return text;
+}
+
+std::string ValuesText(const Row& row) {
+  const Comparison& comparison = row.comparison;
+  const Verdict& v = comparison.verdict;
+  if (v.shape == Answer::kDiffers)
+    return fmt::format("shape {} against {}", ShapeText(row.shape_a), ShapeText(row.shape_b));
+  std::string text;
+  if (v.dtype == Answer::kDiffers)
+    text = fmt::format("dtype {} against {}; ", row.dtype_a, row.dtype_b);
+  if (comparison.evidence == Evidence::kHash) {
+    return text + (v.bitwise == Answer::kSame ? "bit for bit equal (hash)"
+                                              : "bits differ (hash; values were not kept)");
+  }
+  if (comparison.evidence == Evidence::kMeta) return text + "values were not kept";
+  if (v.bitwise == Answer::kSame) return text + "bit for bit equal";
+  const Metrics& m = comparison.metrics;
+  text += fmt::format("{} of {} elements outside, max abs {}, max rel {}, mean abs {}", m.outside(),
+                      m.elements, m.max_abs_text, Short(m.max_rel), Short(m.mean_abs));
+  if (m.nan_mismatch + m.inf_mismatch > 0) {
+    text += fmt::format("; NaN on one side only {}, Inf {}", m.nan_mismatch, m.inf_mismatch);
+  }
+  return text;
+}
+
+std::string WorstText(const Row& row) {
+  const Metrics& m = row.comparison.metrics;
+  if (row.comparison.evidence != Evidence::kPayload || !m.has_worst) return "";
+  return fmt::format("worst element {}   A {}   B {}", ShapeText(m.worst.position), m.worst.a,
+                     m.worst.b);
+}
+
+std::string Observation(const Row& row) {
+  return fmt::format("{} {}{}", ToString(row.key.role), row.key.arg,
+                     row.key.call == 0 ? "" : fmt::format(" of call {}", row.key.call));
+}
+
+bool AllBitsEqual(const std::vector<Row>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const Row& r) { return r.comparison.verdict.bitwise == Answer::kSame; });
+}
+
+// What is known of the data that went into the origin.
+std::string InputsOfOrigin(const Origin& origin) {
+  switch (origin.kind) {
+    case OriginKind::kInputs:
+      return "the runs were given different data: nothing after this step can be judged";
+    case OriginKind::kOperator:
+      if (origin.inputs.empty())
+        return "its inputs were not recorded: capture role input to be sure";
+      return fmt::format("inputs agree: {} recorded, {}", origin.inputs.size(),
+                         AllBitsEqual(origin.inputs) ? "all bit for bit" : "within bounds");
+    case OriginKind::kInterval:
+    case OriginKind::kParameter:
+      if (!origin.row) return "";
+      return origin.last_agreeing
+                 ? fmt::format(
+                       "between {} (agrees) and {} {} (differs); what runs between was not "
+                       "recorded",
+                       Printable(origin.last_agreeing->name), Printable(origin.row->name),
+                       Observation(*origin.row))
+                 : fmt::format("before {} {}, the first record that can tell",
+                               Printable(origin.row->name), Observation(*origin.row));
+  }
+  return "";
+}
+
+std::string OtherRanks(const Origin& origin) {
+  const auto ranges = [](const std::vector<int32_t>& ranks) {
+    return Ranges({ranks.begin(), ranks.end()});
+  };
+  if (origin.ranks_alike.empty() && origin.ranks_agreeing.empty()) return "";
+  if (origin.ranks_alike.empty())
+    return fmt::format("only rank {}: rank {} agrees here", origin.rank,
+                       ranges(origin.ranks_agreeing));
+  std::string text = fmt::format("also on rank {}", ranges(origin.ranks_alike));
+  if (!origin.ranks_agreeing.empty())
+    text += fmt::format("; rank {} agrees", ranges(origin.ranks_agreeing));
+  return text;
+}
+
+std::string OriginText(const Origin& origin, std::string_view head, const Style& style) {
+  std::string title =
+      fmt::format("rank {}, step {}, {}", origin.rank, origin.step, Printable(origin.name));
+  if (origin.row && origin.kind != OriginKind::kParameter)
+    title += ", " + Printable(Observation(*origin.row));
+  std::string text = fmt::format("{:<8} {}\n", head, style.Bold(title));
+  const auto add = [&](const std::string& line) {
+    if (!line.empty()) text += fmt::format("         {}\n", line);
+  };
+  add(InputsOfOrigin(origin));
+  if (!origin.parameter.empty()) add("its parameter differs: " + Printable(origin.parameter));
+  if (origin.row) {
+    add((origin.kind == OriginKind::kOperator ? "output does not: " : "") +
+        ValuesText(*origin.row));
+    add(WorstText(*origin.row));
+    if (origin.row->comparison.evidence == Evidence::kPayload) add("bound: " + origin.row->bound);
+  }
+  if (origin.by_bits)
+    add("first difference in bits, still within its bound; it grows beyond the bound later");
+  add(OtherRanks(origin));
+  return text;
+}
+
+std::string FailingTable(const DiffReport& report, const Style& style) {
+  if (report.failing.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "step", "name", "role", "outside", "max abs", "max rel", "differs in"}};
+  for (const Row& row : report.failing) {
+    const Metrics& m = row.comparison.metrics;
+    const bool read = row.comparison.evidence == Evidence::kPayload;
+    const Verdict& v = row.comparison.verdict;
+    std::vector<std::string> in;
+    if (v.shape == Answer::kDiffers) in.push_back("shape");
+    if (v.dtype == Answer::kDiffers) in.push_back("dtype");
+    if (v.special == Answer::kDiffers) in.push_back("special values");
+    if (v.tolerance == Answer::kDiffers) in.push_back("tolerance");
+    if (in.empty()) in.push_back(v.bitwise == Answer::kDiffers ? "bits" : "");
+    rows.push_back({std::to_string(row.rank_b), std::to_string(row.step_b), Printable(row.name),
+                    Printable(Observation(row)),
+                    read ? fmt::format("{} of {}", m.outside(), m.elements) : "-",
+                    read ? m.max_abs_text : "-", read ? Short(m.max_rel) : "-",
+                    fmt::format("{}{}", fmt::join(in, ", "), row.allowed ? " (allowed)" : "")});
+  }
+  std::string text =
+      "\n" + Table(rows, {true, true, false, false, true, true, true, false}, "  ", style);
+  const uint64_t all = report.counts.failing + report.counts.allowed;
+  if (all > report.failing.size())
+    text +=
+        fmt::format("  {} more like this: --all, or --jsonl FILE\n", all - report.failing.size());
+  return text;
+}
+
+std::string UnpairedText(const DiffReport& report) {
+  if (report.unpaired.empty()) return "";
+  std::string text = "\n";
+  for (const Unpaired& unpaired : report.unpaired) {
+    const std::string what =
+        unpaired.name.empty()
+            ? fmt::format("the whole step{} ({})",
+                          unpaired.extra ? ", which this rank ran beyond the others" : "",
+                          Plural(unpaired.records, "record"))
+            : Printable(unpaired.key);
+    text += fmt::format("  only in {}   rank {}, step {}: {}{}\n", unpaired.side, unpaired.rank,
+                        unpaired.step, what, unpaired.allowed ? " (allowed)" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+SideInfo DescribeSide(const RunSide& side) {
+  return {.label = side.label,
+          .run = side.index->run,
+          .generation = side.index->generation,
+          .world = side.index->world,
+          .job = side.index->job_label,
+          .holes = side.index->holes};
+}
+
+std::string RenderVerdict(const DiffReport& report, bool required_bits) {
+  const Counts& c = report.counts;
+  switch (report.overall) {
+    case Overall::kNotComparable:
+      return "NOT COMPARABLE  " + report.why_not;
+    case Overall::kSame: {
+      const uint64_t judged = c.paired - c.not_judged;
+      std::string text = c.bits_equal == judged
+                             ? fmt::format("SAME  {} of {} bit for bit", judged, judged)
+                             : fmt::format("SAME  {} of {} within bounds (bitwise {})",
+                                           judged - c.allowed - c.unproven, judged, c.bits_equal);
+      if (report.parameters.differing_names > 0) {
+        text += fmt::format("; {} differs in bits",
+                            Plural(report.parameters.differing_names, "parameter"));
+      }
+      if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
+      return text;
+    }
+    case Overall::kDiffers:
+      break;
+  }
+  if (c.failing == 0) {
+    return c.unpaired_a + c.unpaired_b > c.unpaired_allowed
+               ? fmt::format("DIFFERS  {} without a partner; the {} pairs agree",
+                             Plural(c.unpaired_a + c.unpaired_b - c.unpaired_allowed, "record"),
+                             c.paired)
+               : fmt::format("DIFFERS  in {}",
+                             Plural(report.parameters.differing_names, "parameter"));
+  }
+  return fmt::format("DIFFERS  {} of {} {}      {}", c.failing, c.paired,
+                     required_bits ? "not equal" : "outside their bound", DifferingIn(c));
+}
+
+std::string RenderText(const DiffReport& report, const SideInfo& a, const SideInfo& b,
+                       bool required_bits, const Style& style) {
+  std::string text = SideLine(report, a, true) + SideLine(report, b, false);
+  if (report.counts.paired > 0)
+    text += PairedLine(report) + WeightsLine(report) + InputsLine(report);
+  const std::string verdict = RenderVerdict(report, required_bits);
+  text +=
+      "\n" + (report.overall == Overall::kSame ? style.Green(verdict) : style.Red(verdict)) + "\n";
+  if (report.origin) text += "\n" + OriginText(*report.origin, "ORIGIN", style);
+  if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "bits", style);
+  text += FailingTable(report, style) + UnpairedText(report);
+  for (const std::string& note : report.notes) text += "note     " + Printable(note) + "\n";
+  for (const io::Damage& damage : report.damage) {
+    text += style.Red("damage   ") +
+            Printable(damage.file.empty() ? damage.what
+                                          : fmt::format("{}: offset {}: {}", damage.file,
+                                                        damage.offset, damage.what)) +
+            "\n";
+  }
+  return text;
+}
+
+}  // namespace tdump::compare

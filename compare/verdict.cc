@@ -1,0 +1,121 @@
+#include "compare/verdict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/element.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr double kFloat32Roundoff = 0x1p-24;
+constexpr double kFloat64Roundoff = 0x1p-53;
+
+Answer SameIf(bool same) { return same ? Answer::kSame : Answer::kDiffers; }
+
+void NoteLayout(const io::Record& a, const io::Record& b, std::vector<std::string>* notes) {
+  if (a.layout != b.layout) {
+    notes->push_back(
+        fmt::format("layout differs: {} and {}", ToString(a.layout), ToString(b.layout)));
+    return;
+  }
+  bool differs = a.strides.size() != b.strides.size();
+  for (size_t i = 0; !differs && i < a.strides.size() && i < a.sizes.size(); ++i) {
+    differs = a.sizes[i] > 1 && a.strides[i] != b.strides[i];
+  }
+  if (differs) {
+    notes->push_back(fmt::format("layout differs: strides [{}] and [{}]",
+                                 fmt::join(a.strides, ", "), fmt::join(b.strides, ", ")));
+  }
+}
+
+bool AllBitsEqual(const Metrics& m) { return m.bits_equal == m.elements; }
+
+}  // namespace
+
+std::string_view ToString(Answer answer) {
+  switch (answer) {
+    case Answer::kSame:
+      return "same";
+    case Answer::kDiffers:
+      return "differs";
+    case Answer::kNotJudged:
+      return "not judged";
+  }
+  return "unknown";
+}
+
+bool Verdict::Fails(bool bits) const {
+  return shape == Answer::kDiffers || dtype == Answer::kDiffers || special == Answer::kDiffers ||
+         tolerance == Answer::kDiffers || (bits && bitwise == Answer::kDiffers);
+}
+
+Kept KeptOf(const io::Record& a, const io::Record& b) {
+  return {.hash = a.hash && b.hash && StoredOnce(a) == StoredOnce(b),
+          .payload = a.payload && b.payload};
+}
+
+Comparison JudgeMeta(const io::Record& a, const io::Record& b) {
+  Comparison result;
+  Verdict& v = result.verdict;
+  v.shape = SameIf(ElementShape(a) == ElementShape(b));
+  v.dtype = SameIf(a.dtype == b.dtype);
+  if (v.shape == Answer::kDiffers) return result;
+  NoteLayout(a, b, &result.notes);
+  if (a.conj != b.conj || a.neg != b.neg)
+    result.notes.push_back("one side was a conjugated or negated view");
+  const Kept kept = KeptOf(a, b);
+  if (kept.hash && v.dtype == Answer::kSame) {
+    result.evidence = Evidence::kHash;
+    if (*a.hash == *b.hash) {
+      v.bitwise = v.tolerance = v.special = Answer::kSame;
+    } else {
+      v.bitwise = Answer::kDiffers;
+    }
+  }
+  return result;
+}
+
+void JudgeMetrics(const Metrics& metrics, Comparison* comparison) {
+  Verdict& v = comparison->verdict;
+  comparison->evidence = Evidence::kPayload;
+  comparison->metrics = metrics;
+  v.bitwise = SameIf(v.dtype == Answer::kSame && AllBitsEqual(metrics));
+  v.special = metrics.numeric ? SameIf(metrics.nan_mismatch + metrics.inf_mismatch == 0)
+                              : Answer::kNotJudged;
+  v.tolerance = SameIf(metrics.within == metrics.elements);
+  if (metrics.zero_sign_mismatch > 0) {
+    comparison->notes.push_back(
+        fmt::format("sign of zero differs in {} elements", metrics.zero_sign_mismatch));
+  }
+  if (!metrics.numeric && v.bitwise == Answer::kDiffers) {
+    comparison->notes.push_back("dtype without a known number format: compared by bits");
+  }
+}
+
+Bound DefaultBound(const DType& a, const DType& b, uint64_t reduction) {
+  const NumberFormat left = FormatOf(a), right = FormatOf(b);
+  const double unit = std::max(left.UnitRoundoff(), right.UnitRoundoff());
+  if (unit == 0) return {.relative = 0, .scale = 0, .text = "exact"};
+  const double accumulated = unit <= kFloat64Roundoff ? kFloat64Roundoff : kFloat32Roundoff;
+  const double length = static_cast<double>(std::max<uint64_t>(1, reduction));
+  const double relative = kBoundFactor * (unit + std::sqrt(length) * accumulated);
+  return {
+      .relative = relative,
+      .scale = relative,
+      .text = fmt::format("{:.2g} of |x| and of rms: {:g} * ({:.2g} + sqrt({}) * {:.2g})", relative,
+                          kBoundFactor, unit, std::max<uint64_t>(1, reduction), accumulated)};
+}
+
+uint64_t ReductionLength(const std::vector<ArgumentMeta>& arguments) {
+  int64_t longest = 1;
+  for (const ArgumentMeta& argument : arguments) {
+    if (!argument.sizes.empty()) longest = std::max(longest, argument.sizes.back());
+  }
+  return static_cast<uint64_t>(longest);
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,71 @@
+// Verdict: what was found out about one pair of records, as five answers that are never merged into
+// one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/metrics.h"
+#include "io/records.h"
+
+namespace tdump::compare {
+
+enum class Answer : uint8_t { kSame, kDiffers, kNotJudged };
+std::string_view ToString(Answer answer);
+
+// `tolerance` is kSame only when every element was proven within the bound. `special` is about NaN
+// and infinities; the sign of zero is a note. Values of unequal shape are never compared.
+struct Verdict {
+  Answer shape = Answer::kNotJudged;
+  Answer dtype = Answer::kNotJudged;
+  Answer bitwise = Answer::kNotJudged;
+  Answer tolerance = Answer::kNotJudged;
+  Answer special = Answer::kNotJudged;
+
+  // What makes a pair fail: shape, dtype, special values or tolerance; `bits` adds bitwise.
+  bool Fails(bool bits) const;
+  bool Judged() const { return bitwise != Answer::kNotJudged || tolerance != Answer::kNotJudged; }
+};
+
+// How an answer was reached.
+enum class Evidence : uint8_t {
+  kMeta,     // nothing but shape and dtype was kept on one side or both
+  kHash,     // from the hashes alone
+  kPayload,  // the bytes were read
+};
+
+struct Comparison {
+  Verdict verdict;
+  Evidence evidence = Evidence::kMeta;
+  Metrics metrics;                 // when evidence is kPayload and the shapes agree
+  std::vector<std::string> notes;  // "layout differs: strides [8, 4, 2, 1] and [8, 1, 4, 2]"
+};
+
+// What the two sides kept.
+struct Kept {
+  bool hash = false;     // on both sides, and comparable: the same dimensions are stored once
+  bool payload = false;  // on both sides
+};
+Kept KeptOf(const io::Record& a, const io::Record& b);
+
+// Answers that need no payload. When `hash` is comparable and equal, everything is answered; when
+// it differs and no payload is there, bitwise is answered and tolerance is not judged.
+Comparison JudgeMeta(const io::Record& a, const io::Record& b);
+// Adds the measured answers.
+void JudgeMetrics(const Metrics& metrics, Comparison* comparison);
+
+// The default bound of a pair: kFactor * (u + sqrt(K) * v) relative to each element and again to
+// the tensor's rms, where u is the unit roundoff of the coarser dtype, v that of the type it was
+// accumulated in (float32, or float64 for float64) and K the reduction length (rounding errors of a
+// sum of K terms grow like sqrt(K) on average: Higham, Accuracy and Stability, 2.8 and 4.2).
+// Integers: exact.
+inline constexpr double kBoundFactor = 4;
+Bound DefaultBound(const DType& a, const DType& b, uint64_t reduction);
+
+// The longest last dimension among the tensors of a call, at least 1: a stand-in for its reduction
+// length.
+uint64_t ReductionLength(const std::vector<ArgumentMeta>& arguments);
+
+}  // namespace tdump::compare
