@@ -5,19 +5,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launch/shim/shim.h"
 
 enum { kPathBytes = 4096 };
 
+// Not getenv: a program may bring its own (bash does), which is not ready before its main().
+const char* tdump_shim_variable(const char* name) {
+  const size_t length = strlen(name);
+  for (char** entry = environ; entry != NULL && *entry != NULL; ++entry) {
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
+  }
+  return NULL;
+}
+
 static int Set(const char* name) {
-  const char* value = getenv(name);
+  const char* value = tdump_shim_variable(name);
   return value != NULL && value[0] != '\0';
 }
 
+static int Is(const char* name, const char* text) {
+  const char* value = tdump_shim_variable(name);
+  return value != NULL && strcmp(value, text) == 0;
+}
+
+int tdump_shim_is_launched(void) {
+  const char* pid = tdump_shim_variable("TDUMP_LAUNCHED");
+  return pid != NULL && strtol(pid, NULL, 10) == (long)getpid();
+}
+
 int tdump_shim_wanted(void) {
-  const char* disable = getenv("TDUMP_DISABLE");
-  if (disable != NULL && strcmp(disable, "1") == 0) return 0;
+  if (Is("TDUMP_DISABLE", "1")) return 0;
+  if (Is("TDUMP_CHILDREN", "0") && !tdump_shim_is_launched()) return 0;
   return Set("TDUMP_EFFECTIVE") || Set("TDUMP_CONFIG") || Set("TDUMP_DIR");
 }
 

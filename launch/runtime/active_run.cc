@@ -1,0 +1,154 @@
+#include "launch/runtime/active_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <xxhash.h>
+
+#include <fmt/format.h>
+
+#include "launch/runtime/limits.h"
+
+namespace tdump::launch {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string WorkingDirectory() {
+  std::error_code ignored;
+  return std::filesystem::current_path(ignored).string();
+}
+
+// Relative directories start where tdump-run was called, wherever the job has gone since.
+std::string AbsolutePattern(const std::string& pattern, const std::string& base) {
+  return pattern.starts_with('/') ? pattern : JoinPath(base, pattern);
+}
+
+uint64_t HashOf(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
+
+uint64_t WallNs() { return static_cast<uint64_t>(Env::Posix()->WallNs()); }
+
+// Ranks of the world that record.
+uint64_t SelectedRanks(const filters::Config& config, int world) {
+  uint64_t count = 0;
+  for (int rank = 0; rank < world; ++rank) count += config.ranks.Contains(rank, world) ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(const EffectiveConfig& settings,
+                                                   const RankDecision& who, const std::string& rule,
+                                                   const OperatorTable* operators) {
+  const filters::Config& config = settings.config;
+  auto run = std::make_unique<ActiveRun>();
+  run->identity = who.identity;
+  run->selected = config.ranks.Contains(who.identity.rank, who.identity.world);
+  run->drain_seconds_ = config.drain_seconds;
+
+  std::string base = Variable("TDUMP_BASE");
+  if (base.empty()) base = WorkingDirectory();
+  TDUMP_ASSIGN_OR_RETURN(run->directory_, coordinator::PrepareRunDirectory(
+                                              Env::Posix(), run->identity,
+                                              {.pattern = AbsolutePattern(config.dir, base),
+                                               .error_if_exists = config.error_if_exists,
+                                               .mode = config.mode,
+                                               .config = settings.yaml,
+                                               .start_time = Variable("TDUMP_LAUNCH")}));
+  run->generation = run->directory_.generation;
+  io::FileHeader header;
+  header.magic = io::kManifestMagic;
+  header.rank = run->identity.rank;
+  header.generation = run->generation;
+  header.pid = run->identity.pid;
+  header.job_hash = HashOf(run->identity.job_key);
+  header.created_ns = WallNs();
+  TDUMP_ASSIGN_OR_RETURN(
+      run->manifest,
+      io::ManifestWriter::Create(Env::Posix(),
+                                 JoinPath(run->directory_.rank_directory, "manifest.tdm"), header));
+  run->facts = {.identity = run->identity,
+                .nodes = who.nodes,
+                .run = ShownPath(run->directory_.run, base),
+                .generation = run->generation,
+                .config = config.source,
+                .rule = rule,
+                .first_step = config.first_step,
+                .steps = config.steps,
+                .ranks = config.ranks};
+  TDUMP_RETURN_IF_ERROR(run->WriteIdentity(settings.yaml));
+  for (const std::string& warning : who.warnings) {
+    (void)run->manifest->Append(io::NoteSection{1, WallNs(), warning});
+  }
+  TDUMP_RETURN_IF_ERROR(run->OpenSink(config, who.local_ranks, operators));
+  return run;
+}
+
+Status ActiveRun::WriteIdentity(const std::string& yaml) {
+  io::IdentitySection entry;
+  entry.rank = identity.rank;
+  entry.world = identity.world;
+  entry.local_rank = identity.local_rank;
+  entry.source = identity.source;
+  entry.host = identity.host;
+  entry.pid = identity.pid;
+  entry.start_time = identity.start_time;
+  entry.job_key = identity.job_key;
+  entry.job_label = identity.job_label;
+  entry.program = identity.program;
+  entry.generation = generation;
+  entry.selected = selected ? 1 : 0;
+  entry.started_ns = WallNs();
+  entry.boundary = facts.rule;
+  entry.versions = "tdump " TDUMP_VERSION;
+  entry.config_hash = fmt::format("{:016x}", HashOf(yaml));
+  return manifest->Append(entry);
+}
+
+Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
+                           const OperatorTable* operators) {
+  const uint64_t free_bytes =
+      Env::Posix()->FreeBytes(directory_.run).ok() ? *Env::Posix()->FreeBytes(directory_.run) : 0;
+  facts.free_bytes = free_bytes;
+  facts.limit_bytes = RunLimitBytes(config.limit_bytes, free_bytes);
+  facts.arena_bytes = ArenaBytes(config.host_bytes, local_ranks);
+  if (!selected) return {};
+  const uint64_t writers = std::max<uint64_t>(SelectedRanks(config, identity.world), 1);
+  sink = io::CaptureSink::Create(
+      Env::Posix(), operators, manifest.get(), directory_.rank_directory,
+      {.arena_bytes = facts.arena_bytes,
+       .drop_when_full = config.drop_when_full,
+       .thread = config.thread,
+       .disk_limit_bytes = std::max<uint64_t>(facts.limit_bytes / writers, 1),
+       .report = [rank = identity.rank](const std::string& text) {
+         TellUser(fmt::format("rank {}: {}", rank, text));
+       }});
+  return {};
+}
+
+void ActiveRun::WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept {
+  (void)manifest->Append(io::CloseSection{WallNs(), counts.steps, counts.passes, how});
+}
+
+void ActiveRun::LeaveMpi(coordinator::StepClock::Counts counts) noexcept {
+  if (agreement != nullptr) agreement->Close();
+  WriteClose(counts, "MPI_Finalize");
+}
+
+void ActiveRun::Close(const filters::CompiledPlan& plan,
+                      coordinator::StepClock::Counts counts) noexcept {
+  if (sink != nullptr) sink->Drain(static_cast<int>(drain_seconds_ * 1000));
+  for (const filters::RuleCount& count : plan.Counts()) {
+    (void)manifest->Append(
+        io::RuleSection{count.filter_set, count.rule, count.text, count.selector, count.matched});
+  }
+  WriteClose(counts, "exit");
+}
+
+}  // namespace tdump::launch

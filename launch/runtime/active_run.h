@@ -1,0 +1,56 @@
+// ActiveRun: what a process that is a rank has on disk, and who it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "coordinator/run_directory.h"
+#include "coordinator/step_clock.h"
+#include "core/identity.h"
+#include "core/operator_table.h"
+#include "core/status.h"
+#include "filters/compiled_plan.h"
+#include "io/capture_sink.h"
+#include "io/manifest_writer.h"
+#include "launch/config/effective_config.h"
+#include "launch/runtime/launcher.h"
+#include "launch/runtime/terminal.h"
+
+namespace tdump::launch {
+
+// Members may be used from any thread once Open() returned. Never destroyed in a job: what a late
+// hook or exit handler touches must be there.
+class ActiveRun {
+ public:
+  // Joins the run directory (makes it, or a generation in it), writes the identity record, prepares
+  // the sink where this rank records. `rule`: the step rule in force. Error: nothing can be
+  // recorded, with the reason.
+  static Result<std::unique_ptr<ActiveRun>> Open(const EffectiveConfig& settings,
+                                                 const RankDecision& who, const std::string& rule,
+                                                 const OperatorTable* operators);
+
+  // MPI is about to be finalised: the transport lets go of it, and a closing record is written in
+  // case the process ends without exit handlers.
+  void LeaveMpi(coordinator::StepClock::Counts counts) noexcept;
+  // Drains, writes counts and the closing record; rank 0 prints the verdict.
+  void Close(const filters::CompiledPlan& plan, coordinator::StepClock::Counts counts) noexcept;
+
+  Identity identity;
+  uint32_t generation = 0;
+  bool selected = true;
+  StartFacts facts;
+  std::unique_ptr<io::ManifestWriter> manifest;
+  std::unique_ptr<io::CaptureSink> sink;  // null: this rank does not record
+  std::unique_ptr<coordinator::StepAgreement> agreement;
+
+ private:
+  Status WriteIdentity(const std::string& rule);
+  Status OpenSink(const filters::Config& config, int local_ranks, const OperatorTable* operators);
+  void WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept;
+
+  coordinator::RunDirectory directory_;
+  double drain_seconds_ = 30;
+};
+
+}  // namespace tdump::launch

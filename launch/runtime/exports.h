@@ -1,0 +1,36 @@
+// The C border of libtdump.so: what the shim, the Python loader and collectors find by name. None
+// of them throws, waits for another rank or fails the job.
+#pragma once
+
+#include "core/runtime.h"
+
+#define TDUMP_RUNTIME_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+// Reads the configuration and stands by; nothing on disk, no thread. 1: running (again: 1). 0:
+// tdump is not asked for, not for this process, or the configuration is wrong (told in one line).
+TDUMP_RUNTIME_EXPORT int tdump_runtime_start();
+// Null before tdump_runtime_start() and in a process tdump stays out of. Lives as long as the
+// process.
+TDUMP_RUNTIME_EXPORT tdump::Runtime* tdump_runtime();
+// Closes the run of this process in order; later calls do nothing. Registered with atexit by
+// itself.
+TDUMP_RUNTIME_EXPORT void tdump_runtime_stop();
+
+// 1: the LibTorch collector beside libtdump.so fits the torch in this process and may be opened. 0:
+// it does not; the reason is told and goes into the coverage. `version` is torch.__version__. The
+// second form finds torch by itself.
+TDUMP_RUNTIME_EXPORT int tdump_runtime_check_torch(const char* version, int cxx11_abi);
+TDUMP_RUNTIME_EXPORT int tdump_runtime_torch_matches();
+
+// For a process whose collectors could not be opened: who it is goes on record at its first call of
+// a module.
+TDUMP_RUNTIME_EXPORT void tdump_on_first_operator();
+// From the shim.
+TDUMP_RUNTIME_EXPORT void tdump_on_mpi_init();
+TDUMP_RUNTIME_EXPORT void tdump_on_mpi_finalize();
+TDUMP_RUNTIME_EXPORT void tdump_on_optimizer_created(const void* optimizer);
+TDUMP_RUNTIME_EXPORT void tdump_on_optimizer_step(const void* optimizer, const char* cls);
+
+}  // extern "C"

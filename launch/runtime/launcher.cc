@@ -1,0 +1,106 @@
+#include "launch/runtime/launcher.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "coordinator/identity.h"
+#include "coordinator/ownership.h"
+#include "coordinator/process_facts.h"
+#include "launch/runtime/owner_trace.h"
+
+namespace tdump::launch {
+namespace {
+
+std::string Value(const coordinator::Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found != environment.end() ? found->second : "";
+}
+
+int Number(const coordinator::Environment& environment, const char* name) {
+  return std::atoi(Value(environment, name).c_str());
+}
+
+// Ranks on this node, as the launcher says; 1 when it does not.
+int LocalRanks(const coordinator::Environment& environment) {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                           "SLURM_NTASKS_PER_NODE"}) {
+    if (const int ranks = Number(environment, name); ranks > 0) return ranks;
+  }
+  return 1;
+}
+
+int Nodes(const coordinator::Environment& environment, int world, int local_ranks) {
+  if (world <= local_ranks) return 1;
+  if (const int nodes = Number(environment, "SLURM_STEP_NUM_NODES"); nodes > 0) return nodes;
+  return Number(environment, "GROUP_WORLD_SIZE");
+}
+
+// torch names the main thread of a data-loader worker before it runs anything in it.
+bool IsDataLoaderWorker() {
+  char name[16] = "";
+  return ::prctl(PR_GET_NAME, name) == 0 && std::strcmp(name, "pt_data_worker") == 0;
+}
+
+}  // namespace
+
+bool WantedInThisProcess() {
+  const coordinator::Environment environment = coordinator::CurrentEnvironment();
+  const std::string disable = Value(environment, "TDUMP_DISABLE");
+  if (!disable.empty() && disable != "0") return false;
+  if (Value(environment, "TDUMP_CHILDREN") == "0" &&
+      Number(environment, "TDUMP_LAUNCHED") != ::getpid())
+    return false;
+  return !Value(environment, "TDUMP_EFFECTIVE").empty() ||
+         !Value(environment, "TDUMP_CONFIG").empty() || !Value(environment, "TDUMP_DIR").empty();
+}
+
+Identity IdentityOfLauncher() {
+  std::vector<std::string> ignored;
+  const coordinator::LauncherRank found =
+      coordinator::RankFromEnvironment(coordinator::CurrentEnvironment(), &ignored);
+  Identity identity;
+  identity.rank = found.rank;
+  identity.world = found.world;
+  identity.local_rank = found.local_rank;
+  return identity;
+}
+
+bool SpeaksForTheJob() { return IdentityOfLauncher().rank == 0; }
+
+RankDecision DecideRank(const Boundary& boundary, bool forked) {
+  const bool joins =
+      boundary.kind == BoundaryKind::kProcessGroup || boundary.kind == BoundaryKind::kMpiInit;
+  RankDecision decision;
+  decision.may_join = true;
+  if (!joins && (forked || IsDataLoaderWorker())) return decision;
+  const coordinator::Environment environment = coordinator::CurrentEnvironment();
+  const coordinator::ProcessFacts facts = coordinator::CurrentFacts();
+  const coordinator::ActivationDecision ownership =
+      coordinator::DecideActivation(environment, facts.self, boundary.kind, &coordinator::IsAlive);
+  decision.active = ownership.kind == coordinator::ActivationDecision::Kind::kActive;
+  decision.may_join = ownership.kind != coordinator::ActivationDecision::Kind::kOff;
+  if (decision.active && !joins && environment.count(coordinator::kOwnerVariable) == 0 &&
+      TracedAncestor() != 0) {
+    decision.active = false;
+  }
+  if (!decision.active) return decision;
+  coordinator::DetectedIdentity detected =
+      coordinator::DetectIdentity(environment, facts, coordinator::HooksFrom(boundary));
+  decision.identity = std::move(detected.identity);
+  decision.warnings = std::move(detected.warnings);
+  decision.local_ranks = LocalRanks(environment);
+  decision.nodes = Nodes(environment, decision.identity.world, decision.local_ranks);
+  return decision;
+}
+
+void MarkOwner() {
+  const coordinator::ProcessFacts facts = coordinator::CurrentFacts();
+  const std::string mark = coordinator::OwnerMark(coordinator::CurrentEnvironment(), facts.self);
+  ::setenv(coordinator::kOwnerVariable, mark.c_str(), 1);
+  LeaveOwnerTrace();
+}
+
+}  // namespace tdump::launch

@@ -1,0 +1,207 @@
+#include "launch/runtime/session.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "launch/config/effective_config.h"
+#include "launch/runtime/launcher.h"
+#include "launch/runtime/terminal.h"
+
+namespace tdump::launch {
+namespace {
+
+std::atomic<Session*> current{nullptr};
+
+bool DiffersByRank(const filters::Config& config) {
+  for (const filters::FilterSet& set : config.capture) {
+    for (const filters::Rule& rule : set.rules) {
+      if (!rule.ranks.is_all()) return true;
+    }
+  }
+  return false;
+}
+
+std::unique_ptr<filters::CompiledPlan> CompileFor(const filters::Config& config, int rank,
+                                                  int world,
+                                                  std::function<void(const std::string&)> note) {
+  auto plan = filters::CompiledPlan::Compile(
+      config, {.rank = rank, .world = world, .note = std::move(note)});
+  return plan.ok() ? std::move(plan).value() : nullptr;
+}
+
+std::string JoinRoots(const std::map<std::string, std::string>& roots) {
+  std::string text;
+  for (const auto& [cls, prefix] : roots) text += cls + "=" + prefix + "\n";
+  return text;
+}
+
+}  // namespace
+
+Session* Session::Current() noexcept { return current.load(std::memory_order_acquire); }
+
+Session* Session::Start() noexcept {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    try {
+      current.store(Make().release(), std::memory_order_release);
+      if (Current() == nullptr) return;
+      ::pthread_atfork(nullptr, nullptr, &Session::InForkedChild);
+      std::atexit([] {
+        if (Session* session = Current()) session->Close();
+      });
+    } catch (const std::exception& error) {
+      TellUser(fmt::format("off, starting failed: {}", error.what()));
+    }
+  });
+  return Current();
+}
+
+std::unique_ptr<Session> Session::Make() {
+  if (!WantedInThisProcess()) return nullptr;
+  auto settings = EffectiveConfigOfProcess();
+  if (!settings.ok()) {
+    if (SpeaksForTheJob())
+      TellUser(fmt::format("off, the configuration is wrong:\n{}", settings.status().message()));
+    return nullptr;
+  }
+  auto rule = coordinator::ParseStepRule(settings->config.boundary);
+  const Identity guess = IdentityOfLauncher();
+  auto plan = CompileFor(settings->config, guess.rank, guess.world, [](const std::string& text) {
+    if (Session* session = Current()) session->sink_.note(text);
+  });
+  if (!rule.ok() || plan == nullptr) return nullptr;
+  std::unique_ptr<Session> session(
+      new Session(std::move(settings).value(), std::move(plan), std::move(rule).value()));
+  session->planned_rank_ = guess.rank;
+  return session;
+}
+
+Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan> plan,
+                 coordinator::StepRule rule)
+    : settings_(std::move(settings)),
+      config_(settings_.config),
+      plan_(plan.release()),
+      clock_(&gate_, this,
+             {.rule = std::move(rule),
+              .select = config_.steps,
+              .micro = config_.micro,
+              .first = config_.first_step,
+              .skip = config_.skip_steps,
+              .report = [this](const std::string& text) { Report(text); }}),
+      recorder_(&gate_, &operators_, &plan_, &sink_, &clock_),
+      optimizers_(&clock_),
+      root_prefixes_(JoinRoots(config_.roots)) {
+  runtime_.recorder = &recorder_;
+  runtime_.gate = &gate_;
+  runtime_.operators = &operators_;
+  runtime_.plan = &plan_;
+  runtime_.sink = &sink_;
+  runtime_.clock = &clock_;
+  runtime_.collect_modules = config_.modules != filters::Tri::kOff;
+  runtime_.collect_aten = config_.aten;
+  runtime_.collect_taps = config_.taps != filters::Tri::kOff;
+  runtime_.signature = config_.signature;
+  runtime_.root_prefixes = root_prefixes_.c_str();
+}
+
+// One line, of one rank of the job: that of rank 0 while nobody knows better.
+void Session::Report(const std::string& text) noexcept {
+  const bool speaks = active_ != nullptr ? active_->identity.rank == 0 : SpeaksForTheJob();
+  if (speaks) TellUser(text);
+}
+
+void Session::AdoptPlan(const Identity& identity) {
+  if (identity.rank != planned_rank_ && DiffersByRank(config_)) {
+    auto plan = CompileFor(config_, identity.rank, identity.world,
+                           [this](const std::string& text) { sink_.note(text); });
+    if (plan != nullptr) plan_.Replace(plan.release());
+  }
+  if (runtime_.predicate != nullptr) {
+    predicates_ = std::make_unique<RuntimePredicates>(runtime_.predicate);
+    plan_.get()->SetPredicateHost(predicates_.get());
+  }
+}
+
+coordinator::Activation Session::Activate(const tdump::Boundary& boundary, const std::string& rule,
+                                          coordinator::ClockSession* session) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return coordinator::Activation::kNever;
+  const RankDecision decision = DecideRank(boundary, forked_);
+  if (!decision.active)
+    return decision.may_join ? coordinator::Activation::kLater : coordinator::Activation::kNever;
+  auto opened = ActiveRun::Open(settings_, decision, rule, &operators_);
+  if (!opened.ok()) {
+    TellUser(fmt::format("off on rank {}, nothing is recorded: {}", decision.identity.rank,
+                         opened.status().message()));
+    return coordinator::Activation::kNever;
+  }
+  MarkOwner();
+  active_ = std::move(opened).value().release();
+  active_pid_ = ::getpid();
+  AdoptPlan(active_->identity);
+  if (active_->sink != nullptr) sink_.Attach(active_->sink.get());
+  session->identity = active_->identity;
+  session->generation = active_->generation;
+  session->selected = active_->selected;
+  session->passes = active_->sink.get();
+  session->manifest = active_->manifest.get();
+  session->agreement = active_->agreement.get();
+  if (active_->identity.rank == 0) Print(StartLines(active_->facts));
+  return coordinator::Activation::kActive;
+}
+
+void Session::Renumbered(const tdump::Boundary& boundary) {
+  if (active_ == nullptr || active_->manifest == nullptr) return;
+  const std::string text = fmt::format(
+      "joined a group as rank {} of {} when already recorded as rank {} of {} ({})", boundary.rank,
+      boundary.world, active_->identity.rank, active_->identity.world, active_->identity.source);
+  sink_.note(text);
+}
+
+void Session::TorchDoesNotFit(const std::string& reason) noexcept {
+  sink_.note(reason);
+  Report(reason);
+}
+
+void Session::MpiFinalizing() noexcept {
+  const coordinator::StepClock::Counts counts = clock_.counts();
+  std::lock_guard lock(mutex_);
+  if (active_ != nullptr && active_pid_ == ::getpid() && !closed_) active_->LeaveMpi(counts);
+}
+
+void Session::Close() noexcept {
+  try {
+    if (active_pid_ != 0 && active_pid_ != ::getpid()) return;
+    clock_.boundary({.kind = BoundaryKind::kExit});
+    const coordinator::StepClock::Counts counts = clock_.counts();  // its lock comes before ours
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    if (active_ == nullptr) return;
+    active_->Close(*plan_.get(), counts);
+    sink_.Detach();
+  } catch (const std::exception& error) {
+    TellUser(fmt::format("closing the run failed: {}", error.what()));
+  }
+}
+
+// Async-signal-safe as far as that goes: stores only. The run of the parent stays the parent's.
+void Session::InForkedChild() noexcept {
+  Session* session = Current();
+  if (session == nullptr) return;
+  session->sink_.Detach();
+  if (session->active_ != nullptr && session->active_->sink != nullptr)
+    session->active_->sink->AbandonAfterFork();
+  session->active_ = nullptr;
+  session->active_pid_ = 0;
+  session->forked_ = true;
+  new (&session->mutex_) std::mutex;
+  session->clock_.AfterFork();
+}
+
+}  // namespace tdump::launch

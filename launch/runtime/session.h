@@ -1,0 +1,83 @@
+// Session: tdump in one process, from the environment to the closing record. Wires the parts
+// together.
+//
+//   1. Start(), when the collectors are loaded: reads the configuration, builds gate, plan, clock
+//   and recorder. Nothing on
+//      disk, no thread, no message.
+//   2. Activate(), called by the clock at the first operator, at MPI_Init or when a process group
+//   exists: decides whether
+//      this process is a rank and which one; makes run directory, manifest, sink and agreement
+//      (active_run.h).
+//   3. Close(), at exit: closes the pass, waits for the writer at most exit.drain, writes the
+//   closing record; rank 0
+//      prints the verdict.
+//   4. In a forked child everything of the parent is let go of without being touched.
+// Failure at any point leaves the job as it is: one line, and tdump is out of this process.
+//
+// The one Session of a process is never destroyed: hooks and exit handlers may come late.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "coordinator/step_clock.h"
+#include "core/runtime.h"
+#include "filters/config.h"
+#include "launch/runtime/active_run.h"
+#include "launch/runtime/late_plan.h"
+#include "launch/runtime/late_sink.h"
+#include "launch/runtime/optimizers.h"
+#include "launch/runtime/predicates.h"
+
+namespace tdump::launch {
+
+class Session final : public coordinator::Activator {
+ public:
+  // The session of this process; made at the first call. Null: tdump stays out.
+  static Session* Start() noexcept;
+  static Session* Current() noexcept;
+
+  Runtime* runtime() { return &runtime_; }
+  Optimizers& optimizers() { return optimizers_; }
+  // Nothing of torch can be captured in this process; `reason` goes to the user and into the
+  // coverage.
+  void TorchDoesNotFit(const std::string& reason) noexcept;
+  void Boundary(const tdump::Boundary& boundary) noexcept { clock_.boundary(boundary); }
+  void MpiFinalizing() noexcept;
+  void Close() noexcept;
+
+  coordinator::Activation Activate(const tdump::Boundary& boundary, const std::string& rule,
+                                   coordinator::ClockSession* session) override;
+  void Renumbered(const tdump::Boundary& boundary) override;
+
+ private:
+  Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan> plan,
+          coordinator::StepRule rule);
+  static std::unique_ptr<Session> Make();
+  static void InForkedChild() noexcept;
+  void AdoptPlan(const Identity& identity);
+  void Report(const std::string& text) noexcept;
+
+  const EffectiveConfig settings_;
+  const filters::Config& config_;
+  Gate gate_;
+  OperatorTable operators_;
+  LatePlan plan_;
+  int planned_rank_ = 0;
+  LateSink sink_;
+  coordinator::StepClock clock_;
+  Recorder recorder_;
+  Optimizers optimizers_;
+  std::unique_ptr<RuntimePredicates> predicates_;
+  Runtime runtime_;
+  std::string root_prefixes_;
+
+  std::mutex mutex_;             // guards closing
+  ActiveRun* active_ = nullptr;  // leaked on purpose
+  int64_t active_pid_ = 0;
+  bool closed_ = false;
+  bool forked_ = false;
+};
+
+}  // namespace tdump::launch

@@ -1,0 +1,69 @@
+#include "launch/runtime/terminal.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace tdump::launch {
+namespace {
+
+std::string Count(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string Writes(const StartFacts& facts) {
+  if (facts.steps.is_none()) return "writing no steps";
+  const std::string steps = facts.steps.is_all() ? "all steps" : "steps " + facts.steps.ToString();
+  if (facts.ranks.is_all())
+    return fmt::format("writing {} on {}", steps, Count(facts.identity.world, "rank"));
+  return fmt::format("writing {} on ranks {}", steps, facts.ranks.ToString());
+}
+
+}  // namespace
+
+std::string Bytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1023.5 && unit < 6) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 || value >= 9.95 ? fmt::format("{:.0f} {}", value, kUnits[unit])
+                                    : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string ShownPath(const std::string& path, const std::string& base) {
+  const bool below = !base.empty() && path.size() > base.size() + 1 && path.starts_with(base) &&
+                     path[base.size()] == '/';
+  return below ? path.substr(base.size() + 1) : path;
+}
+
+std::string StartLines(const StartFacts& facts) {
+  const std::string nodes = facts.nodes > 0 ? " on " + Count(facts.nodes, "node") : "";
+  const std::string numbered = facts.first_step >= 0
+                                   ? fmt::format("numbered from {} (config)", facts.first_step)
+                                   : "numbered from 0";
+  const std::string limit =
+      facts.limit_bytes != 0 ? "disk at most " + Bytes(facts.limit_bytes) : "disk without limit";
+  return fmt::format(
+      "tdump: on, {}{}, run {} (generation {}), config {}\n"
+      "tdump: step = {}, {}; {}\n"
+      "tdump: arena {} a process, {} (free {})\n",
+      Count(facts.identity.world, "rank"), nodes, facts.run, facts.generation, facts.config,  //
+      facts.rule, numbered, Writes(facts),                                                    //
+      Bytes(facts.arena_bytes), limit, Bytes(facts.free_bytes));
+}
+
+void Print(const std::string& text) noexcept {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+void TellUser(const std::string& text) noexcept {
+  try {
+    Print(fmt::format("tdump: {}\n", text));
+  } catch (...) {
+  }
+}
+
+}  // namespace tdump::launch

@@ -1,0 +1,38 @@
+// What a job's terminal sees of tdump: the three start lines, and single lines when something goes
+// wrong. All on stderr.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/identity.h"
+#include "core/spec.h"
+
+namespace tdump::launch {
+
+struct StartFacts {
+  Identity identity;
+  int nodes = 0;    // 0: not known
+  std::string run;  // as shown: relative to the working directory where it is below it
+  uint32_t generation = 0;
+  std::string config;       // "cfg.yaml", "defaults"
+  std::string rule;         // StepClock::RuleInForce()
+  int64_t first_step = -1;  // number of the first step, -1: the job's own, else 0
+  Spec steps, ranks;
+  uint64_t arena_bytes = 0, limit_bytes = 0, free_bytes = 0;
+};
+
+// Three lines, each ending in a newline.
+std::string StartLines(const StartFacts& facts);
+
+// "4.0 GiB", "512 MiB", "100 GiB", "17 B": three significant digits at most, binary units.
+std::string Bytes(uint64_t bytes);
+// `path` relative to `base` when it lies below it.
+std::string ShownPath(const std::string& path, const std::string& base);
+
+// Writes to stderr in one write(2) call, so that lines of many ranks do not mix. TellUser: "tdump:
+// <text>\n".
+void Print(const std::string& text) noexcept;
+void TellUser(const std::string& text) noexcept;
+
+}  // namespace tdump::launch

@@ -1,0 +1,71 @@
+#include "launch/tdump_run/job_environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+#include "coordinator/identity.h"
+
+namespace tdump::launch {
+namespace {
+
+// `entry` in a list separated by `:`; LD_PRELOAD also takes spaces.
+bool Lists(const std::string& list, const std::string& entry, const char* separators) {
+  size_t begin = 0;
+  while (begin <= list.size()) {
+    const size_t end = std::min(list.find_first_of(separators, begin), list.size());
+    if (list.compare(begin, end - begin, entry) == 0) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+std::string StartTimeAndPid() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S-", &local);
+  return text + std::to_string(::getpid());
+}
+
+bool StartedByLauncher(const Environment& present) {
+  std::vector<std::string> ignored;
+  return coordinator::RankFromEnvironment(present, &ignored).source != "none";
+}
+
+}  // namespace
+
+EnvironmentChanges JobEnvironment(const Installation& installation,
+                                  const std::string& effective_yaml, bool children,
+                                  const Environment& present) {
+  const auto value = [&present](const char* name) {
+    const auto found = present.find(name);
+    return found != present.end() ? found->second : std::string();
+  };
+  std::error_code ignored;
+  EnvironmentChanges changes = {
+      {"TDUMP_EFFECTIVE", effective_yaml},
+      {"TDUMP_BASE", std::filesystem::current_path(ignored).string()},
+      {"TDUMP_LAUNCHED", std::to_string(::getpid())},
+  };
+  if (!StartedByLauncher(present)) changes.emplace_back("TDUMP_LAUNCH", StartTimeAndPid());
+  if (!children) changes.emplace_back("TDUMP_CHILDREN", "0");
+
+  const std::string preload = value("LD_PRELOAD");
+  if (!Lists(preload, installation.shim, ": ")) {
+    changes.emplace_back("TDUMP_LD_PRELOAD_BEFORE", preload);
+    changes.emplace_back("LD_PRELOAD",
+                         preload.empty() ? installation.shim : preload + ":" + installation.shim);
+  }
+  const std::string python = value("PYTHONPATH");
+  if (!installation.python.empty() && !Lists(python, installation.python, ":")) {
+    changes.emplace_back("PYTHONPATH",
+                         python.empty() ? installation.python : installation.python + ":" + python);
+  }
+  return changes;
+}
+
+}  // namespace tdump::launch

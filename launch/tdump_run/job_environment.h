@@ -1,0 +1,29 @@
+// The environment a job is started with. Everything tdump adds is here.
+//
+//   TDUMP_EFFECTIVE     the effective config, YAML text (at most 64 KiB; else TDUMP_CONFIG names
+//   the file and
+//                       TDUMP_OVERLAY holds what the command line adds)
+//   TDUMP_BASE          working directory of tdump-run: relative output directories start here,
+//   wherever the job goes TDUMP_LAUNCHED      pid of tdump-run, which the job keeps TDUMP_LAUNCH
+//   start time and that pid: names the job where no launcher does LD_PRELOAD          what was
+//   there, then the shim;   TDUMP_LD_PRELOAD_BEFORE   what was there PYTHONPATH          the folder
+//   of the entry point, then what was there
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/tdump_run/installation.h"
+
+namespace tdump::launch {
+
+using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+using Environment = std::map<std::string, std::string>;
+
+EnvironmentChanges JobEnvironment(const Installation& installation,
+                                  const std::string& effective_yaml, bool children,
+                                  const Environment& present);
+
+}  // namespace tdump::launch

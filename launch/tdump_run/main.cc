@@ -1,0 +1,55 @@
+// tdump-run: checks the configuration, sets up the environment and becomes the job.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "coordinator/process_facts.h"
+#include "launch/tdump_run/commands.h"
+#include "launch/tdump_run/installation.h"
+#include "launch/tdump_run/options.h"
+#include "launch/tdump_run/start_job.h"
+#include "launch/tdump_run/tell_once.h"
+
+namespace tdump::launch {
+namespace {
+
+int Fail(const std::string& message, int status) {
+  return FailOnce(fmt::format("tdump-run: {}\n", message), status);
+}
+
+int Run(const Options& options, const Installation& installation) {
+  auto job = PrepareJob(options, installation, coordinator::CurrentEnvironment());
+  if (!job.ok()) return Fail(job.status().message(), kFailedBeforeStart);
+  if (options.print) {
+    std::fputs(DescribeJob(*job).c_str(), stdout);
+    return 0;
+  }
+  std::string error;
+  const int status = ExecJob(options.command, job->environment, &error);
+  return Fail(error, status);
+}
+
+int Main(int argc, char** argv) {
+  const ParsedOptions parsed = ParseOptions(argc, argv);
+  if (parsed.ends) {
+    std::fputs(parsed.output.c_str(), stdout);
+    return parsed.error.empty() ? parsed.status : Fail(parsed.error, parsed.status);
+  }
+  const Options& options = parsed.options;
+  auto executable = OwnExecutable();
+  auto installation =
+      executable.ok() ? FindInstallation(*executable) : Result<Installation>(executable.status());
+  if (!installation.ok()) return Fail(installation.status().message(), kFailedBeforeStart);
+
+  if (options.recipes) return PrintRecipes(*installation);
+  if (options.check) return CheckConfig(options, *installation);
+  if (!options.explain.empty()) return ExplainOperator(options, *installation);
+  return Run(options, *installation);
+}
+
+}  // namespace
+}  // namespace tdump::launch
+
+int main(int argc, char** argv) { return tdump::launch::Main(argc, argv); }

@@ -1,0 +1,19 @@
+// Replaces this process by COMMAND.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/tdump_run/job_environment.h"
+
+namespace tdump::launch {
+
+inline constexpr int kFailedBeforeStart = 125;
+inline constexpr int kNotExecutable = 126;
+inline constexpr int kNotFound = 127;
+
+// Returns only when it failed: the exit status, and why in `error`.
+int ExecJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
+            std::string* error);
+
+}  // namespace tdump::launch

@@ -1,0 +1,157 @@
+// The parts of tdump-run that need no other process: files, environment, command line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "launch/tdump_run/installation.h"
+#include "launch/tdump_run/job_environment.h"
+#include "launch/tdump_run/options.h"
+
+namespace tdump::launch {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+
+void Touch(const fs::path& path) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << "";
+}
+
+class Installed : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+  }
+  std::string Executable() const { return (root_ / "bin/tdump-run").string(); }
+  fs::path root_;
+};
+
+TEST_F(Installed, BuildTree) {
+  Touch(root_ / "lib/libtdump_shim.so");
+  Touch(root_ / "python/tdump_autoload.py");
+  auto found = FindInstallation(Executable());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->shim, (root_ / "lib/libtdump_shim.so").string());
+  EXPECT_EQ(found->python, (root_ / "python").string());
+  EXPECT_EQ(found->recipes, "");
+}
+
+TEST_F(Installed, Prefix) {
+  Touch(root_ / "lib/tdump/libtdump_shim.so");
+  Touch(root_ / "lib/tdump/python/tdump_autoload.py");
+  Touch(root_ / "share/tdump/configs/port.yaml");
+  Touch(root_ / "share/tdump/configs/nan.yaml");
+  Touch(root_ / "share/tdump/configs/README.md");
+  auto found = FindInstallation(Executable());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->python, (root_ / "lib/tdump/python").string());
+  EXPECT_THAT(RecipeNames(found->recipes), ElementsAre("nan", "port"));
+}
+
+TEST_F(Installed, InsideThePythonPackageNoPythonPathIsNeeded) {
+  Touch(root_ / "tdump_autoload.py");
+  Touch(root_ / "tdump/lib/tdump/libtdump_shim.so");
+  Touch(root_ / "tdump/lib/tdump/python/tdump_autoload.py");
+  auto found = FindInstallation((root_ / "tdump/bin/tdump-run").string());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->shim, (root_ / "tdump/lib/tdump/libtdump_shim.so").string());
+  EXPECT_EQ(found->python, "");
+}
+
+TEST_F(Installed, MissingShimNamesThePlaces) {
+  const auto found = FindInstallation(Executable());
+  EXPECT_EQ(found.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(found.status().message(), HasSubstr((root_ / "lib/libtdump_shim.so").string()));
+}
+
+TEST(JobEnvironment, AddsToWhatIsThere) {
+  const Environment present = {{"LD_PRELOAD", "/x/libasan.so"}, {"PYTHONPATH", "/mine"}};
+  const auto changes =
+      JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""}, "steps: 0\n", true, present);
+  EXPECT_THAT(changes, Contains(Pair("LD_PRELOAD", "/x/libasan.so:/t/libtdump_shim.so")));
+  EXPECT_THAT(changes, Contains(Pair("TDUMP_LD_PRELOAD_BEFORE", "/x/libasan.so")));
+  EXPECT_THAT(changes, Contains(Pair("PYTHONPATH", "/t/python:/mine")));
+  EXPECT_THAT(changes, Contains(Pair("TDUMP_EFFECTIVE", "steps: 0\n")));
+}
+
+TEST(JobEnvironment, AddsNothingTwice) {
+  const Environment present = {{"LD_PRELOAD", "/x/libasan.so /t/libtdump_shim.so"},
+                               {"PYTHONPATH", "/t/python"}};
+  const auto changes = JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""}, "", true, present);
+  for (const auto& [name, value] : changes) {
+    EXPECT_NE(name, "LD_PRELOAD");
+    EXPECT_NE(name, "PYTHONPATH");
+  }
+}
+
+TEST(JobEnvironment, NamesTheJobOnlyWhereNoLauncherDoes) {
+  const auto names = [](const Environment& present) {
+    std::vector<std::string> found;
+    for (const auto& [name, value] : JobEnvironment({"/t/s.so", "", ""}, "", true, present))
+      found.push_back(name);
+    return found;
+  };
+  EXPECT_THAT(names({}), Contains("TDUMP_LAUNCH"));
+  EXPECT_THAT(names({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
+              Not(Contains("TDUMP_LAUNCH")));
+}
+
+ParsedOptions Parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "tdump-run");
+  return ParseOptions(static_cast<int>(words.size()), words.data());
+}
+
+TEST(Options, CommandAfterTheDashes) {
+  const auto parsed = Parse({"-c", "a.yaml", "--steps", "0-1", "--", "python", "app.py", "--dump"});
+  ASSERT_FALSE(parsed.ends) << parsed.error;
+  EXPECT_EQ(parsed.options.config, "a.yaml");
+  EXPECT_FALSE(parsed.options.dump);
+  EXPECT_THAT(parsed.options.command, ElementsAre("python", "app.py", "--dump"));
+  EXPECT_THAT(parsed.options.settings, ElementsAre(Pair("steps.select", "0-1")));
+}
+
+TEST(Options, RepeatedOptionsKeepTheirOrder) {
+  const auto parsed = Parse({"--dump", "--filter", "a", "--filter", "b,c", "--set",
+                             "memory.host=1GiB", "--set", "x=y=z", "--", "true"});
+  ASSERT_FALSE(parsed.ends) << parsed.error;
+  EXPECT_THAT(parsed.options.name_patterns, ElementsAre("a", "b,c"));
+  EXPECT_THAT(parsed.options.settings, ElementsAre(Pair("memory.host", "1GiB"), Pair("x", "y=z")));
+}
+
+TEST(Options, NumberOfRanksBelongsToCheck) {
+  const auto check = Parse({"-c", "a.yaml", "--check", "--ranks", "4"});
+  ASSERT_FALSE(check.ends) << check.error;
+  EXPECT_EQ(check.options.check_ranks, 4);
+  EXPECT_TRUE(check.options.settings.empty());
+  const auto run = Parse({"--ranks", "1,3", "--", "true"});
+  EXPECT_THAT(run.options.settings, ElementsAre(Pair("ranks", "1,3")));
+}
+
+TEST(Options, MistakesEndWith125BeforeTheJobAnd2ForCheck) {
+  EXPECT_EQ(Parse({"--dump"}).status, 125);
+  EXPECT_THAT(Parse({"--dump"}).error, HasSubstr("no COMMAND"));
+  EXPECT_EQ(Parse({"--dmup", "--", "true"}).status, 125);
+  EXPECT_EQ(Parse({"--set", "novalue", "--", "true"}).status, 125);
+  EXPECT_EQ(Parse({"--check", "--ranks", "x"}).status, 2);
+}
+
+TEST(Options, HelpAndVersionEndWith0) {
+  const auto help = Parse({"--help"});
+  EXPECT_TRUE(help.ends);
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.output, HasSubstr("mpirun -n 4 tdump-run"));
+  EXPECT_EQ(Parse({"--version"}).output, "tdump-run " TDUMP_VERSION "\n");
+}
+
+}  // namespace
+}  // namespace tdump::launch
