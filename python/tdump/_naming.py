@@ -1,0 +1,326 @@
+"""Names of modules: the dotted path ``named_modules()`` gives, below the top-most owner of a module.
+
+Owners are known from registration (a hook of torch), completed by walking ``_modules`` from a root when it is first
+called, and, for a module without an owner (deep copies, unpickled models), by one search of what refers to it. Nothing
+here keeps a module alive.
+
+Roots. The first root has the prefix "" and its path is ``.``. Further roots that own parameters are prefixed by class
+and number in order of construction: ``Critic#1``. Modules without parameters that nobody owns (a loss called by hand)
+are named by class: ``CrossEntropyLoss``, ``CrossEntropyLoss#1``.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import time
+import weakref
+from collections.abc import Iterator
+
+import torch
+from torch.nn import Module
+
+from tdump import _torch
+
+# Wrappers by qualified class name and the attribute that holds the wrapped module: not part of a path.
+_WRAPPERS = {
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.CheckpointWrapper": "_checkpoint_wrapped_module",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.OffloadWrapper": "_checkpoint_wrapped_module",
+    "torch.optim.swa_utils.AveragedModel": "module",
+}
+_MAX_ALIASES = 64
+_SEARCH_SECONDS = 2.0  # for all searches of referrers together: each walks the whole heap
+
+
+def qualified(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def wrapped_attribute(module: Module) -> str | None:
+    """The name of the only part of a wrapper, None for any other module."""
+    for cls in type(module).__mro__:
+        attribute = _WRAPPERS.get(qualified(cls))
+        if attribute is not None:
+            return attribute
+    return None
+
+
+def class_name(module: Module) -> str:
+    """Qualified class; FSDP2 puts a class of its own in front of the module's."""
+    cls = type(module)
+    if cls.__bases__ and cls.__bases__[0].__name__ == "FSDPModule" and len(cls.__bases__) > 1:
+        cls = cls.__bases__[1]
+    return qualified(cls)
+
+
+def children(module: Module) -> list[tuple[str, Module]]:
+    parts = module.__dict__.get("_modules")
+    return [(name, child) for name, child in parts.items() if isinstance(child, Module)] if parts else []
+
+
+# ---- what registration told ----
+
+
+class _Known:
+    """What registration told about one module: its owners, and when it was first seen."""
+
+    __slots__ = ("module", "number", "owners", "owns")
+
+    def __init__(self, module: Module, number: int) -> None:
+        self.module = weakref.ref(module, _forgetter(id(module)))
+        self.number = number
+        self.owners: list[tuple[weakref.ref[Module], str]] = []
+        self.owns = False  # parameters or modules
+
+
+_known: dict[int, _Known] = {}
+_numbers = itertools.count()
+_stale: set[int] = set()  # numbers of roots whose tree changed since it was named
+
+
+def _forgetter(key: int):
+    def forget(_: object) -> None:
+        _known.pop(key, None)
+
+    return forget
+
+
+def _know(module: Module) -> _Known:
+    known = _known.get(id(module))
+    if known is None or known.module() is not module:
+        known = _known[id(module)] = _Known(module, next(_numbers))
+    return known
+
+
+def on_module(parent: Module, name: str, child: Module | None) -> None:
+    """Registration hook of torch."""
+    if not isinstance(child, Module) or torch.compiler.is_compiling():
+        return
+    try:
+        owner, part = _know(parent), _know(child)
+        owner.owns = True
+        part.owners = [(ref, attribute) for ref, attribute in part.owners if ref() is not None]
+        part.owners.append((owner.module, name))
+        for module in (parent, child):
+            if (tree := _tree_of.get(id(module))) is not None:
+                _stale.add(tree)
+    except Exception:
+        pass
+
+
+def on_parameter(module: Module, name: str, parameter: torch.nn.Parameter | None) -> None:
+    """Registration hook of torch."""
+    if parameter is None or torch.compiler.is_compiling():
+        return
+    try:
+        _know(module).owns = True
+    except Exception:
+        pass
+
+
+# ---- who owns a module ----
+
+
+def owner_of(module: Module) -> Module | None:
+    """A living module that has `module` among its parts, as registration told."""
+    known = _known.get(id(module))
+    if known is None or known.module() is not module:
+        return None
+    for reference, name in known.owners:
+        owner = reference()
+        if owner is not None and owner.__dict__.get("_modules", {}).get(name) is module:
+            return owner
+    return None
+
+
+_searched = 0.0
+
+
+def search_owner(module: Module) -> Module | None:
+    """The same by looking through everything that refers to the module. Costs a walk over the heap."""
+    global _searched
+    if _searched > _SEARCH_SECONDS:
+        return None
+    began = time.perf_counter()
+    try:
+        for parts in gc.get_referrers(module):
+            if not isinstance(parts, dict) or not any(value is module for value in parts.values()):
+                continue
+            for holder in gc.get_referrers(parts):
+                # The module itself, or the __dict__ of one.
+                candidates = [holder] if isinstance(holder, Module) else []
+                if type(holder) is dict and holder.get("_modules") is parts:
+                    candidates = [m for m in gc.get_referrers(holder) if isinstance(m, Module)]
+                for owner in candidates:
+                    if owner.__dict__.get("_modules") is parts:
+                        return owner
+        return None
+    finally:
+        _searched += time.perf_counter() - began
+
+
+def top_of(module: Module) -> Module:
+    """The top-most owner, the module itself when nobody owns it."""
+    seen = {id(module)}
+    while True:
+        owner = owner_of(module)
+        if owner is None and (children(module) or _has_parameters(module)):
+            owner = search_owner(module)
+        if owner is None or id(owner) in seen:
+            return module
+        seen.add(id(owner))
+        module = owner
+
+
+def _has_parameters(module: Module) -> bool:
+    return any(
+        parameter is not None
+        for part in _walk_once(module)
+        for parameter in part.__dict__.get("_parameters", {}).values()
+    )
+
+
+def _walk_once(module: Module) -> Iterator[Module]:
+    seen: set[int] = set()
+    stack = [module]
+    while stack:
+        part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        stack.extend(child for _, child in children(part))
+
+
+# ---- roots and their trees ----
+
+_roots: dict[int, tuple[weakref.ref[Module], int]] = {}  # id -> (root, number)
+_next_root = 0
+_losses: dict[str, int] = {}  # class -> how many unowned modules without parameters
+_tree_of: dict[int, int] = {}  # id of a named module -> number of its root
+
+
+def _root_prefix(root: Module) -> tuple[int, str]:
+    """Number and prefix of a root."""
+    entry = _roots.get(id(root))
+    if entry is not None and entry[0]() is root:
+        number = entry[1]
+    else:
+        number = _number_roots(root)
+    cls = type(unwrap(root)).__name__
+    return number, "" if number == 0 else f"{cls}#{number}"
+
+
+def _number_roots(root: Module) -> int:
+    """Numbers `root` and, before it, the roots that were constructed before it and are still alive."""
+    for known in sorted(_known.values(), key=lambda known: known.number):
+        module = known.module()
+        if module is None or id(module) in _roots or module is root or known.number > _know(root).number:
+            continue
+        if (
+            known.owns
+            and owner_of(module) is None
+            and not type(module).__module__.startswith("torch.")
+            and _has_parameters(module)
+        ):
+            _add_root(module)
+    return _add_root(root)
+
+
+def _add_root(root: Module) -> int:
+    global _next_root
+    key, number = id(root), _next_root
+    _roots[key] = (weakref.ref(root, lambda _: _roots.pop(key, None)), number)
+    _next_root += 1
+    return number
+
+
+def unwrap(module: Module) -> Module:
+    while (attribute := wrapped_attribute(module)) is not None:
+        inner = module.__dict__.get("_modules", {}).get(attribute)
+        if not isinstance(inner, Module):
+            break
+        module = inner
+    return module
+
+
+def named_parts(root: Module) -> Iterator[tuple[str, Module]]:
+    """(path, module) in the order of named_modules(), shared modules under each of their names, wrappers left out. The
+    root itself is ''. A module that contains itself ends the path there."""
+    above: set[int] = set()
+
+    def walk(path: str, module: Module) -> Iterator[tuple[str, Module]]:
+        if id(module) in above:
+            return
+        above.add(id(module))
+        skipped = wrapped_attribute(module)
+        if skipped is None:
+            yield path, module
+        for name, child in children(module):
+            yield from walk(path if name == skipped else f"{path}.{name}" if path else name, child)
+        above.discard(id(module))
+
+    yield from walk("", root)
+
+
+def describe_tree(root: Module) -> None:
+    """Tells the collector the names of a whole tree."""
+    paths: dict[int, list[str]] = {}
+    modules: dict[int, Module] = {}
+    for path, module in named_parts(root):
+        modules[id(module)] = module
+        names = paths.setdefault(id(module), [])
+        if len(names) < _MAX_ALIASES:
+            names.append(path or ".")
+    number, prefix = _root_prefix(root)
+    top = unwrap(root)
+    for key, module in modules.items():
+        first, *aliases = paths[key]
+        leaf = not children(module)
+        _tree_of[key] = number
+        _torch.describe(module, number, prefix, first, class_name(module), leaf, module is top, aliases)
+    for module in _walk_once(root):
+        if wrapped_attribute(module) is not None:
+            _torch.ignore(module)
+    _torch.set_members(number, list(modules.values()))
+    _stale.discard(number)
+
+
+_PARAMETERLESS = 1 << 32  # root numbers of modules without parameters count from here
+
+
+def _describe_alone(module: Module) -> None:
+    """A module that nobody owns and that owns no parameter, called beside the model: a loss, an activation."""
+    cls = type(module).__name__
+    count = _losses.get(cls, 0)
+    _losses[cls] = count + 1
+    name = cls if count == 0 else f"{cls}#{count}"
+    number = _PARAMETERLESS + sum(_losses.values())
+    parts = dict.fromkeys(part for _, part in named_parts(module))
+    for path, part in named_parts(module):
+        _torch.describe(part, number, name, path or ".", class_name(part), not children(part), False, [])
+    _torch.set_members(number, list(parts))
+
+
+def resolve(module: Module) -> None:
+    """Called by the collector for a module it does not know, before the module's first forward."""
+    if wrapped_attribute(module) is not None:
+        _torch.ignore(module)
+        return
+    root = top_of(module)
+    if root is module and not _has_parameters(module) and _any_model(module):
+        _describe_alone(module)
+    else:
+        describe_tree(root)
+
+
+def _any_model(other: Module) -> bool:
+    """Whether any module but `other` owns parameters."""
+    return any(
+        known.owns and (module := known.module()) is not None and module is not other and _has_parameters(module)
+        for known in list(_known.values())
+    )

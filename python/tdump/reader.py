@@ -1,0 +1,275 @@
+"""Reading what tdump wrote: ``tdump.load_pass(file)`` for one pass, ``tdump.open(run)`` for a whole run.
+
+    p = tdump.load_pass("outputs/latest/rank0_pid4711/pass00000.tdp")
+    p["encoder.layer.0.attention.self.query"]            # a tensor, read from the file when it is asked for
+    run = tdump.open("latest")
+    run[0, 2]["encoder.layer.0.attention.self.query"]    # step 0 of rank 2
+
+Tensors are private views of the file, on the CPU: writing to one changes neither the file nor another tensor. A tensor
+expanded along a dimension keeps it expanded (stride 0).
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from tdump import _io, _tensors
+from tdump._io import DamagedError
+from tdump._records import CallRecord, Damage, PassEntry, PassInfo, Record
+
+__all__ = [
+    "CallRecord",
+    "Damage",
+    "DamagedError",
+    "Pass",
+    "PassEntry",
+    "PassInfo",
+    "Record",
+    "Run",
+    "load_pass",
+    "open",
+]
+
+_CALLS_AT_ONCE = 1024
+
+
+class Pass(Mapping[str, Any]):
+    """One pass: a mapping from plain names to the outputs of its forward calls, in the order in which they appeared.
+
+    The n-th output of an operator is ``name``, ``name::call1``, ``name::call2``, ... over the whole pass; the parts of a
+    structured output are ``name.0``, ``name::call1.hidden``. Recomputed forwards are left out. Any record can also be
+    had by the text of its key: ``p["encoder@input#0"]``. Only what kept its values is a key; ``records()`` has everything.
+    """
+
+    def __init__(self, file: _io.PassFile, kind: Literal["torch", "numpy"], verify: bool, allow_damage: bool) -> None:
+        self._file = file
+        self._kind = kind
+        self._verify = verify
+        self.path = Path(file.path)
+        self.info = PassInfo(**file.info)
+        self.complete: bool = file.complete
+        self.damage = tuple(Damage(*item) for item in file.damage)
+        entries, error = file.entries()
+        self._judge(error, allow_damage)
+        self._order = [entry[0] for entry in entries]
+        self._ids, self._not_kept = _plain_names(entries)
+
+    def _judge(self, error: str | None, allow_damage: bool) -> None:
+        """Warns of what is unfinished, raises on what is damaged."""
+        if error is None and self.complete:
+            return
+        text = error or "; ".join(map(str, self.damage)) or f"{self.path}: no footer"
+        if error is None and self.path.name.endswith(".part"):
+            warnings.warn(f"unfinished pass, read as far as it goes: {text}", stacklevel=4)
+        elif allow_damage:
+            warnings.warn(f"damaged pass, what stands is read: {text}", stacklevel=4)
+        else:
+            raise DamagedError(f"{text} (allow_damage=True reads what stands)")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.tensor(self._id_of(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ids
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"<tdump pass {self.path}: rank {info.rank}, local step {info.local_step}, {len(self)} outputs>"
+
+    def record(self, name: str | int) -> Record:
+        """The record of a plain name, a key text or an id, whatever was kept of it."""
+        return Record(**self._file.record(name if isinstance(name, int) else self._id_of(name, kept=False)))
+
+    def tensor(self, record: Record | int) -> Any:
+        """The values of a record."""
+        if not isinstance(record, Record):
+            record = self.record(record)
+        if record.bytes is None:
+            why = " ".join(filter(None, (record.reason, record.reason_detail)))
+            raise KeyError(
+                f"{record.key}: its values were not kept, only {' and '.join(record.kept)}"
+                + (f" ({why})" if why else "")
+            )
+        payload = self._file.payload(record.id, self._verify) if record.bytes else None
+        return _tensors.make(record, payload, self._kind)
+
+    def records(self) -> Iterator[Record]:
+        """All records that can be read, in file order."""
+        for number in self._order:
+            yield Record(**self._file.record(number))
+
+    def calls(self) -> Iterator[CallRecord]:
+        """All calls of selected operators, in file order."""
+        first = 0
+        while batch := self._file.calls(first, _CALLS_AT_ONCE):
+            yield from (CallRecord(**call) for call in batch)
+            first += _CALLS_AT_ONCE
+
+    def verify(self) -> list[Damage]:
+        """Reads everything, payloads included; what does not hold."""
+        return [Damage(*item) for item in self._file.verify()]
+
+    def _id_of(self, name: str, kept: bool = True) -> int:
+        if name in self._ids:
+            return self._ids[name]
+        if name in self._not_kept:
+            return self._not_kept[name]  # tensor() says why it has no values
+        if "@" in name and "#" in name:
+            try:
+                return self._file.find(name)
+            except (FileNotFoundError, ValueError):
+                pass
+        raise KeyError(f"{self.path} has no record {name!r}{_near(name, self._ids)}")
+
+
+def _plain_names(entries: list[tuple[Any, ...]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Plain name -> record id, of the records with and without values. See ``Pass``."""
+    outputs = sorted((e for e in entries if e[5]), key=lambda e: (e[4], e[0]))
+    calls: dict[str, dict[int, int]] = {}  # operator -> call -> how many of its calls appeared before
+    kept: dict[str, int] = {}
+    not_kept: dict[str, int] = {}
+    for number, name, arg, call_begin, _, _, has_payload in outputs:
+        of_operator = calls.setdefault(name, {})
+        n = of_operator.setdefault(call_begin, len(of_operator))
+        plain = (f"{name}::call{n}" if n else name) + (f".{arg}" if arg else "")
+        (kept if has_payload else not_kept).setdefault(plain, number)
+    return kept, not_kept
+
+
+def _near(name: str, names: Mapping[str, int]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"; nearest: {', '.join(near)}" if near else ""
+
+
+def load_pass(
+    path: str | os.PathLike[str],
+    *,
+    as_: _tensors.Kind = "auto",
+    verify: bool = True,
+    allow_damage: bool = False,
+) -> Pass:
+    """Opens one pass file.
+
+    ``as_``: "torch", "numpy", or "auto" (torch where it is installed). numpy has no bfloat16, float8 and the like: those
+    come as unsigned integers with the name in ``array.dtype.metadata["tdump"]``. ``verify``: compare payloads with their
+    checksums when they are read. A ``.part`` file is read as far as it goes, with a warning. Damage raises
+    ``tdump.DamagedError``, which names file and offset; with ``allow_damage`` what stands is read and the rest warned of.
+    """
+    return Pass(_io.open_pass(os.fsencode(path)), _tensors.resolve_kind(as_), verify, allow_damage)
+
+
+class Run:
+    """A run directory, one generation of it. Works at any time: while the job runs, after a kill.
+
+    ``run[step, rank]`` is a ``Pass``; where several processes had one rank number, ``run[step, rank, process]``.
+    """
+
+    def __init__(
+        self,
+        contents: dict[str, Any],
+        kind: Literal["torch", "numpy"],
+        verify: bool,
+        allow_damage: bool,
+    ) -> None:
+        self.path = Path(contents["path"])
+        self.generation: int = contents["generation"]
+        self.passes = tuple(PassEntry(**entry) for entry in contents["passes"])
+        self.damage = tuple(Damage(*item) for item in contents["damage"])
+        self._contents = contents
+        self._options = (kind, verify, allow_damage)
+
+    @property
+    def steps(self) -> list[int]:
+        """Steps that some rank wrote, ascending."""
+        return sorted({entry.step for entry in self.passes if not entry.extra})
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks that wrote something, ascending."""
+        return sorted({entry.rank for entry in self.passes})
+
+    def __getitem__(self, place: tuple[int, ...]) -> Pass:
+        if not isinstance(place, tuple) or len(place) not in (2, 3):
+            raise TypeError("a run is indexed as run[step, rank] or run[step, rank, process]")
+        return self.open(self._entry(*place))
+
+    def _entry(self, step: int, rank: int, process: int | None = None) -> PassEntry:
+        found = [e for e in self.passes if (e.step, e.rank) == (step, rank) and process in (None, e.process)]
+        found = [e for e in found if not e.extra] or found
+        if not found:
+            raise KeyError(
+                f"{self.path} has no step {step} of rank {rank}: steps {_spec(self.steps)}, ranks {_spec(self.ranks)}"
+            )
+        if len({e.process for e in found}) > 1:
+            raise KeyError(
+                f"several processes have rank {rank}: run[{step}, {rank}, N] with N of {[e.process for e in found]}"
+            )
+        return found[0]
+
+    def open(self, entry: PassEntry) -> Pass:
+        """The pass of an entry of ``passes``."""
+        file = self.path / entry.file
+        return Pass(_io.open_pass(os.fsencode(file)), *self._options)
+
+    def records(self, step: int | None = None, rank: int | None = None) -> Iterator[tuple[PassEntry, Record]]:
+        """Every record with the pass it is of; of one step or one rank where given. Never holds more than a pass."""
+        for entry in self.passes:
+            if step in (None, entry.step) and rank in (None, entry.rank):
+                for record in self.open(entry).records():
+                    yield entry, record
+
+    def data_frame(self, step: int | None = None, rank: int | None = None) -> Any:
+        """The same as a pandas DataFrame: one row a record, the fields of ``Record`` after step, mode, rank and process."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("data_frame() needs pandas: pip install pandas, or use records()") from None
+        columns = ["step", "mode", "rank", "process", *Record.__dataclass_fields__]
+        rows = (
+            (
+                entry.step,
+                entry.mode,
+                entry.rank,
+                entry.process,
+                *(getattr(record, c) for c in columns[4:]),
+            )
+            for entry, record in self.records(step, rank)
+        )
+        return pandas.DataFrame.from_records(rows, columns=columns)
+
+    def __repr__(self) -> str:
+        return f"<tdump run {self.path} (generation {self.generation}): steps {_spec(self.steps)}, ranks {_spec(self.ranks)}>"
+
+
+def _spec(numbers: list[int]) -> str:
+    """[0, 1, 2, 5] as "0-2,5"."""
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and n == parts[-1][1] + 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts) or "none"
+
+
+def open(  # noqa: A001: the public name is tdump.open
+    run: str | os.PathLike[str] = "latest",
+    *,
+    as_: _tensors.Kind = "auto",
+    verify: bool = True,
+    allow_damage: bool = False,
+) -> Run:
+    """Opens a run: its directory, "latest", or "RUN@generation". Options as of ``load_pass``."""
+    return Run(_io.read_run(os.fsencode(run)), _tensors.resolve_kind(as_), verify, allow_damage)
