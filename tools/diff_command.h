@@ -1,0 +1,27 @@
+// The command behind tdump-diff: options in, report out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/options.h"
+
+namespace tdump::tools {
+
+class DiffCommand {
+ public:
+  DiffCommand();
+  int Run(int argc, char** argv);
+
+ private:
+  Options options_;
+  std::vector<std::string> runs_;
+  std::string require_ = "tolerance";
+  std::string steps_ = "all", ranks_ = "all";
+  std::vector<std::string> select_, allow_unpaired_, allow_failed_;
+  std::string jsonl_;
+  unsigned top_ = 5, jobs_ = 0;
+  bool all_ = false;
+};
+
+}  // namespace tdump::tools

@@ -1,0 +1,102 @@
+#include "tools/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tdump::tools {
+
+struct Options::Impl {
+  std::string tool;
+  CLI::App app;
+};
+
+Options::Options(const std::string& tool, const std::string& about, const std::string& teach)
+    : impl_(new Impl) {
+  impl_->tool = tool;
+  CLI::App& app = impl_->app;
+  app.name(tool);
+  app.description(about);
+  app.footer(teach);
+  app.get_formatter()->column_width(34);
+  app.set_version_flag("--version", tool + " " TDUMP_VERSION);
+  app.add_flag("--json", common.json, "print one JSON document instead of text");
+  app.add_flag("--quiet", common.quiet, "print nothing but errors; the exit status tells");
+  app.add_flag("--no-color", common.no_color, "no colours, even on a terminal");
+}
+
+Options::~Options() = default;
+
+void Options::Flag(const std::string& name, bool* target, const std::string& help) {
+  impl_->app.add_flag(name, *target, help);
+}
+
+void Options::Text(const std::string& name, std::string* target, const std::string& value,
+                   const std::string& help) {
+  impl_->app.add_option(name, *target, help)->type_name(value);
+}
+
+void Options::Number(const std::string& name, unsigned* target, const std::string& value,
+                     const std::string& help) {
+  impl_->app.add_option(name, *target, help)->type_name(value);
+}
+
+void Options::List(const std::string& name, std::vector<std::string>* target,
+                   const std::string& value, const std::string& help) {
+  impl_->app.add_option(name, *target, help)->type_name(value)->expected(1)->take_all();
+}
+
+void Options::Choice(const std::string& name, std::string* target,
+                     const std::vector<std::string>& choices, const std::string& help) {
+  impl_->app.add_option(name, *target, help)->check(CLI::IsMember(choices));
+}
+
+void Options::Positional(const std::string& name, std::vector<std::string>* target, size_t least,
+                         size_t most, const std::string& help) {
+  CLI::Option* option = impl_->app.add_option(name, *target, help);
+  option->expected(static_cast<int>(least), static_cast<int>(most));
+  if (least > 0) option->required();
+  option->type_name("");
+}
+
+std::optional<int> Options::Parse(int argc, char** argv) {
+  try {
+    impl_->app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    Print(impl_->app.help());
+    return kExitOk;
+  } catch (const CLI::CallForVersion& version) {
+    Print(std::string(version.what()) + "\n");
+    return kExitOk;
+  } catch (const CLI::Error& error) {
+    return Fail(impl_->tool, std::string(error.what()) + "; see " + impl_->tool + " --help");
+  }
+  return std::nullopt;
+}
+
+int Fail(const std::string& tool, const std::string& message) {
+  std::fprintf(stderr, "%s: %s\n", tool.c_str(), message.c_str());
+  return kExitTrouble;
+}
+
+bool WantsColour(const CommonOptions& common) {
+  const char* no_color = std::getenv("NO_COLOR");
+  if (common.no_color || common.json || (no_color != nullptr && *no_color != '\0')) return false;
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+void Print(const std::string& text) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written != text.size() || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) std::_Exit(kExitOk);
+    std::perror("writing to standard output");
+    std::_Exit(kExitTrouble);
+  }
+}
+
+}  // namespace tdump::tools

@@ -1,0 +1,26 @@
+// Where tools get a run from: RUN of the command line -> PassStore and RunIndex. Uses the merged
+// manifest when it is fresh, else merges in memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/status.h"
+#include "io/address.h"
+#include "io/pass_store.h"
+#include "io/run_index.h"
+
+namespace tdump::tools {
+
+struct LoadedRun {
+  io::RunRef ref;
+  std::unique_ptr<io::PassStore> store;
+  io::RunIndex index;
+  std::string label;  // "runs/ref@0", "runs/ref@0/rank2"
+};
+
+Result<LoadedRun> LoadRun(const std::string& text);
+Result<LoadedRun> LoadRun(const io::RunRef& ref);
+
+}  // namespace tdump::tools
