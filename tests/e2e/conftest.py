@@ -1,0 +1,110 @@
+"""What every end-to-end test needs: the build tree, jobs under tdump-run, and the run directories they leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TDUMP_BUILD", SOURCE / "build"))
+TDUMP_RUN = str(BUILD / "bin" / "tdump-run")
+sys.path.insert(0, str(BUILD / "python"))
+
+# As little as possible is inherited: neither a launcher's variables nor tdump's.
+_PREFIXES = ("OMPI_", "PMI", "SLURM_", "TDUMP_", "TORCHELASTIC_")
+_NAMES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "LD_PRELOAD",
+    "PYTHONPATH",
+)
+
+
+def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_PREFIXES) and k not in _NAMES}
+    env.update(
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMP_NUM_THREADS="1",
+        HF_HUB_OFFLINE="1",
+    )
+    env.update(extra or {})
+    return env
+
+
+def execute(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=clean_environment(env),
+        timeout=timeout,
+        capture_output=True,
+        text=True,
+        errors="backslashreplace",
+    )
+
+
+def mpirun(
+    ranks: int,
+    command: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 240,
+) -> subprocess.CompletedProcess[str]:
+    launcher = [shutil.which("mpirun") or "mpirun", "--oversubscribe", "-n", str(ranks)]
+    return execute([*launcher, *command], cwd, env, timeout)
+
+
+@dataclass
+class Run:
+    """A run directory as a user sees it."""
+
+    path: Path
+
+    def ranks(self) -> dict[int, list[Path]]:
+        """Process directories by rank."""
+        found: dict[int, list[Path]] = {}
+        for directory in sorted(self.path.glob("rank*_pid*")):
+            found.setdefault(int(directory.name.split("_")[0][4:]), []).append(directory)
+        return found
+
+    def passes(self, rank: int) -> list[Path]:
+        return sorted(p for directory in self.ranks().get(rank, []) for p in directory.glob("pass*.tdp"))
+
+
+def latest(cwd: Path) -> Run:
+    return Run((cwd / "outputs" / "latest").resolve())
+
+
+def no_run(cwd: Path) -> bool:
+    return not (cwd / "outputs").exists()
+
+
+@pytest.fixture
+def python() -> str:
+    return sys.executable
+
+
+@pytest.fixture
+def app(tmp_path: Path):
+    """Writes a program; returns its path."""
+
+    def write(text: str, name: str = "app.py") -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return write
