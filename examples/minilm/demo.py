@@ -39,7 +39,15 @@ def capture(directory: Path, fault: str | None) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     job = [sys.executable, "examples/minilm/encode.py"] + (["--fault", fault] if fault else [])
     run(
-        ["mpirun", "-n", str(RANKS), "build/bin/tdump-run", "-c", "examples/minilm/tdump.yaml", "-o"]
+        [
+            "mpirun",
+            "-n",
+            str(RANKS),
+            "build/bin/tdump-run",
+            "-c",
+            "examples/minilm/tdump.yaml",
+            "-o",
+        ]
         + [str(directory.relative_to(ROOT)), "--", *job]
     )
 
@@ -48,7 +56,9 @@ def answer(report: dict) -> str:
     """The two or three sentences a reader wants, from what tdump-diff --json said."""
     if report["verdict"] == "same":
         return "The two runs are the same: {same} of {paired} records, {bitwise} of them bit for bit.".format(
-            same=report["paired"] - report["differing"], paired=report["paired"], bitwise=report["bitwise_equal"]
+            same=report["paired"] - report["differing"],
+            paired=report["paired"],
+            bitwise=report["bitwise_equal"],
         )
     lines = []
     parameters = report.get("parameters", {})
@@ -69,10 +79,18 @@ def answer(report: dict) -> str:
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./demo", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--fault", default=DEFAULT_FAULT, metavar="RANK:PARAM:BIT", help="or 'none' (default: %(default)s)"
+        "--fault",
+        default=DEFAULT_FAULT,
+        metavar="RANK:PARAM:BIT",
+        help="or 'none' (default: %(default)s)",
     )
     parser.add_argument("--json", metavar="FILE", help="also write what tdump-diff --json said")
-    parser.add_argument("--require", choices=["tolerance", "bitwise"], default="tolerance", help="passed to tdump-diff")
+    parser.add_argument(
+        "--require",
+        choices=["tolerance", "bitwise"],
+        default="tolerance",
+        help="passed to tdump-diff",
+    )
     return parser.parse_args(argv)
 
 
@@ -86,7 +104,13 @@ def main(argv: list[str]) -> int:
         run(["build/bin/tdump-merge", str(directory.relative_to(ROOT))])
     run(["build/bin/tdump-view", str(clean.relative_to(ROOT))])
 
-    diff = ["build/bin/tdump-diff", "--require", options.require, "outputs/demo/clean", "outputs/demo/faulty"]
+    diff = [
+        "build/bin/tdump-diff",
+        "--require",
+        options.require,
+        "outputs/demo/clean",
+        "outputs/demo/faulty",
+    ]
     run(diff, expect={0, 1})
     done = subprocess.run([*diff, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
     if done.returncode not in (0, 1):
@@ -95,7 +119,10 @@ def main(argv: list[str]) -> int:
     if options.json:
         Path(options.json).write_text(done.stdout, encoding="utf-8")
     print("\n" + answer(report))
-    print("\nNext: build/bin/tdump-view outputs/demo/faulty --records --rank 2, or docs/guide.md", flush=True)
+    print(
+        "\nNext: build/bin/tdump-view outputs/demo/faulty --records --rank 2, or docs/guide.md",
+        flush=True,
+    )
     return 0
 
 

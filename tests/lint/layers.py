@@ -47,7 +47,11 @@ def offences(path: str, text: str) -> list[str]:
 
 def main() -> int:
     files = subprocess.run(
-        ["git", "ls-files", "*.h", "*.cc", "*.c"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "*.h", "*.cc", "*.c"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     found = []
     for name in files:
