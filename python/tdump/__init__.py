@@ -1,10 +1,72 @@
 """tdump: record what the operators of a distributed job computed, and read it back.
 
 In a job: ``step``, ``tap``, ``watch``. They do nothing where tdump does not run or torch is missing.
+Afterwards: ``load_pass(file)`` for one pass, ``open(run)`` for a whole run (``tdump.reader``).
+
+Importing this package loads neither numpy nor torch nor a compiled module; reading does, when it is first asked for.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tdump._api import step, tap, watch
 
-__all__ = ["step", "tap", "watch"]
+if TYPE_CHECKING:
+    from tdump.reader import (
+        CallRecord,
+        Damage,
+        DamagedError,
+        Pass,
+        PassEntry,
+        PassInfo,
+        Record,
+        Run,
+        load_pass,
+        open,
+    )
+
+__all__ = [
+    "CallRecord",
+    "Damage",
+    "DamagedError",
+    "Pass",
+    "PassEntry",
+    "PassInfo",
+    "Record",
+    "Run",
+    "load_pass",
+    "open",
+    "step",
+    "tap",
+    "watch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tdump' has no attribute {name!r}")
+    return globals().setdefault(name, getattr(_reader(name), name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _reader(wanted: str) -> Any:
+    """``tdump.reader``, or what to do where its compiled half is missing."""
+    import importlib
+    import sys
+
+    try:
+        return importlib.import_module("tdump.reader")
+    except ImportError as error:
+        if "_io" not in str(error):
+            raise
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise ImportError(
+            f"tdump.{wanted} needs the compiled module tdump._io, which {__path__[0]} does not have for Python "
+            f"{version} ({error}): build it with this Python (-DTDUMP_PYTHON_EXECUTABLE={sys.executable}) or install "
+            "with 'pip install .'",
+            name="tdump._io",
+        ) from error

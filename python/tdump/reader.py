@@ -40,9 +40,9 @@ _CALLS_AT_ONCE = 1024
 class Pass(Mapping[str, Any]):
     """One pass: a mapping from plain names to the outputs of its forward calls, in the order in which they appeared.
 
-    The n-th output of an operator is ``name``, ``name::call1``, ``name::call2``, ... over the whole pass; the parts of a
-    structured output are ``name.0``, ``name::call1.hidden``. Recomputed forwards are left out. Any record can also be
-    had by the text of its key: ``p["encoder@input#0"]``. Only what kept its values is a key; ``records()`` has everything.
+    The n-th output of an operator is ``name``, ``name::call1``, ``name::call2``, ... over the whole pass; the parts of
+    a structured output are ``name.0``, ``name::call1.hidden``. Recomputed forwards are left out. Any record can also be
+    had by the text of its key: ``p["encoder@input#0"]``. Only what kept its values is a key; ``records()`` has all.
     """
 
     def __init__(self, file: _io.PassFile, kind: Literal["torch", "numpy"], verify: bool, allow_damage: bool) -> None:
@@ -162,10 +162,11 @@ def load_pass(
 ) -> Pass:
     """Opens one pass file.
 
-    ``as_``: "torch", "numpy", or "auto" (torch where it is installed). numpy has no bfloat16, float8 and the like: those
-    come as unsigned integers with the name in ``array.dtype.metadata["tdump"]``. ``verify``: compare payloads with their
-    checksums when they are read. A ``.part`` file is read as far as it goes, with a warning. Damage raises
-    ``tdump.DamagedError``, which names file and offset; with ``allow_damage`` what stands is read and the rest warned of.
+    ``as_``: "torch", "numpy", or "auto" (torch where it is installed). numpy has no bfloat16, float8 and the like:
+    those come as unsigned integers with the name in ``array.dtype.metadata["tdump"]``. ``verify``: compare payloads
+    with their checksums when they are read. A ``.part`` file is read as far as it goes, with a warning. Damage raises
+    ``tdump.DamagedError``, which names file and offset; with ``allow_damage`` what stands is read and the rest warned
+    of.
     """
     return Pass(_io.open_pass(os.fsencode(path)), _tensors.resolve_kind(as_), verify, allow_damage)
 
@@ -231,7 +232,7 @@ class Run:
                     yield entry, record
 
     def data_frame(self, step: int | None = None, rank: int | None = None) -> Any:
-        """The same as a pandas DataFrame: one row a record, the fields of ``Record`` after step, mode, rank and process."""
+        """The same as a pandas DataFrame: a row a record, the fields of ``Record`` after step, mode, rank, process."""
         try:
             import pandas
         except ImportError:
@@ -250,7 +251,8 @@ class Run:
         return pandas.DataFrame.from_records(rows, columns=columns)
 
     def __repr__(self) -> str:
-        return f"<tdump run {self.path} (generation {self.generation}): steps {_spec(self.steps)}, ranks {_spec(self.ranks)}>"
+        extent = f"steps {_spec(self.steps)}, ranks {_spec(self.ranks)}"
+        return f"<tdump run {self.path} (generation {self.generation}): {extent}>"
 
 
 def _spec(numbers: list[int]) -> str:
@@ -264,7 +266,7 @@ def _spec(numbers: list[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts) or "none"
 
 
-def open(  # noqa: A001: the public name is tdump.open
+def open(  # the public name is tdump.open
     run: str | os.PathLike[str] = "latest",
     *,
     as_: _tensors.Kind = "auto",
