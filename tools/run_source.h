@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "coordinator/merge.h"
 #include "core/status.h"
 #include "io/address.h"
 #include "io/pass_store.h"
@@ -20,7 +21,11 @@ struct LoadedRun {
   std::string label;  // "runs/ref@0", "runs/ref@0/rank2"
 };
 
+// Error: kNotFound, saying what there is instead.
 Result<LoadedRun> LoadRun(const std::string& text);
 Result<LoadedRun> LoadRun(const io::RunRef& ref);
+
+// Merging on the machine where the job may still run: asks the system whether a process lives.
+coordinator::MergeOptions MergeOptionsHere();
 
 }  // namespace tdump::tools

@@ -1,0 +1,398 @@
+#include "coordinator/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/key.h"
+
+namespace tdump::coordinator {
+namespace {
+
+constexpr uint8_t kAgreed = 1, kExtra = 2;
+// A forged world must not make a table of two billion ranks.
+constexpr int32_t kMostRanks = 1 << 20;
+
+enum NoteLevel : uint8_t { kInfo = 0, kWarning = 1, kError = 2, kNotCaptured = 3 };
+
+using KeyGenerations = std::map<std::string, uint32_t>;
+
+KeyGenerations GenerationByKey(const io::PassStore& store) {
+  KeyGenerations smallest;
+  for (const io::ProcessEntry& process : store.processes()) {
+    const auto& [key, number] = std::tie(process.identity.job_key, process.identity.generation);
+    const auto [place, is_new] = smallest.emplace(key, number);
+    if (!is_new) place->second = std::min(place->second, number);
+  }
+  return smallest;
+}
+
+uint32_t Lookup(const KeyGenerations& by_key, const io::IdentitySection& identity) {
+  // Without a job key the identity was lost; its number is all there is.
+  if (identity.job_key.empty()) return identity.generation;
+  const auto found = by_key.find(identity.job_key);
+  return found == by_key.end() ? identity.generation : found->second;
+}
+
+// "rank 3", "rank 3 (process 2)".
+std::string NameOf(const io::ProcessEntry& process, bool several) {
+  return several ? fmt::format("rank {} (pid {})", process.identity.rank, process.identity.pid)
+                 : fmt::format("rank {}", process.identity.rank);
+}
+
+// Ascending numbers as ranges: "0-2,5".
+std::string Ranges(const std::set<int32_t>& numbers) {
+  std::string text;
+  for (auto it = numbers.begin(); it != numbers.end();) {
+    const int32_t first = *it;
+    int32_t last = first;
+    while (++it != numbers.end() && *it == last + 1) ++last;
+    if (!text.empty()) text += ",";
+    text += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+  }
+  return text;
+}
+
+std::string RankList(const std::set<int32_t>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", Ranges(ranks));
+}
+
+// The number under which all ranks know a step of one process.
+class StepNumbers {
+ public:
+  explicit StepNumbers(const io::ProcessEntry& process) : steps_(process.steps) {}
+
+  void Fill(io::IndexedPass* pass) const {
+    const auto after = std::upper_bound(
+        steps_.begin(), steps_.end(), pass->local_step,
+        [](uint64_t step, const io::StepMapSection& entry) { return step < entry.local_step; });
+    pass->global_step = pass->local_step;
+    if (after == steps_.begin()) return;
+    const io::StepMapSection& entry = *std::prev(after);
+    pass->global_step = entry.global_step + (pass->local_step - entry.local_step);
+    if (entry.local_step != pass->local_step) return;
+    pass->agreed = (entry.flags & kAgreed) != 0;
+    pass->extra = (entry.flags & kExtra) != 0;
+  }
+
+ private:
+  const std::vector<io::StepMapSection>& steps_;
+};
+
+class Builder {
+ public:
+  Builder(const io::PassStore& store, uint32_t generation, const MergeOptions& options)
+      : store_(store), options_(options) {
+    index_.run = store.run();
+    index_.generation = generation;
+    const KeyGenerations by_key = GenerationByKey(store);
+    for (size_t i = 0; i < store.processes().size(); ++i) {
+      if (Lookup(by_key, store.processes()[i].identity) == generation) members_.push_back(i);
+    }
+  }
+
+  io::RunIndex Build() {
+    if (members_.empty()) {
+      index_.world = 0;
+      index_.holes.push_back(
+          fmt::format("no process wrote into generation {} of this run", index_.generation));
+      return std::move(index_);
+    }
+    MakeRanks();
+    for (const size_t process : members_) AddProcess(process);
+    Finish();
+    FindHoles();
+    return std::move(index_);
+  }
+
+ private:
+  const io::ProcessEntry& Process(size_t i) const { return store_.processes()[i]; }
+  bool Several(int32_t rank) const { return index_.ranks[rank].processes.size() > 1; }
+
+  void MakeRanks() {
+    for (const size_t i : members_) {
+      const io::IdentitySection& identity = Process(i).identity;
+      const int32_t world = std::max(identity.world, identity.rank + 1);
+      index_.world = std::max(index_.world, std::min(world, kMostRanks));
+    }
+    index_.ranks.resize(static_cast<size_t>(index_.world));
+    for (int32_t rank = 0; rank < index_.world; ++rank) {
+      index_.ranks[rank].rank = rank;
+      index_.ranks[rank].how = "never started";
+    }
+    for (const size_t i : members_) {
+      const int32_t rank = Process(i).identity.rank;
+      if (rank >= 0 && rank < index_.world) index_.ranks[rank].processes.push_back(i);
+    }
+  }
+
+  void AddProcess(size_t i) {
+    const io::ProcessEntry& process = Process(i);
+    const int32_t rank = process.identity.rank;
+    if (rank < 0 || rank >= index_.world) {
+      index_.damage.push_back(
+          {process.directory, 0, fmt::format("rank {} of {}", rank, process.identity.world)});
+      return;
+    }
+    AddIdentity(process.identity);
+    AddState(process, &index_.ranks[rank]);
+    AddPasses(i, &index_.ranks[rank]);
+    AddOperators(process);
+    AddRules(process);
+    AddNotes(process);
+    AddAgreement(process);
+    index_.damage.insert(index_.damage.end(), process.damage.begin(), process.damage.end());
+  }
+
+  void AddIdentity(const io::IdentitySection& identity) {
+    const auto fill = [](std::string* into, const std::string& from) {
+      if (into->empty()) *into = from;
+    };
+    fill(&index_.job_key, identity.job_key);
+    fill(&index_.job_label, identity.job_label);
+    fill(&index_.boundary, identity.boundary);
+    fill(&index_.rank_source, identity.source);
+  }
+
+  void AddState(const io::ProcessEntry& process, io::RankState* state) {
+    state->selected |= process.identity.selected != 0;
+    const bool first = state->how == "never started";
+    state->closed = (first || state->closed) && process.close.has_value();
+    if (process.close) {
+      if (first) state->how = process.close->how;
+      index_.steps_seen = std::max(index_.steps_seen, process.close->steps_seen);
+    } else if (!options_.is_running) {
+      state->how = "killed or still running";
+    } else {
+      state->how = options_.is_running(process.identity) ? "still running" : "killed";
+    }
+    state->lost |= !process.close && state->how != "still running";
+  }
+
+  void AddPasses(size_t i, io::RankState* state) {
+    const io::ProcessEntry& process = Process(i);
+    const StepNumbers numbers(process);
+    for (size_t p = 0; p < process.passes.size(); ++p) {
+      const io::PassEntry& entry = process.passes[p];
+      io::IndexedPass pass;
+      pass.process = i;
+      pass.pass = p;
+      pass.local_step = entry.info.local_step;
+      numbers.Fill(&pass);
+      if (index_.world == 1) pass.agreed = true;  // with itself
+      index_.passes.push_back(pass);
+      index_.bytes += entry.file_bytes;
+      index_.files += entry.file.empty() ? 0 : 1;
+      state->last_step = std::max(state->last_step, pass.global_step);
+      index_.steps_seen = std::max(index_.steps_seen, pass.global_step + 1);
+      for (const io::ReasonCount& count : entry.not_kept)
+        AddNotKept(static_cast<SkipReason>(count.reason), count.count, process.identity.rank);
+    }
+    if (!process.steps.empty()) {
+      state->last_step = std::max(state->last_step, process.steps.back().global_step);
+      index_.steps_seen = std::max(index_.steps_seen, process.steps.back().global_step + 1);
+    }
+  }
+
+  void AddNotKept(SkipReason reason, uint64_t count, int32_t rank) {
+    if (count == 0) return;
+    auto& [records, ranks] = not_kept_[reason];
+    records += count;
+    ranks.insert(rank);
+  }
+
+  struct OperatorRanks {
+    size_t place = 0;  // in index_.operators
+    int32_t last_expected = -1, last_called = -1;
+  };
+
+  OperatorRanks* Operator(const std::string& root, const std::string& path, const std::string& op) {
+    std::string name = PlainName(root, path, op);
+    const auto [found, is_new] = operators_.try_emplace(name);
+    if (is_new) {
+      found->second.place = index_.operators.size();
+      io::OperatorCoverage coverage;
+      coverage.name = std::move(name);
+      if (!op.empty())
+        coverage.kind =
+            op.find("::") != std::string::npos ? OperatorKind::kAten : OperatorKind::kTap;
+      index_.operators.push_back(std::move(coverage));
+    }
+    return &found->second;
+  }
+
+  // Processes come in order of rank, so that two of one rank count once.
+  void AddOperators(const io::ProcessEntry& process) {
+    const int32_t rank = process.identity.rank;
+    const auto expect = [&](OperatorRanks* ranks) {
+      if (ranks->last_expected == rank) return;
+      ranks->last_expected = rank;
+      ++index_.operators[ranks->place].ranks_expected;
+    };
+    for (const io::ExpectSection& expected : process.expected) {
+      OperatorRanks* ranks = Operator(expected.root, expected.path, expected.op);
+      io::OperatorCoverage& coverage = index_.operators[ranks->place];
+      coverage.kind = static_cast<OperatorKind>(expected.kind);
+      if (coverage.cls.empty()) coverage.cls = expected.cls;
+      expect(ranks);
+    }
+    for (const io::OperatorCountSection& count : process.counts) {
+      OperatorRanks* ranks = Operator(count.root, count.path, count.op);
+      io::OperatorCoverage& coverage = index_.operators[ranks->place];
+      coverage.calls += count.calls;
+      coverage.records += count.records;
+      coverage.not_kept += count.not_kept;
+      if (count.calls == 0) continue;
+      expect(ranks);
+      if (ranks->last_called != rank) ++coverage.ranks_called;
+      ranks->last_called = rank;
+    }
+  }
+
+  void AddRules(const io::ProcessEntry& process) {
+    for (const io::RuleSection& rule : process.rules) {
+      const auto [found, is_new] = rules_.emplace(
+          std::make_tuple(rule.filter_set, rule.rule, rule.selector), index_.rules.size());
+      if (is_new) {
+        index_.rules.push_back({rule, {}});
+      } else {
+        uint64_t& matched = index_.rules[found->second].rule.matched;
+        matched = std::max(matched, rule.matched);
+      }
+    }
+  }
+
+  void AddNotes(const io::ProcessEntry& process) {
+    for (const io::NoteSection& note : process.notes) {
+      auto& [level, ranks] = notes_[note.text];
+      if (ranks.empty()) note_order_.push_back(&note.text);
+      level = std::max(level, note.level);
+      ranks.insert(process.identity.rank);
+    }
+  }
+
+  void AddAgreement(const io::ProcessEntry& process) {
+    if (process.agreements.empty()) return;
+    const io::AgreementSection& last = process.agreements.back();
+    if (transports_.insert(last.transport).second)
+      index_.transport += (index_.transport.empty() ? "" : ", ") + last.transport;
+    index_.max_lag = std::max(index_.max_lag, last.max_lag);
+    for (const int32_t rank : last.lost) silent_.insert(rank);
+  }
+
+  void Finish() {
+    const auto order = [&](const io::IndexedPass& p) {
+      const io::IdentitySection& identity = Process(p.process).identity;
+      return std::make_tuple(p.global_step, identity.rank, p.process, p.pass);
+    };
+    std::sort(index_.passes.begin(), index_.passes.end(),
+              [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    for (const auto& [reason, count] : not_kept_) {
+      index_.not_kept.emplace_back(fmt::format("{} ({})", ToString(reason), RankList(count.second)),
+                                   count.first);
+    }
+    for (const std::string* text : note_order_) {
+      const auto& ranks = notes_[*text].second;
+      index_.notes.push_back(index_.world == 1 ? *text
+                                               : fmt::format("{}: {}", RankList(ranks), *text));
+    }
+  }
+
+  void FindHoles() {
+    HolesOfRanks();
+    for (const io::Damage& damage : index_.damage)
+      index_.holes.push_back(
+          fmt::format("{} at byte {}: {}", damage.file, damage.offset, damage.what));
+    HolesOfPasses();
+    for (const auto& [reason, count] : not_kept_) {
+      if (reason == SkipReason::kMaxRecords) continue;  // as asked
+      index_.holes.push_back(fmt::format("{} record{} not kept as asked: {} ({})", count.first,
+                                         count.first == 1 ? "" : "s", ToString(reason),
+                                         RankList(count.second)));
+    }
+    size_t note = 0;
+    for (const std::string* text : note_order_) {
+      if (notes_[*text].first >= kError) index_.holes.push_back(index_.notes[note]);
+      ++note;
+    }
+  }
+
+  void HolesOfRanks() {
+    std::set<int32_t> never;
+    for (const io::RankState& state : index_.ranks) {
+      if (state.processes.empty()) never.insert(state.rank);
+    }
+    if (!never.empty())
+      index_.holes.push_back(fmt::format("{} never started under tdump", RankList(never)));
+    for (const io::RankState& state : index_.ranks) {
+      if (state.closed || state.processes.empty()) continue;
+      for (const size_t i : state.processes) {
+        const io::ProcessEntry& process = Process(i);
+        if (process.close) continue;
+        index_.holes.push_back(
+            fmt::format("{} ({}pid {}) wrote no closing record: {}, last step {}",
+                        fmt::format("rank {}", state.rank),
+                        process.identity.host.empty() ? "" : process.identity.host + ", ",
+                        process.identity.pid, state.how, state.last_step));
+      }
+    }
+  }
+
+  void HolesOfPasses() {
+    for (const io::IndexedPass& pass : index_.passes) {
+      const io::ProcessEntry& process = Process(pass.process);
+      const io::PassEntry& entry = process.passes[pass.pass];
+      const std::string who = NameOf(process, Several(process.identity.rank));
+      if (!entry.error.empty()) {
+        index_.holes.push_back(fmt::format("{}, step {}: {}", who, pass.global_step, entry.error));
+      } else if (entry.part) {
+        index_.holes.push_back(fmt::format("{}, step {}: the pass is unfinished ({})", who,
+                                           pass.global_step, entry.file));
+      }
+    }
+  }
+
+  const io::PassStore& store_;
+  const MergeOptions& options_;
+  io::RunIndex index_;
+  std::vector<size_t> members_;  // processes of this generation, by rank
+  std::unordered_map<std::string, OperatorRanks> operators_;
+  std::map<std::tuple<uint32_t, uint32_t, std::string>, size_t> rules_;
+  std::map<SkipReason, std::pair<uint64_t, std::set<int32_t>>> not_kept_;
+  std::map<std::string, std::pair<uint8_t, std::set<int32_t>>> notes_;  // text -> level, ranks
+  std::vector<const std::string*> note_order_;
+  std::set<std::string> transports_;
+  std::set<int32_t> silent_;
+};
+
+}  // namespace
+
+std::vector<uint32_t> Generations(const io::PassStore& store) {
+  const KeyGenerations by_key = GenerationByKey(store);
+  std::set<uint32_t> numbers;
+  for (const io::ProcessEntry& process : store.processes())
+    numbers.insert(Lookup(by_key, process.identity));
+  return {numbers.begin(), numbers.end()};
+}
+
+uint32_t GenerationOf(const io::PassStore& store, const io::IdentitySection& identity) {
+  return Lookup(GenerationByKey(store), identity);
+}
+
+io::RunIndex BuildRunIndex(const io::PassStore& store, uint32_t generation,
+                           const MergeOptions& options) {
+  return Builder(store, generation, options).Build();
+}
+
+std::vector<io::RunIndex> BuildRunIndexes(const io::PassStore& store, const MergeOptions& options) {
+  std::vector<io::RunIndex> indexes;
+  for (const uint32_t generation : Generations(store))
+    indexes.push_back(BuildRunIndex(store, generation, options));
+  return indexes;
+}
+
+}  // namespace tdump::coordinator

@@ -1,0 +1,83 @@
+#include "tools/run_source.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "coordinator/merge.h"
+#include "coordinator/process_facts.h"
+#include "io/merged_manifest.h"
+
+namespace tdump::tools {
+namespace {
+
+bool RunsHere(const io::IdentitySection& identity, const std::string& this_host) {
+  return identity.host == this_host && identity.start_time != 0 &&
+         coordinator::IsAlive({identity.pid, identity.start_time});
+}
+
+// What a copy says of an unfinished process may have changed without a byte on disk changing.
+bool IsSettled(const io::RunIndex& index) {
+  return std::all_of(index.ranks.begin(), index.ranks.end(), [](const io::RankState& rank) {
+    return rank.closed || rank.processes.empty();
+  });
+}
+
+bool TakeMerged(Env* env, const io::PassStore& store, uint32_t generation, io::RunIndex* index) {
+  auto merged = io::ReadMergedManifest(env, store.run());
+  if (!merged.ok() || !io::IsFresh(env, store, *merged)) return false;
+  for (io::RunIndex& candidate : merged->generations) {
+    if (candidate.generation != generation || !IsSettled(candidate)) continue;
+    *index = std::move(candidate);
+    return true;
+  }
+  return false;
+}
+
+std::string ListOf(const std::vector<uint32_t>& numbers) {
+  std::string text;
+  for (const uint32_t number : numbers)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", number);
+  return text;
+}
+
+}  // namespace
+
+coordinator::MergeOptions MergeOptionsHere() {
+  const std::string host = coordinator::CurrentFacts().host;
+  return {.is_running = [host](const io::IdentitySection& identity) {
+    return RunsHere(identity, host);
+  }};
+}
+
+Result<LoadedRun> LoadRun(const std::string& text) {
+  TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(Env::Posix(), text));
+  return LoadRun(ref);
+}
+
+Result<LoadedRun> LoadRun(const io::RunRef& ref) {
+  LoadedRun run;
+  run.ref = ref;
+  TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(Env::Posix(), ref.path));
+  const std::vector<uint32_t> generations = coordinator::Generations(*run.store);
+  if (generations.empty()) {
+    return NotFound(fmt::format(
+        "'{}': no process of this run has written anything yet; is the job starting? See "
+        "TDUMP_LOG=debug",
+        ref.path));
+  }
+  const uint32_t generation = ref.generation.value_or(generations.back());
+  if (std::find(generations.begin(), generations.end(), generation) == generations.end()) {
+    return NotFound(fmt::format("'{}': the run has no generation {}; it has {}", ref.path,
+                                generation, ListOf(generations)));
+  }
+  if (!TakeMerged(Env::Posix(), *run.store, generation, &run.index))
+    run.index = coordinator::BuildRunIndex(*run.store, generation, MergeOptionsHere());
+  run.label = fmt::format("{}@{}", ref.path, generation);
+  if (ref.rank) run.label += fmt::format("/rank{}", *ref.rank);
+  return run;
+}
+
+}  // namespace tdump::tools
