@@ -38,28 +38,31 @@ class Recorder {
   };
 
   Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock);
-  ~Recorder();
+  virtual ~Recorder();
+
+  // Virtual, because core is linked into several shared objects: whoever calls, the state of a
+  // thread is that of the object which made the recorder.
 
   // False, and nothing is touched, when no pass is armed or no rule can keep anything of a call of
   // the operator.
-  bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
-             CallScope* scope) noexcept;
+  virtual bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
+                     CallScope* scope) noexcept;
   // For state seen outside a call (parameters, buffers): `scope->call` names the operator but
   // counts no call, encloses nothing and must not be ended; its records stand without a call
   // record.
-  bool BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept;
+  virtual bool BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept;
   // What to keep of an observation; also notes its shape for the call record. parts == 0: nothing.
-  Decision Ask(CallScope* scope, const Observation& observation) noexcept;
+  virtual Decision Ask(CallScope* scope, const Observation& observation) noexcept;
   // Notes the shape of an argument without asking (it is not wanted).
-  void NoteArgument(CallScope* scope, Role role, std::string_view arg,
-                    const TensorMeta& meta) noexcept;
+  virtual void NoteArgument(CallScope* scope, Role role, std::string_view arg,
+                            const TensorMeta& meta) noexcept;
   // Writes the call record. Nothing, when the call was closed by the end of one that encloses it.
-  void End(CallScope* scope, bool threw) noexcept;
+  virtual void End(CallScope* scope, bool threw) noexcept;
 
   // begin number of the innermost open call of this thread, 0 for none.
-  uint64_t Innermost() const noexcept;
+  virtual uint64_t Innermost() const noexcept;
   // Lane of the calling thread in the open pass (0 for the first thread that observed something).
-  uint32_t Lane() noexcept;
+  virtual uint32_t Lane() noexcept;
 
   Gate& gate() { return *gate_; }
   OperatorTable& operators() { return *operators_; }

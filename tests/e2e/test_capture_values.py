@@ -90,3 +90,18 @@ def test_what_is_no_tensor_is_listed_in_the_call(job):  # E23
     assert {kind: texts[prefix + kind] for kind in expected} == expected
     for empty in ("none", "nothing", "string", "number"):
         assert not any(name.startswith(prefix + empty) for name in job[3][0])
+
+
+def test_a_call_lies_inside_that_of_its_owner(job):
+    calls = list(job[3][0].calls())
+    by_begin = {call.begin: call for call in calls}
+    assert len(by_begin) == len(calls) == 2 * (1 + 6 + 11 + 9)  # root, inplace, structured, reused with their parts
+    for call in calls:
+        owner = {".": None, "inplace": ".", "structured": ".", "reused": "."}.get(call.name, call.name.split(".")[0])
+        if call.name.startswith("structured.returns."):
+            owner = "structured"
+        if owner is None:
+            assert call.parent == 0
+        else:
+            above = by_begin[call.parent]
+            assert above.name == owner and above.begin < call.begin < call.end < above.end
