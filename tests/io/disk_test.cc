@@ -1,0 +1,172 @@
+// A disk that is full, slow or broken: the job goes on, what stands in the files is right, and what
+// does not is counted and told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <numeric>
+
+#include "tests/io/sink_fixture.h"
+
+namespace tdump::io {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr uint64_t kPasses = 2;
+// Bytes of a pass's records; the longest goes to the file without the writer's buffer.
+constexpr size_t kSizes[] = {10, 5000, 300 << 10, 64, 20'000};
+
+std::vector<std::byte> Values(uint64_t pass, size_t i) {
+  return Bytes(kSizes[i], static_cast<uint8_t>(17 * pass + i), 3);
+}
+
+void RunJob(SinkRig* rig) {
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    rig->Open(pass);
+    for (size_t i = 0; i < std::size(kSizes); ++i) {
+      const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i)));
+      rig->Keep(call, std::to_string(i), Values(pass, i));
+      rig->sink->end_call(call, {});
+    }
+    rig->sink->close_pass();
+  }
+  EXPECT_TRUE(rig->sink->Drain(10'000));
+}
+
+// Records of a file whose values are there and right; every other is a failure of the test.
+size_t RightRecords(Env* env, const std::string& path, uint64_t pass) {
+  const auto reader = PassReader::Open(env, path);
+  if (!reader.ok()) return 0;
+  size_t right = 0;
+  EXPECT_TRUE((*reader)
+                  ->ForEachRecord([&](const Record& record) {
+                    if (!record.payload) {
+                      EXPECT_NE(record.reason, SkipReason::kNone);
+                      return true;
+                    }
+                    std::vector<std::byte> values(record.payload->logical_bytes);
+                    EXPECT_TRUE((*reader)->ReadPayload(record, 0, values).ok());
+                    EXPECT_EQ(values, Values(pass, std::stoul(record.key.arg)));
+                    return ++right, true;
+                  })
+                  .ok());
+  if (!path.ends_with(".part")) {
+    EXPECT_TRUE((*reader)->complete()) << path;
+    std::vector<Damage> damage;
+    EXPECT_TRUE((*reader)->Verify(&damage).ok());
+    EXPECT_THAT(damage, IsEmpty()) << path;
+  }
+  return right;
+}
+
+// What the manifest says and what the files hold agree, and together they are all that was asked
+// for.
+void CheckRun(SinkRig* rig) {
+  ProcessEntry process;
+  ReadManifest(rig->memory.get(), JoinPath(rig->directory, "manifest.tdm"), &process);
+  EXPECT_THAT(process.damage, IsEmpty());
+  for (const PassEntry& pass : process.passes) {
+    size_t right = 0;
+    if (!pass.file.empty())
+      right =
+          RightRecords(rig->memory.get(), JoinPath(rig->directory, pass.file), pass.info.ordinal);
+    uint64_t lost = 0;
+    for (const ReasonCount& count : pass.not_kept) lost += count.count;
+    EXPECT_EQ(right + lost, std::size(kSizes)) << pass.file << ": " << pass.error;
+    EXPECT_EQ(lost != 0, !pass.error.empty() && right < std::size(kSizes)) << pass.error;
+    EXPECT_EQ(pass.part, !pass.error.empty() && !pass.file.empty());
+  }
+  if (process.passes.size() < kPasses) EXPECT_THAT(rig->told, Not(IsEmpty()));
+}
+
+// One operating-system call after the other fails, once.
+TEST(Disk, AnyCallMayFailOnce) {
+  for (const int error : {ENOSPC, EDQUOT, EIO}) {
+    bool hit = true;
+    uint64_t victim = 1;
+    for (; hit; ++victim) {
+      hit = false;
+      auto memory = NewMemoryEnv();
+      // Not before the manifest is made: that is the launcher's to tell.
+      uint64_t calls = 0;
+      bool armed = false;
+      auto faulty = NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view, std::string_view) {
+        if (!armed || ++calls != victim) return 0;
+        hit = true;
+        return error;
+      });
+      SCOPED_TRACE(testing::Message() << "call " << victim << " fails with errno " << error);
+      SinkRig rig({.thread = false}, faulty.get());
+      rig.memory.swap(memory);
+      armed = true;
+      RunJob(&rig);
+      CheckRun(&rig);
+      rig.sink.reset();
+      rig.manifest.reset();
+      rig.memory.swap(memory);
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(victim,
+              15u);  // opens, writes, closes and renames of two passes, and the manifest's writes
+  }
+}
+
+// I05: full from some write on, for good. The manifest has its room already.
+TEST(Disk, FullForGoodIsToldOnceAndCounted) {
+  for (uint64_t room = 0; room < 12; ++room) {
+    auto memory = NewMemoryEnv();
+    uint64_t writes = 0;
+    auto faulty =
+        NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view path) {
+          if (call != "write" || path.find(".tdp") == std::string_view::npos) return 0;
+          return writes++ < room ? 0 : ENOSPC;
+        });
+    SCOPED_TRACE(testing::Message() << "room for " << room << " writes");
+    SinkRig rig({.thread = false}, faulty.get());
+    rig.memory.swap(memory);
+    RunJob(&rig);
+    CheckRun(&rig);
+    const ProcessEntry process = rig.Manifest();
+    EXPECT_EQ(process.passes.size(), kPasses);
+    if (writes > room) {
+      ASSERT_EQ(rig.told.size(), 1u);
+      EXPECT_THAT(rig.told[0], AllOf(HasSubstr("pass0000"), HasSubstr("ENOSPC"),
+                                     HasSubstr(" bytes"), HasSubstr("the job goes on")));
+      EXPECT_THAT(process.passes.back().error, HasSubstr("ENOSPC"));
+      EXPECT_EQ(process.notes.size(), 1u);
+    }
+    rig.sink.reset();
+    rig.manifest.reset();
+    rig.memory.swap(memory);
+  }
+}
+
+// A06: the kernel takes part of each write, and is interrupted now and then.
+TEST(Disk, ShortAndInterruptedWritesLoseNothing) {
+  auto memory = NewMemoryEnv();
+  auto faulty = NewFaultyEnv(memory.get(), [](uint64_t n, std::string_view call, std::string_view) {
+    if (call != "write") return 0;
+    return n % 3 == 0 ? EINTR : kShortWrite;
+  });
+  SinkRig rig({}, faulty.get());
+  std::vector<int32_t> ramp(2 << 20);
+  std::iota(ramp.begin(), ramp.end(), 0);
+  std::vector<std::byte> bytes(ramp.size() * sizeof(int32_t));
+  std::memcpy(bytes.data(), ramp.data(), bytes.size());
+  rig.Open(0);
+  rig.Keep(rig.NewCall(rig.Op("a")), "0", bytes);
+  ASSERT_TRUE(rig.sink->Drain(20'000));
+  const auto reader = rig.Read("pass00000.tdp");
+  EXPECT_TRUE(reader->complete());
+  EXPECT_EQ(rig.Payload(*reader, rig.Records("pass00000.tdp").at(0)), bytes);
+  EXPECT_THAT(rig.told, IsEmpty());
+  rig.sink.reset();
+  rig.manifest.reset();
+}
+
+}  // namespace
+}  // namespace tdump::io
