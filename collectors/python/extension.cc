@@ -7,6 +7,7 @@
 
 #include "collectors/python/hooks.h"
 #include "collectors/python/module_table.h"
+#include "collectors/python/tap.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
@@ -107,6 +108,7 @@ PyObject* SetMembers(PyObject*, PyObject* args) {
   PyObject* list;
   if (!PyArg_ParseTuple(args, "KO!", &number, &PyList_Type, &list)) return nullptr;
   ModuleRoot* root = ModuleTable::Get().RootOf(number);
+  root->stale = false;
   root->members.clear();
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
     root->members.push_back(PyList_GET_ITEM(list, i));
@@ -114,7 +116,27 @@ PyObject* SetMembers(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-// boundary(kind, instance, name, rank, world); kind as in _hooks.py
+// stale(root_number): the tree is named anew before its next outermost call
+PyObject* Stale(PyObject*, PyObject* number) {
+  const unsigned long long root = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  ModuleTable::Get().RootOf(root)->stale = true;
+  Py_RETURN_NONE;
+}
+
+// root_prefixes(): names.roots of the configuration, "EagleModel=draft\n..."
+PyObject* RootPrefixes(PyObject*, PyObject*) {
+  const Runtime* runtime = CurrentRuntime();
+  return PyUnicode_FromString(runtime != nullptr ? runtime->root_prefixes : "");
+}
+
+// tap(value, name, tags)
+PyObject* TapValue(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count == 3) Tap(args[0], args[1], args[2]);
+  Py_RETURN_NONE;
+}
+
+// boundary(kind, instance, name, number, rank, world); kind as in _hooks.py
 PyObject* TellBoundary(PyObject*, PyObject* args) {
   const char *kind, *name = "";
   unsigned long long instance = 0;
@@ -172,6 +194,9 @@ PyMethodDef methods[] = {
     {"describe", Describe, METH_VARARGS,
      "describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)"},
     {"ignore", Ignore, METH_O, "ignore(module): a wrapper."},
+    {"stale", Stale, METH_O, "stale(root_number): its modules were moved or added."},
+    {"root_prefixes", RootPrefixes, METH_NOARGS, "names.roots of the configuration."},
+    {"tap", Fast(TapValue), METH_FASTCALL, "tap(value, name, tags)"},
     {"set_members", SetMembers, METH_VARARGS, "set_members(root_number, modules)"},
     {"boundary", TellBoundary, METH_VARARGS, "boundary(kind, instance, name, number, rank, world)"},
     {"note", Note, METH_O, "note(text): a line for the coverage."},

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "collectors/python/error_guard.h"
 #include "collectors/python/flatten.h"
 #include "collectors/python/module_state.h"
 #include "collectors/python/module_table.h"
@@ -30,14 +31,21 @@ int64_t InterpreterDepth() {
 #endif
 }
 
-ModuleEntry* EntryOf(PyObject* module) {
-  ModuleTable& table = ModuleTable::Get();
-  if (ModuleEntry* entry = table.Find(module)) return entry;
-  if (resolver == nullptr) return nullptr;
+void Resolve(PyObject* module) {
+  if (resolver == nullptr) return;
   PyObject* done = PyObject_CallOneArg(resolver, module);
   if (done == nullptr) PyErr_Clear();
   Py_XDECREF(done);
+}
+
+// `outermost`: no module call is open, so a tree whose modules were moved may get its new names.
+ModuleEntry* EntryOf(PyObject* module, bool outermost) {
+  ModuleTable& table = ModuleTable::Get();
   ModuleEntry* entry = table.Find(module);
+  const bool moved = outermost && entry != nullptr && entry->root != nullptr && entry->root->stale;
+  if (entry != nullptr && !moved) return entry;
+  Resolve(module);
+  entry = table.Find(module);
   if (entry == nullptr) {  // no name could be found: never asked for again
     entry = table.Add(module);
     if (entry == nullptr)
@@ -47,18 +55,6 @@ ModuleEntry* EntryOf(PyObject* module) {
   }
   return entry;
 }
-
-// Keeps an error that was set before a hook ran, and drops what a hook may have left.
-class ErrorGuard {
- public:
-  ErrorGuard() { PyErr_Fetch(&type_, &value_, &trace_); }
-  ~ErrorGuard() { PyErr_Restore(type_, value_, trace_); }
-
- private:
-  PyObject *type_, *value_, *trace_;
-};
-
-bool Inert(Runtime* runtime) { return runtime == nullptr || runtime->gate->off() || in_predicate; }
 
 int EvaluatePredicate(const char* spec, const char* name, const void* subject, char* error,
                       size_t error_bytes) {
@@ -93,6 +89,10 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
 
 }  // namespace
 
+bool Inert(const Runtime* runtime) {
+  return runtime == nullptr || runtime->gate->off() || in_predicate;
+}
+
 void SetResolver(PyObject* resolve) {
   Py_XINCREF(resolve);
   resolver = resolve;
@@ -108,11 +108,11 @@ void BeforeForward(PyObject* module, PyObject* args) {
   Runtime* runtime = CurrentRuntime();
   if (Inert(runtime)) return;
   ErrorGuard guard;
-  ModuleEntry* entry = EntryOf(module);
-  if (entry == nullptr || entry->ignored || entry->op == kNoOperator) return;
   ModuleCalls& calls = ModuleCalls::OfThread();
   const int64_t depth = InterpreterDepth();
   if (!calls.empty()) calls.DropStale(runtime, depth);
+  ModuleEntry* entry = EntryOf(module, calls.empty());
+  if (entry == nullptr || entry->ignored || entry->op == kNoOperator) return;
   const char* tracing = TracingRegion();
   const ModuleIdentity identity{.module = module,
                                 .op = entry->op,

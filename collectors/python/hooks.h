@@ -14,6 +14,9 @@ void SetResolver(PyObject* resolve);
 // borrowed for ever.
 void SetPredicateHost(Runtime* runtime, PyObject* evaluate);
 
+// Nothing is recorded: no runtime, tdump is off, or a predicate of the configuration is running.
+bool Inert(const Runtime* runtime);
+
 // Each leaves no Python error set and never fails the forward.
 void BeforeForward(PyObject* module, PyObject* args);
 void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output);

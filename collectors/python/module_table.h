@@ -20,6 +20,7 @@ struct ModuleRoot {
   uint64_t number = 0;
   std::string prefix;                  // "" for the first root, else "Critic#1"
   std::vector<PyObject*> members;      // borrowed; one that died is no longer in the table
+  bool stale = false;                  // modules were moved or added since it was named
   bool expected = false;               // the coverage knows which operators to expect
   uint64_t state_pass = ~uint64_t{0};  // pass in which parameters and buffers were recorded last
 };

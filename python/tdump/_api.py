@@ -1,29 +1,38 @@
-"""What a job may call. Nothing here imports torch or tdump's extension: where tdump does not run, all is a no-op."""
+"""What a job may call. Nothing here imports torch or tdump's extension: where tdump does not run, all is a no-op, and
+nothing here ever raises."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-
-def _collector() -> Any:
-    """The running extension module, None where tdump does not run in this process."""
-    return sys.modules.get("tdump._torch")
+_collector: Any = None  # tdump._hooks, once its hooks are installed
 
 
 def step(number: int | None = None) -> None:
-    """A step of the job begins here. ``number`` is the job's own count, where it has one."""
-    collector = _collector()
-    if collector is not None:
-        collector.boundary("step", 0, "", -1 if number is None else int(number))
+    """A step of the job begins here. ``number`` is the job's own count, where it has one.
+
+    With ``steps: {boundary: explicit}``, or with ``auto`` from the first call on, these are the steps; any other
+    boundary keeps its own and takes the number.
+    """
+    if _collector is not None:
+        _collector.step(number)
 
 
 def tap(tensor: T, name: str, *tags: str) -> T:
-    """Records ``tensor`` as it is now, under ``name``; returns it."""
+    """Records ``tensor`` as it is now, under ``name`` below the module that is being called; returns ``tensor`` itself.
+
+    Tuples, dicts and the like are recorded tensor by tensor. ``tags`` are kept with the call. In a region that is
+    compiled or traced nothing is recorded, and the coverage says so.
+    """
+    if _collector is not None:
+        _collector.tap(tensor, name, tags)
     return tensor
 
 
 def watch(module: Any, name: str | None = None) -> None:
-    """Gives ``module`` and its parts their names before the first call; ``name`` is put before them."""
+    """Gives ``module`` and its parts their names now, before the first call; with ``name``, that stands before them, as
+    if the module had no owner."""
+    if _collector is not None:
+        _collector.watch(module, name)

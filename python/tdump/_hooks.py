@@ -6,6 +6,7 @@ Rules of this file: a hook returns None, lets no exception out, and keeps no ten
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from typing import Any
@@ -15,7 +16,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
-from tdump import _naming, _predicates, _torch
+from tdump import _api, _naming, _predicates, _torch
 
 _pre = _torch.pre
 _post = _torch.post
@@ -23,8 +24,18 @@ _failed = _torch.failed
 _installed = False
 
 
+def _note_compiling() -> None:
+    """Tells the coverage, when a region is traced, that nothing in it is captured."""
+    _torch.note("torch.compile or torch.export: modules in this region are traced; not captured (not in this version)")
+
+
+# Dynamo calls a function with this mark while it traces and takes the result as a constant: no graph break, no guard.
+_note_compiling._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
     if is_compiling():
+        _note_compiling()
         return
     _pre(module, args)
 
@@ -49,8 +60,64 @@ def install() -> None:
     torch_module.register_module_parameter_registration_hook(_naming.on_parameter)
     torch_module.register_module_forward_pre_hook(_before_forward)
     torch_module.register_module_forward_hook(_after_forward, with_kwargs=True, always_call=True)
+    _stay_out_of_the_warning()
     _watch_optimizers()
     _watch_process_group()
+    _api._collector = sys.modules[__name__]
+
+
+def _stay_out_of_the_warning() -> None:
+    """A compiled module warns on every call when there are global hooks, by asking the function replaced here: those of
+    tdump do not count."""
+    if not hasattr(torch_module, "_has_any_global_hook"):
+        return
+
+    def has_any_global_hook() -> bool:
+        ours = (_before_forward, _after_forward)
+        hooks = (
+            torch_module._global_backward_pre_hooks,
+            torch_module._global_backward_hooks,
+            torch_module._global_forward_pre_hooks,
+            torch_module._global_forward_hooks,
+        )
+        return any(hook not in ours for kind in hooks for hook in kind.values())
+
+    torch_module._has_any_global_hook = has_any_global_hook
+
+
+# ---- what tdump/_api.py calls ----
+
+
+def _note_tap() -> None:
+    _torch.note("torch.compile or torch.export: a tap in this region is traced; not captured (not in this version)")
+
+
+_note_tap._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def tap(value: Any, name: str, tags: tuple[str, ...]) -> None:
+    if is_compiling():
+        _note_tap()
+        return
+    _torch.tap(value, name, tags)
+
+
+def step(number: Any) -> None:
+    if is_compiling():
+        return
+    try:
+        _torch.boundary("step", 0, "", -1 if number is None else int(number))
+    except Exception as error:
+        _torch.note(f"tdump.step({type(number).__name__}): {error}")
+
+
+def watch(module: Any, name: str | None) -> None:
+    if is_compiling():
+        return
+    try:
+        _naming.watch(module, name)
+    except Exception as error:
+        _torch.note(f"tdump.watch({type(module).__name__}): {error}")
 
 
 # ---- optimizers: numbered in order of construction ----
@@ -81,17 +148,15 @@ def _after_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs:
 
 def _watch_optimizers() -> None:
     torch_optimizer.register_optimizer_step_post_hook(_after_step)
-    # torch has no hook for the construction of an optimizer, which `steps.boundary: auto` needs to know before its first
-    # step; __init__ is replaced by a function that calls it and then counts.
+    # torch has no hook for the construction of an optimizer, which `steps.boundary: auto` needs to know before its
+    # first step; __init__ is replaced by a function that calls it and then counts.
     original = torch.optim.Optimizer.__init__
 
     @functools.wraps(original)
     def counting_init(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        try:
+        with contextlib.suppress(Exception):
             _on_optimizer(self)
-        except Exception:
-            pass
 
     torch.optim.Optimizer.__init__ = counting_init  # type: ignore[method-assign]
 

@@ -11,6 +11,8 @@ are named by class: ``CrossEntropyLoss``, ``CrossEntropyLoss#1``.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import itertools
 import time
@@ -49,6 +51,16 @@ def wrapped_attribute(module: Module) -> str | None:
     return None
 
 
+def is_compiled_graph(module: Module) -> bool:
+    """A graph that a compiler made and calls: no module of its own, no parameters. Its values belong to a compiled
+    region. (A model that torch.fx traced keeps its modules, an exported program its parameters.)"""
+    return all(
+        any(qualified(cls) == "torch.fx.graph_module.GraphModule" for cls in type(part).__mro__)
+        and not part.__dict__.get("_parameters")
+        for part in _walk_once(module)
+    )
+
+
 def class_name(module: Module) -> str:
     """Qualified class; FSDP2 puts a class of its own in front of the module's."""
     cls = type(module)
@@ -79,7 +91,6 @@ class _Known:
 
 _known: dict[int, _Known] = {}
 _numbers = itertools.count()
-_stale: set[int] = set()  # numbers of roots whose tree changed since it was named
 
 
 def _forgetter(key: int):
@@ -107,7 +118,7 @@ def on_module(parent: Module, name: str, child: Module | None) -> None:
         part.owners.append((owner.module, name))
         for module in (parent, child):
             if (tree := _tree_of.get(id(module))) is not None:
-                _stale.add(tree)
+                _torch.stale(tree)
     except Exception:
         pass
 
@@ -116,10 +127,8 @@ def on_parameter(module: Module, name: str, parameter: torch.nn.Parameter | None
     """Registration hook of torch."""
     if parameter is None or torch.compiler.is_compiling():
         return
-    try:
+    with contextlib.suppress(Exception):
         _know(module).owns = True
-    except Exception:
-        pass
 
 
 # ---- who owns a module ----
@@ -167,6 +176,8 @@ def top_of(module: Module) -> Module:
     """The top-most owner, the module itself when nobody owns it."""
     seen = {id(module)}
     while True:
+        if id(module) in _given:
+            return module
         owner = owner_of(module)
         if owner is None and (children(module) or _has_parameters(module)):
             owner = search_owner(module)
@@ -200,6 +211,7 @@ def _walk_once(module: Module) -> Iterator[Module]:
 
 _roots: dict[int, tuple[weakref.ref[Module], int]] = {}  # id -> (root, number)
 _next_root = 0
+_given: dict[int, tuple[weakref.ref[Module], str]] = {}  # id -> (root, prefix) by watch()
 _losses: dict[str, int] = {}  # class -> how many unowned modules without parameters
 _tree_of: dict[int, int] = {}  # id of a named module -> number of its root
 
@@ -207,12 +219,20 @@ _tree_of: dict[int, int] = {}  # id of a named module -> number of its root
 def _root_prefix(root: Module) -> tuple[int, str]:
     """Number and prefix of a root."""
     entry = _roots.get(id(root))
-    if entry is not None and entry[0]() is root:
-        number = entry[1]
-    else:
-        number = _number_roots(root)
+    number = entry[1] if entry is not None and entry[0]() is root else _number_roots(root)
+    given = _given.get(id(root))
+    if given is not None and given[0]() is root:
+        return number, given[1]
     cls = type(unwrap(root)).__name__
+    if (prefix := _configured().get(cls)) is not None:
+        return number, prefix
     return number, "" if number == 0 else f"{cls}#{number}"
+
+
+@functools.cache
+def _configured() -> dict[str, str]:
+    """`names.roots` of the configuration: class -> prefix."""
+    return dict(line.split("=", 1) for line in _torch.root_prefixes().splitlines() if "=" in line)
 
 
 def _number_roots(root: Module) -> int:
@@ -287,7 +307,6 @@ def describe_tree(root: Module) -> None:
         if wrapped_attribute(module) is not None:
             _torch.ignore(module)
     _torch.set_members(number, list(modules.values()))
-    _stale.discard(number)
 
 
 _PARAMETERLESS = 1 << 32  # root numbers of modules without parameters count from here
@@ -311,11 +330,25 @@ def resolve(module: Module) -> None:
     if wrapped_attribute(module) is not None:
         _torch.ignore(module)
         return
+    if is_compiled_graph(module):
+        _torch.ignore(module)
+        _torch.note("torch.fx: a graph of a compiler is run as a module; not captured (not in this version)")
+        return
     root = top_of(module)
     if root is module and not _has_parameters(module) and _any_model(module):
         _describe_alone(module)
     else:
         describe_tree(root)
+
+
+def watch(module: Module, name: str | None) -> None:
+    """Names a tree before its first call; below `name` where one is given."""
+    if not isinstance(module, Module):
+        raise TypeError(f"expected a torch.nn.Module, got {type(module).__name__}")
+    if name is not None:
+        key = id(module)
+        _given[key] = (weakref.ref(module, lambda _: _given.pop(key, None)), str(name))
+    describe_tree(top_of(module))
 
 
 def _any_model(other: Module) -> bool:

@@ -1,0 +1,80 @@
+#include "collectors/python/tap.h"
+
+#include <string>
+
+#include "collectors/python/error_guard.h"
+#include "collectors/python/flatten.h"
+#include "collectors/python/hooks.h"
+#include "collectors/torch/capture.h"
+#include "collectors/torch/module_calls.h"
+#include "collectors/torch/plugin.h"
+#include "collectors/torch/torch_state.h"
+
+namespace tdump::collectors {
+namespace {
+
+// str() of an object, "" when it has none.
+std::string TextOf(PyObject* object) {
+  PyObject* text = PyObject_Str(object);
+  Py_ssize_t length = 0;
+  const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &length) : nullptr;
+  std::string result = utf8 != nullptr ? std::string(utf8, static_cast<size_t>(length)) : "";
+  Py_XDECREF(text);
+  PyErr_Clear();
+  return result;
+}
+
+// The tap as an operator: below the innermost open module, or below none.
+OperatorId OperatorOf(Runtime* runtime, const ModuleFrame* inside, std::string name) {
+  OperatorInfo info;
+  info.kind = OperatorKind::kTap;
+  info.op = std::move(name);
+  info.leaf = true;
+  if (inside != nullptr) {
+    const OperatorInfo& owner = runtime->operators->Get(inside->op);
+    info.root = owner.root;
+    info.path = owner.path;
+    info.cls = owner.cls;
+  }
+  return runtime->operators->Intern(info);
+}
+
+void AddTags(Recorder::CallScope* scope, PyObject* tags) {
+  for (Py_ssize_t i = 0; PyTuple_Check(tags) && i < PyTuple_GET_SIZE(tags); ++i)
+    AddText(scope, "tag", TextOf(PyTuple_GET_ITEM(tags, i)));
+}
+
+void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tags) {
+  Activate(runtime);
+  std::string text = TextOf(name);
+  if (text.empty()) text = "tap";
+  if (const char* region = TracingRegion()) {
+    return runtime->sink->note(std::string(region) + ": the tap '" + text +
+                               "' is traced here, not run; not captured (not in this version)");
+  }
+  if (!runtime->gate->armed()) return;
+  const ModuleFrame* inside = ModuleCalls::OfThread().top();
+  const bool recompute = inside != nullptr && inside->recompute;
+  const bool backward = inside == nullptr && InBackward();
+  Recorder::CallScope scope;
+  if (!runtime->recorder->Begin(OperatorOf(runtime, inside, std::move(text)), nullptr,
+                                backward ? Phase::kBackward : Phase::kForward, recompute, &scope))
+    return;
+  AddTags(&scope, tags);
+  Flattener(*runtime->recorder, &scope, Role::kOutput, /*late=*/false).Visit(value, "");
+  runtime->recorder->End(&scope, /*threw=*/false);
+}
+
+}  // namespace
+
+void Tap(PyObject* value, PyObject* name, PyObject* tags) {
+  Runtime* runtime = CurrentRuntime();
+  if (Inert(runtime) || !runtime->collect_taps) return;
+  ErrorGuard guard;
+  try {
+    TapOrThrow(runtime, value, name, tags);
+  } catch (...) {  // out of memory: nothing is recorded
+  }
+}
+
+}  // namespace tdump::collectors
