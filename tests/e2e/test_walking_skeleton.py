@@ -1,19 +1,21 @@
-"""The whole chain on the real model: mpirun -n 4 tdump-run -> module hook -> sink -> pass files."""
+"""The whole chain on the real model: mpirun -n 4 tdump-run -> module hook -> sink -> pass files -> merge -> diff."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import SOURCE, TDUMP_RUN, latest, mpirun
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest, mpirun
 
 ENCODE = SOURCE / "examples" / "minilm" / "encode.py"
 CONFIG = SOURCE / "examples" / "minilm" / "tdump.yaml"
 RANKS = 4
+QUERY = "encoder.layer.3.attention.self.query"
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +88,47 @@ def test_the_tensors_are_those_of_a_forward_hook(job, rank):
         assert len(expected) == 73
         for name, tensor in expected.items():
             assert torch.equal(torch.as_tensor(seen[name]), tensor), name
+
+
+@pytest.fixture(scope="module")
+def faulty(job, tmp_path_factory):
+    """The same job with one bit of one weight flipped on rank 2."""
+    cwd = tmp_path_factory.mktemp("faulty")
+    command = [sys.executable, str(ENCODE), "--fault", f"2:{QUERY}.weight:23"]
+    done = mpirun(RANKS, [TDUMP_RUN, "-c", str(CONFIG), "--", *command], cwd)
+    assert done.returncode == 0, done.stderr
+    return latest(cwd).path
+
+
+def test_merge_finds_nothing_missing(job, faulty):
+    for run in (latest(job[0]).path, faulty):
+        merged = execute([BUILD / "bin" / "tdump-merge", "--strict", run], run)
+        assert merged.returncode == 0, merged.stdout + merged.stderr
+        assert (run / "manifest.tdm").stat().st_size > 0
+
+
+def test_diff_names_rank_operator_and_step(job, faulty):
+    clean = latest(job[0]).path
+    done = execute([BUILD / "bin" / "tdump-diff", "--json", clean, faulty], clean)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["verdict"] == "differs"
+    origin = report["origin"]
+    assert (origin["rank"], origin["name"], origin["step"]) == (2, QUERY, 0)
+    assert origin["certain"] and origin["ranks_agreeing"] == [0, 1, 3]
+    # Only one weight of the 103 differs, and only where it was flipped. Column 0 of the output is x[0] times it.
+    assert report["parameters"]["compared"] == 103
+    assert [(d["name"], d["rank"]) for d in report["parameters"]["differing"]] == [(f"{QUERY}.weight", 2)]
+    assert origin["difference"]["metrics"]["worst"]["position"][-1] == 0
+    # 103 parameters, 3 inputs of the model, 73 leaf modules with an input and an output: per rank; parameters once.
+    assert report["counts"]["paired"] == RANKS * (103 + 2 * (3 + 73 + 73))
+    assert report["counts"]["unpaired_a"] == report["counts"]["unpaired_b"] == 0
+
+
+def test_a_run_is_the_same_as_itself(job):
+    clean = latest(job[0]).path
+    done = execute([BUILD / "bin" / "tdump-diff", "--require", "bitwise", "--json", clean, clean], clean)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["verdict"] == "same" and report["origin"] is None
+    assert report["counts"]["bitwise_equal"] == report["counts"]["paired"]
