@@ -8,16 +8,23 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "coordinator/coverage_names.h"
 #include "core/key.h"
+#include "core/text.h"
 
 namespace tdump::coordinator {
 namespace {
 
 constexpr uint8_t kAgreed = 1, kExtra = 2;
-// A forged world must not make a table of two billion ranks.
-constexpr int32_t kMostRanks = 1 << 20;
+constexpr size_t kNearNames = 3;
+constexpr const char* kNeverStarted = "never started";
+constexpr const char* kStillRunning = "still running";
+// A forged world must not make a table of two billion ranks. Room for any job of which a good part
+// left something.
+constexpr int64_t kMostRanks = 1 << 16, kMostRanksPerProcess = 16;
 
-enum NoteLevel : uint8_t { kInfo = 0, kWarning = 1, kError = 2, kNotCaptured = 3 };
+// Notes from this level on tell of something missing: 2 error, 3 not captured.
+constexpr uint8_t kNoteOfALoss = 2;
 
 using KeyGenerations = std::map<std::string, uint32_t>;
 
@@ -38,27 +45,15 @@ uint32_t Lookup(const KeyGenerations& by_key, const io::IdentitySection& identit
   return found == by_key.end() ? identity.generation : found->second;
 }
 
-// "rank 3", "rank 3 (process 2)".
+// "rank 3", "rank 3 (pid 4711)".
 std::string NameOf(const io::ProcessEntry& process, bool several) {
   return several ? fmt::format("rank {} (pid {})", process.identity.rank, process.identity.pid)
                  : fmt::format("rank {}", process.identity.rank);
 }
 
-// Ascending numbers as ranges: "0-2,5".
-std::string Ranges(const std::set<int32_t>& numbers) {
-  std::string text;
-  for (auto it = numbers.begin(); it != numbers.end();) {
-    const int32_t first = *it;
-    int32_t last = first;
-    while (++it != numbers.end() && *it == last + 1) ++last;
-    if (!text.empty()) text += ",";
-    text += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
-  }
-  return text;
-}
-
 std::string RankList(const std::set<int32_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", Ranges(ranks));
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                     RangesText({ranks.begin(), ranks.end()}));
 }
 
 // The number under which all ranks know a step of one process.
@@ -113,16 +108,30 @@ class Builder {
   const io::ProcessEntry& Process(size_t i) const { return store_.processes()[i]; }
   bool Several(int32_t rank) const { return index_.ranks[rank].processes.size() > 1; }
 
+  // A rank directory or a pass file opened alone.
+  bool OneRankOnly() const {
+    return store_.processes().size() == 1 && store_.processes()[0].directory.empty();
+  }
+
   void MakeRanks() {
+    int64_t world = 1;
     for (const size_t i : members_) {
       const io::IdentitySection& identity = Process(i).identity;
-      const int32_t world = std::max(identity.world, identity.rank + 1);
-      index_.world = std::max(index_.world, std::min(world, kMostRanks));
+      world = std::max({world, int64_t{identity.world}, int64_t{identity.rank} + 1});
     }
+    const int64_t most =
+        std::max(kMostRanks, kMostRanksPerProcess * static_cast<int64_t>(members_.size()));
+    if (world > most) {
+      index_.damage.push_back({store_.run(), 0,
+                               fmt::format("world: {} ranks, with {} processes; only the first {} "
+                                           "ranks are looked at",
+                                           world, members_.size(), most)});
+    }
+    index_.world = static_cast<int32_t>(std::min(world, most));
     index_.ranks.resize(static_cast<size_t>(index_.world));
     for (int32_t rank = 0; rank < index_.world; ++rank) {
       index_.ranks[rank].rank = rank;
-      index_.ranks[rank].how = "never started";
+      index_.ranks[rank].how = OneRankOnly() ? "not in this directory" : kNeverStarted;
     }
     for (const size_t i : members_) {
       const int32_t rank = Process(i).identity.rank;
@@ -135,7 +144,7 @@ class Builder {
     const int32_t rank = process.identity.rank;
     if (rank < 0 || rank >= index_.world) {
       index_.damage.push_back(
-          {process.directory, 0, fmt::format("rank {} of {}", rank, process.identity.world)});
+          {process.directory, 0, fmt::format("rank: {}, in a world of {}", rank, index_.world)});
       return;
     }
     AddIdentity(process.identity);
@@ -160,17 +169,23 @@ class Builder {
 
   void AddState(const io::ProcessEntry& process, io::RankState* state) {
     state->selected |= process.identity.selected != 0;
-    const bool first = state->how == "never started";
+    const bool first = &process == &Process(state->processes.front());
     state->closed = (first || state->closed) && process.close.has_value();
     if (process.close) {
-      if (first) state->how = process.close->how;
+      if (first || state->closed) state->how = process.close->how;
       index_.steps_seen = std::max(index_.steps_seen, process.close->steps_seen);
-    } else if (!options_.is_running) {
-      state->how = "killed or still running";
-    } else {
-      state->how = options_.is_running(process.identity) ? "still running" : "killed";
+      return;
     }
-    state->lost |= !process.close && state->how != "still running";
+    state->how = StateOf(process.identity);
+    state->lost |= state->how != kStillRunning;
+  }
+
+  std::string StateOf(const io::IdentitySection& identity) const {
+    if (options_.is_running) {
+      if (const auto running = options_.is_running(identity))
+        return *running ? kStillRunning : "killed";
+    }
+    return "killed or still running";
   }
 
   void AddPasses(size_t i, io::RankState* state) {
@@ -291,6 +306,7 @@ class Builder {
     };
     std::sort(index_.passes.begin(), index_.passes.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    NameNearRules();
     for (const auto& [reason, count] : not_kept_) {
       index_.not_kept.emplace_back(fmt::format("{} ({})", ToString(reason), RankList(count.second)),
                                    count.first);
@@ -299,6 +315,18 @@ class Builder {
       const auto& ranks = notes_[*text].second;
       index_.notes.push_back(index_.world == 1 ? *text
                                                : fmt::format("{}: {}", RankList(ranks), *text));
+    }
+  }
+
+  void NameNearRules() {
+    std::vector<std::string> names;
+    for (io::RuleCoverage& rule : index_.rules) {
+      if (rule.rule.matched != 0 || rule.rule.selector.empty()) continue;
+      if (names.empty()) {
+        for (const io::OperatorCoverage& coverage : index_.operators)
+          names.push_back(coverage.name);
+      }
+      rule.near_names = NearNames(rule.rule.selector, names, kNearNames);
     }
   }
 
@@ -314,9 +342,17 @@ class Builder {
                                          count.first == 1 ? "" : "s", ToString(reason),
                                          RankList(count.second)));
     }
+    for (const io::RuleCoverage& rule : index_.rules) {
+      // A rule that keeps nothing loses nothing.
+      if (rule.rule.matched != 0 || rule.rule.text.find("level: off") != std::string::npos)
+        continue;
+      index_.holes.push_back(
+          fmt::format("rule {} '{}' matched nothing", rule.rule.rule,
+                      rule.rule.selector.empty() ? rule.rule.text : rule.rule.selector));
+    }
     size_t note = 0;
     for (const std::string* text : note_order_) {
-      if (notes_[*text].first >= kError) index_.holes.push_back(index_.notes[note]);
+      if (notes_[*text].first >= kNoteOfALoss) index_.holes.push_back(index_.notes[note]);
       ++note;
     }
   }
@@ -326,8 +362,11 @@ class Builder {
     for (const io::RankState& state : index_.ranks) {
       if (state.processes.empty()) never.insert(state.rank);
     }
-    if (!never.empty())
+    if (!never.empty() && OneRankOnly()) {
+      index_.holes.push_back("this is one rank's directory; the run is above it");
+    } else if (!never.empty()) {
       index_.holes.push_back(fmt::format("{} never started under tdump", RankList(never)));
+    }
     for (const io::RankState& state : index_.ranks) {
       if (state.closed || state.processes.empty()) continue;
       for (const size_t i : state.processes) {
@@ -349,7 +388,7 @@ class Builder {
       const std::string who = NameOf(process, Several(process.identity.rank));
       if (!entry.error.empty()) {
         index_.holes.push_back(fmt::format("{}, step {}: {}", who, pass.global_step, entry.error));
-      } else if (entry.part) {
+      } else if (entry.part && StateOf(process.identity) != kStillRunning) {
         index_.holes.push_back(fmt::format("{}, step {}: the pass is unfinished ({})", who,
                                            pass.global_step, entry.file));
       }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "io/pass_store.h"
@@ -20,8 +21,8 @@
 namespace tdump::coordinator {
 
 struct MergeOptions {
-  // Whether a process without a closing record still runs. Empty: nobody can say.
-  std::function<bool(const io::IdentitySection&)> is_running;
+  // Whether a process without a closing record still runs; nothing: cannot be told (another host).
+  std::function<std::optional<bool>(const io::IdentitySection&)> is_running;
 };
 
 // The generations that have a process, ascending.
@@ -30,8 +31,9 @@ std::vector<uint32_t> Generations(const io::PassStore& store);
 // The generation `identity` belongs to, see 1.
 uint32_t GenerationOf(const io::PassStore& store, const io::IdentitySection& identity);
 
-// Indices in the result are into store.processes(), which must not change. A generation nobody
-// wrote gives an index without passes whose only hole says so.
+// One rank's directory or one pass file, opened alone, is its rank of an unknown run: the other
+// ranks' absence is one hole that says so. Indices in the result are into store.processes(), which
+// must not change. A generation nobody wrote gives an index without passes whose only hole says so.
 io::RunIndex BuildRunIndex(const io::PassStore& store, uint32_t generation,
                            const MergeOptions& options = {});
 

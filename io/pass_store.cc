@@ -137,21 +137,23 @@ class DirectoryReader {
   const std::string& run_;
 };
 
-void ForEachInParallel(size_t count, const std::function<void(size_t)>& body) {
+void ForEachInParallel(size_t count, unsigned at_most, const std::function<void(size_t)>& body) {
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) body(i);
   };
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  const size_t workers = std::min<size_t>(count, at_most != 0 ? at_most : cores);
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min({count, cores, size_t{8}}); ++i) threads.emplace_back(work);
+  for (size_t i = 1; i < workers; ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
 }
 
 class FilePassStore : public PassStore {
  public:
-  FilePassStore(Env* env, std::string run) : env_(env), run_(std::move(run)) {}
+  FilePassStore(Env* env, std::string run, unsigned threads)
+      : env_(env), run_(std::move(run)), threads_(threads) {}
 
   Status Read() {
     TDUMP_ASSIGN_OR_RETURN(const FileInfo info, env_->Stat(run_));
@@ -171,14 +173,26 @@ class FilePassStore : public PassStore {
       files.push_back(names);
     }
     const DirectoryReader reader(env_, run_);
-    ForEachInParallel(processes_.size(), [&](size_t i) { reader.Read(files[i], &processes_[i]); });
+    ForEachInParallel(processes_.size(), threads_,
+                      [&](size_t i) { reader.Read(files[i], &processes_[i]); });
     const auto order = [](const ProcessEntry& p) {
       return std::tie(p.identity.generation, p.identity.rank, p.identity.process,
                       p.identity.started_ns, p.directory);
     };
     std::sort(processes_.begin(), processes_.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    NumberProcesses();
     return Status::Ok();
+  }
+
+  // No process can know how many of its rank came before it.
+  void NumberProcesses() {
+    for (size_t i = 1; i < processes_.size(); ++i) {
+      const IdentitySection& before = processes_[i - 1].identity;
+      IdentitySection& now = processes_[i].identity;
+      if (now.rank == before.rank && now.generation == before.generation)
+        now.process = before.process + 1;
+    }
   }
 
   const std::string& run() const override { return run_; }
@@ -221,13 +235,15 @@ class FilePassStore : public PassStore {
 
   Env* env_;
   std::string run_;
+  unsigned threads_;
   std::vector<ProcessEntry> processes_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<PassStore>> PassStore::Open(Env* env, const std::string& run) {
-  auto store = std::make_unique<FilePassStore>(env, run);
+Result<std::unique_ptr<PassStore>> PassStore::Open(Env* env, const std::string& run,
+                                                   unsigned threads) {
+  auto store = std::make_unique<FilePassStore>(env, run, threads);
   TDUMP_RETURN_IF_ERROR(store->Read());
   return std::unique_ptr<PassStore>(std::move(store));
 }

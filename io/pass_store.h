@@ -47,7 +47,9 @@ class PassStore {
  public:
   // `run`: the directory. Reads all manifests below it (many processes: in parallel); lists `.part`
   // files that no manifest has. A damaged manifest is a Damage of its process, not an error.
-  static Result<std::unique_ptr<PassStore>> Open(Env* env, const std::string& run);
+  // `threads`: how many at a time; 0: one a core, at most 8.
+  static Result<std::unique_ptr<PassStore>> Open(Env* env, const std::string& run,
+                                                 unsigned threads = 0);
   virtual ~PassStore() = default;
 
   virtual const std::string& run() const = 0;

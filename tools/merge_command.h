@@ -1,9 +1,10 @@
-// The command behind tdump-merge: options in, merged manifest out.
+// The command behind tdump-merge: options in, merged manifests out.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "tools/merge_join.h"
 #include "tools/options.h"
 
 namespace tdump::tools {
@@ -14,7 +15,9 @@ class MergeCommand {
   int Run(int argc, char** argv);
 
  private:
-  int Merge(const std::string& run);
+  // Exit status.
+  int Merge(const JoinedRun& run, const std::string& shown);
+  bool IsStrict(const std::string& run) const;
 
   Options options_;
   std::vector<std::string> runs_;

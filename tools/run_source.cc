@@ -13,9 +13,9 @@
 namespace tdump::tools {
 namespace {
 
-bool RunsHere(const io::IdentitySection& identity, const std::string& this_host) {
-  return identity.host == this_host && identity.start_time != 0 &&
-         coordinator::IsAlive({identity.pid, identity.start_time});
+std::optional<bool> RunsHere(const io::IdentitySection& identity, const std::string& this_host) {
+  if (identity.host != this_host || identity.start_time == 0) return std::nullopt;
+  return coordinator::IsAlive({identity.pid, identity.start_time});
 }
 
 // What a copy says of an unfinished process may have changed without a byte on disk changing.
@@ -76,7 +76,13 @@ Result<LoadedRun> LoadRun(const io::RunRef& ref) {
   if (!TakeMerged(Env::Posix(), *run.store, generation, &run.index))
     run.index = coordinator::BuildRunIndex(*run.store, generation, MergeOptionsHere());
   run.label = fmt::format("{}@{}", ref.path, generation);
-  if (ref.rank) run.label += fmt::format("/rank{}", *ref.rank);
+  // A rank's directory or a pass file is that rank.
+  const auto& processes = run.store->processes();
+  if (processes.size() == 1 && processes[0].directory.empty()) {
+    run.ref.rank = processes[0].identity.rank;
+  } else if (ref.rank) {
+    run.label += fmt::format("/rank{}", *ref.rank);
+  }
   return run;
 }
 

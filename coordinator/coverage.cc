@@ -1,0 +1,357 @@
+#include "coordinator/coverage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "coordinator/coverage_names.h"
+#include "core/text.h"
+
+namespace tdump::coordinator {
+namespace {
+
+constexpr uint8_t kAgreed = 1;
+constexpr size_t kLineBudget = 150;
+
+std::string Steps(const std::set<uint64_t>& steps) {
+  return RangesText({steps.begin(), steps.end()});
+}
+
+// "a; b; and 3 more".
+std::string Listed(const std::vector<std::string>& items, size_t most, std::string_view between) {
+  std::string text;
+  for (size_t i = 0; i < std::min(items.size(), most); ++i) {
+    if (i != 0) text += between;
+    text += Printable(items[i]);
+  }
+  if (items.size() > most)
+    text += fmt::format("{}and {} more", between, CountText(items.size() - most));
+  return text;
+}
+
+class Writer {
+ public:
+  Writer(const io::PassStore& store, const io::RunIndex& index, const CoverageOptions& options)
+      : store_(store),
+        index_(index),
+        options_(options),
+        shown_(options.shown.empty() ? index.run : options.shown),
+        ranks_(CoverRanks(store, index)),
+        operators_(SummariseOperators(index)) {
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      written_.insert(ranks_[i].whole.begin(), ranks_[i].whole.end());
+      written_.insert(ranks_[i].torn.begin(), ranks_[i].torn.end());
+      if (index_.ranks[i].selected) ++selected_;
+    }
+  }
+
+  std::string Write() {
+    Head();
+    if (index_.ranks.empty()) {
+      for (const std::string& hole : index_.holes) Line("", Printable(hole));
+      return text_;
+    }
+    Line("steps", StepsLine());
+    const std::string ranks = RanksLine(), operators = OperatorsLine();
+    if (!deviants_ && ranks.size() + operators.size() < kLineBudget) {
+      Line("ranks", ranks + "; operators: " + operators);
+    } else {
+      Line("ranks", ranks);
+      Line("operators", operators);
+    }
+    NotKept();
+    Selectors();
+    Lines("notes", index_.notes);
+    Damage();
+    Line("next", Next());
+    return text_;
+  }
+
+ private:
+  void Line(std::string_view label, const std::string& text) {
+    text_ += fmt::format("  {:<9}  {}\n", label, text);
+  }
+  void Lines(std::string_view label, const std::vector<std::string>& items) {
+    for (size_t i = 0; i < std::min(items.size(), options_.most); ++i)
+      Line(i == 0 ? label : "", Printable(items[i]));
+    if (items.size() > options_.most) {
+      Line("", fmt::format("and {} more: tdump-view {} --coverage",
+                           CountText(items.size() - options_.most), Printable(shown_)));
+    }
+  }
+
+  void Head() {
+    const Verdict verdict = VerdictOf(index_);
+    std::string word(ToString(verdict));
+    if (options_.colour) {
+      const char* code = verdict == Verdict::kComplete  ? "1;32"
+                         : verdict == Verdict::kRunning ? "1;33"
+                                                        : "1;31";
+      word = fmt::format("\033[{}m{}\033[0m", code, word);
+    }
+    text_ = fmt::format("tdump: {}  {}", word, Printable(shown_));
+    if (index_.generation != 0) text_ += fmt::format("  generation {}", index_.generation);
+    if (index_.files != 0)
+      text_ += fmt::format("  {} in {}", BytesText(index_.bytes), Plural(index_.files, "file"));
+    text_ += "\n";
+  }
+
+  std::string StepsLine() const {
+    std::string text = written_.empty() ? "none written" : Steps(written_) + " written";
+    text += fmt::format(" ({} of {} seen{})", CountText(written_.size()),
+                        CountText(std::max<uint64_t>(index_.steps_seen, written_.size())), Modes());
+    std::vector<std::string> extra;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      if (!ranks_[i].extra.empty())
+        extra.push_back(
+            fmt::format("rank {} ran step {} more than the others", i, Steps(ranks_[i].extra)));
+    }
+    text += Agreement();
+    if (!extra.empty()) text += "; extra: " + Listed(extra, options_.most, "; ");
+    return text;
+  }
+
+  // Job iterations where the job numbers its steps otherwise, and modes where there are several.
+  std::string Modes() const {
+    std::set<uint64_t> job;
+    std::set<uint64_t> by_mode[4];
+    bool differs = false;
+    size_t modes = 0;
+    for (const io::IndexedPass& pass : index_.passes) {
+      const io::PassInfo& info = store_.processes()[pass.process].passes[pass.pass].info;
+      if (info.job_step >= 0) job.insert(static_cast<uint64_t>(info.job_step));
+      differs |= info.job_step >= 0 && static_cast<uint64_t>(info.job_step) != pass.global_step;
+      auto& steps = by_mode[static_cast<size_t>(info.mode) & 3];
+      if (steps.empty()) ++modes;
+      steps.insert(pass.global_step);
+    }
+    std::string text;
+    if (differs) text += fmt::format("; the job's own numbers: {}", Steps(job));
+    for (size_t mode = 0; mode < 4 && modes > 1; ++mode) {
+      if (by_mode[mode].empty()) continue;
+      text += fmt::format("; {} {}", tdump::ToString(static_cast<StepMode>(mode)),
+                          Steps(by_mode[mode]));
+    }
+    return text;
+  }
+
+  std::string Agreement() const {
+    if (index_.world == 1) return "";
+    const std::string how = index_.transport.empty() || index_.transport == "none"
+                                ? "no transport"
+                                : fmt::format("transport {}, lag {}", Printable(index_.transport),
+                                              Plural(index_.max_lag, "step"));
+    std::set<uint64_t> agreed;
+    bool first = true;
+    size_t started = 0;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      if (index_.ranks[i].processes.empty()) continue;
+      ++started;
+      if (first) {
+        agreed = ranks_[i].agreed;
+      } else {
+        std::set<uint64_t> both;
+        std::set_intersection(agreed.begin(), agreed.end(), ranks_[i].agreed.begin(),
+                              ranks_[i].agreed.end(), std::inserter(both, both.end()));
+        agreed = std::move(both);
+      }
+      first = false;
+    }
+    if (agreed.empty()) return fmt::format("; not agreed, each rank counts for itself ({})", how);
+    return fmt::format("; {} agreed on {}{} ({})", Steps(agreed),
+                       started == index_.ranks.size() ? "all " : "", Plural(started, "rank"), how);
+  }
+
+  bool IsWhole(size_t rank) const {
+    return ranks_[rank].whole == written_ && ranks_[rank].torn.empty();
+  }
+
+  // Sets deviants_.
+  std::string RanksLine() {
+    size_t whole = 0;
+    for (size_t i = 0; i < ranks_.size(); ++i)
+      whole += index_.ranks[i].selected && IsWhole(i) ? 1 : 0;
+    const std::string all_steps = "all " + Plural(written_.size(), "step");
+    std::string text;
+    if (written_.empty()) {
+      text = fmt::format("none of {} wrote a pass", Plural(ranks_.size(), "rank"));
+    } else if (selected_ == ranks_.size()) {
+      text = fmt::format("{} of {} wrote {}", CountText(whole), CountText(selected_), all_steps);
+    } else {
+      text = fmt::format("{} of {} selected ({} in the job) wrote {}", CountText(whole),
+                         CountText(selected_), CountText(ranks_.size()), all_steps);
+    }
+    const std::string more = Fates();
+    deviants_ = !more.empty();
+    return deviants_ ? text + "; " + more : text;
+  }
+
+  std::string FateOf(size_t rank) const {
+    const io::RankState& state = index_.ranks[rank];
+    if (state.processes.empty()) return state.how;
+    std::string where;
+    if (!ranks_[rank].torn.empty()) {
+      where = fmt::format("in step {}", Steps(ranks_[rank].torn));
+    } else if (!ranks_[rank].whole.empty() || !state.closed) {
+      where = fmt::format("after step {}", state.last_step);
+    } else {
+      where = "without a pass";
+    }
+    if (state.closed)
+      return ranks_[rank].torn.empty() ? fmt::format("ended {} ({})", where, state.how)
+                                       : fmt::format("could not write all {}", where);
+    return fmt::format("{}{} {}", state.how, Host(state), where);
+  }
+
+  std::string Host(const io::RankState& state) const {
+    const std::string& host = store_.processes()[state.processes.front()].identity.host;
+    return host.empty() ? "" : fmt::format(" on {}", host);
+  }
+
+  // Ranks that did not do all they should, those with the same fate together: "ranks 4-7 never
+  // started".
+  std::string Fates() const {
+    std::vector<std::pair<std::string, std::vector<uint64_t>>> fates;
+    std::map<std::string, size_t> places;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      const io::RankState& state = index_.ranks[i];
+      if (state.closed && (IsWhole(i) || !state.selected)) continue;
+      const auto [found, is_new] = places.emplace(FateOf(i), fates.size());
+      if (is_new) fates.push_back({found->first, {}});
+      fates[found->second].second.push_back(i);
+    }
+    std::vector<std::string> items;
+    for (const auto& [fate, ranks] : fates) {
+      items.push_back(
+          fmt::format("rank{} {} {}", ranks.size() == 1 ? "" : "s", RangesText(ranks), fate));
+    }
+    return Listed(items, options_.most, "; ");
+  }
+
+  std::string OperatorsLine() const {
+    if (operators_.selected == 0) return "none selected was seen";
+    std::string text = fmt::format("{} selected, {} seen, {} complete on every rank",
+                                   CountText(operators_.selected), CountText(operators_.seen),
+                                   CountText(operators_.complete));
+    if (!operators_.never_called.empty())
+      text += "; never called: " + Listed(FoldNames(operators_.never_called), options_.most, ", ");
+    return text;
+  }
+
+  void NotKept() {
+    std::vector<std::string> items;
+    for (const auto& [why, records] : index_.not_kept)
+      items.push_back(fmt::format("{}: {}", Plural(records, "record"), why));
+    Lines("not kept", items);
+  }
+
+  void Selectors() {
+    std::vector<std::string> items;
+    for (const io::RuleCoverage& rule : index_.rules) {
+      if (rule.rule.matched != 0) continue;
+      std::string item =
+          fmt::format("rule {} '{}' matched nothing", rule.rule.rule,
+                      rule.rule.selector.empty() ? rule.rule.text : rule.rule.selector);
+      if (!rule.near_names.empty())
+        item += ". Near: " + Listed(FoldNames(rule.near_names), options_.most, ", ");
+      items.push_back(std::move(item));
+    }
+    Lines("selectors", items);
+  }
+
+  void Damage() {
+    std::vector<std::string> items;
+    for (const io::Damage& damage : index_.damage)
+      items.push_back(fmt::format("{}, byte {}: {}", damage.file, damage.offset, damage.what));
+    Lines("damage", items);
+  }
+
+  std::string Next() const {
+    const std::string run = Printable(shown_);
+    if (!index_.damage.empty()) return fmt::format("tdump-view {} --verify", run);
+    const char* view = index_.complete() ? "--names" : "--coverage";
+    return fmt::format("tdump-view {} {}    |    tdump-diff BASE {}", run, view, run);
+  }
+
+  const io::PassStore& store_;
+  const io::RunIndex& index_;
+  const CoverageOptions& options_;
+  const std::string shown_;
+  const std::vector<RankCoverage> ranks_;
+  const OperatorSummary operators_;
+  std::set<uint64_t> written_;  // by any rank, not extra
+  size_t selected_ = 0;
+  bool deviants_ = false;
+  std::string text_;
+};
+
+}  // namespace
+
+Verdict VerdictOf(const io::RunIndex& index) {
+  if (index.complete()) return Verdict::kComplete;
+  const bool running = std::any_of(index.ranks.begin(), index.ranks.end(),
+                                   [](const auto& rank) { return rank.how == "still running"; });
+  return running ? Verdict::kRunning : Verdict::kIncomplete;
+}
+
+std::string_view ToString(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kComplete:
+      return "COMPLETE";
+    case Verdict::kRunning:
+      return "RUNNING";
+    case Verdict::kIncomplete:
+      break;
+  }
+  return "INCOMPLETE";
+}
+
+std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIndex& index) {
+  std::vector<RankCoverage> ranks(index.ranks.size());
+  for (const io::IndexedPass& pass : index.passes) {
+    const io::ProcessEntry& process = store.processes()[pass.process];
+    const io::PassEntry& entry = process.passes[pass.pass];
+    RankCoverage& rank = ranks[static_cast<size_t>(process.identity.rank)];
+    const bool whole = !entry.part && entry.error.empty();
+    (pass.extra ? rank.extra : whole ? rank.whole : rank.torn).insert(pass.global_step);
+    ++rank.passes;
+    rank.records += entry.records;
+    rank.calls += entry.calls;
+    rank.bytes += entry.file_bytes;
+    rank.blocked_ns += entry.blocked_ns;
+    for (const io::ReasonCount& count : entry.not_kept) rank.not_kept += count.count;
+  }
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (const size_t process : index.ranks[i].processes) {
+      for (const io::StepMapSection& step : store.processes()[process].steps) {
+        if ((step.flags & kAgreed) != 0) ranks[i].agreed.insert(step.global_step);
+      }
+    }
+  }
+  return ranks;
+}
+
+OperatorSummary SummariseOperators(const io::RunIndex& index) {
+  OperatorSummary summary;
+  for (const io::OperatorCoverage& coverage : index.operators) {
+    if (coverage.ranks_expected == 0) continue;
+    ++summary.selected;
+    if (coverage.ranks_called == 0) {
+      summary.never_called.push_back(coverage.name);
+      continue;
+    }
+    ++summary.seen;
+    if (coverage.ranks_called == coverage.ranks_expected && coverage.not_kept == 0)
+      ++summary.complete;
+  }
+  return summary;
+}
+
+std::string CoverageText(const io::PassStore& store, const io::RunIndex& index,
+                         const CoverageOptions& options) {
+  return Writer(store, index, options).Write();
+}
+
+}  // namespace tdump::coordinator

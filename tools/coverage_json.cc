@@ -1,0 +1,103 @@
+#include "tools/coverage_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "coordinator/coverage.h"
+
+namespace tdump::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json RanksJson(const io::PassStore& store, const io::RunIndex& index) {
+  Json ranks = Json::array();
+  const auto covered = coordinator::CoverRanks(store, index);
+  for (size_t i = 0; i < covered.size(); ++i) {
+    const io::RankState& state = index.ranks[i];
+    const coordinator::RankCoverage& rank = covered[i];
+    Json processes = Json::array();
+    for (const size_t process : state.processes) {
+      const io::IdentitySection& identity = store.processes()[process].identity;
+      processes.push_back({{"directory", store.processes()[process].directory},
+                           {"host", identity.host},
+                           {"pid", identity.pid},
+                           {"program", identity.program},
+                           {"versions", identity.versions},
+                           {"closed", store.processes()[process].close.has_value()}});
+    }
+    ranks.push_back({{"rank", state.rank},
+                     {"selected", state.selected},
+                     {"closed", state.closed},
+                     {"state", state.how},
+                     {"last_step", state.processes.empty() ? Json() : Json(state.last_step)},
+                     {"steps", rank.whole},
+                     {"steps_unfinished", rank.torn},
+                     {"steps_extra", rank.extra},
+                     {"steps_agreed", rank.agreed},
+                     {"passes", rank.passes},
+                     {"records", rank.records},
+                     {"calls", rank.calls},
+                     {"bytes", rank.bytes},
+                     {"not_kept", rank.not_kept},
+                     {"blocked_ns", rank.blocked_ns},
+                     {"processes", std::move(processes)}});
+  }
+  return ranks;
+}
+
+Json OperatorsJson(const io::RunIndex& index) {
+  const coordinator::OperatorSummary summary = coordinator::SummariseOperators(index);
+  return {{"selected", summary.selected},
+          {"seen", summary.seen},
+          {"complete", summary.complete},
+          {"never_called", summary.never_called}};
+}
+
+Json RulesJson(const io::RunIndex& index) {
+  Json rules = Json::array();
+  for (const io::RuleCoverage& rule : index.rules) {
+    rules.push_back({{"filter_set", rule.rule.filter_set},
+                     {"rule", rule.rule.rule},
+                     {"text", rule.rule.text},
+                     {"selector", rule.rule.selector},
+                     {"matched", rule.rule.matched},
+                     {"near", rule.near_names}});
+  }
+  return rules;
+}
+
+}  // namespace
+
+Json CoverageJson(const io::PassStore& store, const io::RunIndex& index) {
+  Json not_kept = Json::array();
+  for (const auto& [why, records] : index.not_kept)
+    not_kept.push_back({{"why", why}, {"records", records}});
+  Json damage = Json::array();
+  for (const io::Damage& item : index.damage)
+    damage.push_back({{"file", item.file}, {"offset", item.offset}, {"what", item.what}});
+  return {{"run", index.run},
+          {"generation", index.generation},
+          {"verdict", ToString(coordinator::VerdictOf(index))},
+          {"job_key", index.job_key},
+          {"world", index.world},
+          {"boundary", index.boundary},
+          {"rank_source", index.rank_source},
+          {"transport", index.transport},
+          {"lag", index.max_lag},
+          {"steps_seen", index.steps_seen},
+          {"bytes", index.bytes},
+          {"files", index.files},
+          {"ranks", RanksJson(store, index)},
+          {"operators", OperatorsJson(index)},
+          {"rules", RulesJson(index)},
+          {"not_kept", std::move(not_kept)},
+          {"notes", index.notes},
+          {"damage", std::move(damage)},
+          {"holes", index.holes}};
+}
+
+std::string JsonText(const Json& document) {
+  return document.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tdump::tools
