@@ -1,0 +1,292 @@
+#include "coordinator/agreement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace tdump::coordinator {
+namespace {
+
+using Kind = AgreementMessage::Kind;
+
+constexpr size_t kReportsKept = 4096;
+constexpr int64_t kRest = 50;
+constexpr uint8_t kAgreed = 1, kExtra = 2, kRecorded = 4;  // StepMapSection::flags
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+AgreementOptions WithClock(AgreementOptions options) {
+  if (!options.now_ns) options.now_ns = SteadyNs;
+  return options;
+}
+
+}  // namespace
+
+Agreement::Agreement(AgreementOptions options, std::unique_ptr<AgreementTransport> transport,
+                     SlotWriter* slots, io::ManifestWriter* manifest)
+    : options_(WithClock(std::move(options))),
+      transport_(std::move(transport)),
+      transport_name_(transport_ != nullptr ? transport_->name() : "none"),
+      slots_(slots),
+      manifest_(manifest),
+      pace_(options_.pace_ns, kRest),
+      decider_(transport_ != nullptr ? 0 : options_.rank) {
+  if (Decides()) BecomeDecider();
+}
+
+std::string_view Agreement::transport_name() const { return transport_name_; }
+
+uint64_t Agreement::settled() const {
+  std::lock_guard lock(mutex_);
+  return settled_;
+}
+
+uint64_t Agreement::GlobalOf(uint64_t local) const {
+  const auto own = extras_.find(options_.rank);
+  if (own == extras_.end()) return local;
+  const auto before = std::distance(own->second.begin(), own->second.lower_bound(local));
+  return local - static_cast<uint64_t>(before);
+}
+
+uint64_t Agreement::NumberOf(uint64_t local) noexcept {
+  std::lock_guard lock(mutex_);
+  return GlobalOf(local);
+}
+
+void Agreement::Ended(const EndedStep& step) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    const AgreementMessage report{.kind = Kind::kReport,
+                                  .mode = static_cast<uint8_t>(step.mode),
+                                  .rank = options_.rank,
+                                  .local = step.local,
+                                  .shape = step.shape,
+                                  .began_ns = step.began_ns};
+    ended_ = step.local + 1;
+    if (reports_.empty()) oldest_report_ns_ = Now();
+    reports_.push_back(report);
+    if (reports_.size() > kReportsKept) reports_.pop_front();
+    if (step.recorded) open_.push_back({step.local, true});
+    Say(report);
+    Exchange(false);
+  } catch (...) {  // out of memory: the step stays unagreed
+  }
+}
+
+void Agreement::Poll() noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (!closed_) Exchange(true);
+  } catch (...) {
+  }
+}
+
+void Agreement::Say(const AgreementMessage& message) {
+  if (slots_ != nullptr) slots_->Add(message);
+  if (message.kind == Kind::kReport && Decides()) {
+    aligner_->Report(message.rank, {message.local, message.shape, message.began_ns}, Now());
+  } else if (transport_ != nullptr) {
+    transport_->Send(message);
+  }
+}
+
+void Agreement::Exchange(bool eager) {
+  if (transport_ != nullptr) {
+    int32_t before;
+    do {
+      before = decider_;
+      transport_->Poll(decider_, eager, [this](const AgreementMessage& message) { Take(message); });
+      PassOverSilent();
+    } while (decider_ != before);
+  }
+  if (Decides()) Decide();
+  SettleOwn();
+  Flush(eager);
+}
+
+void Agreement::Take(const AgreementMessage& message) {
+  switch (message.kind) {
+    case Kind::kReport:
+      if (Decides() && message.rank != options_.rank)
+        aligner_->Report(message.rank, {message.local, message.shape, message.began_ns}, Now());
+      return;
+    case Kind::kExtra:
+      TakeExtra(message.rank, message.local);
+      return;
+    case Kind::kColumn:
+      settled_ = std::max(settled_, message.global);
+      return;
+    case Kind::kLost:
+      lost_.insert(message.rank);
+      return;
+    case Kind::kLeave:
+      if (Decides() && message.rank != options_.rank) {
+        aligner_->Leave(message.rank);
+        if (gone_.insert(message.rank).second && transport_ != nullptr) transport_->Send(message);
+      }
+      Gone(message.rank);
+      return;
+    case Kind::kNone:
+      return;
+  }
+}
+
+void Agreement::TakeExtra(int32_t rank, uint64_t local) {
+  extras_[rank].insert(local);
+  if (rank != options_.rank) return;
+  const auto known = std::find_if(open_.begin(), open_.end(),
+                                  [local](const Step& step) { return step.local == local; });
+  if (known == open_.end()) {
+    open_.push_front({local, false});
+    std::sort(open_.begin(), open_.end(),
+              [](const Step& a, const Step& b) { return a.local < b.local; });
+  }
+}
+
+// The next lowest rank decides when the deciding one is gone.
+void Agreement::Gone(int32_t rank) {
+  if (rank == options_.rank) return;
+  gone_.insert(rank);
+  if (Decides()) return;
+  const int32_t before = decider_;
+  while (decider_ < options_.rank && gone_.contains(decider_)) ++decider_;
+  if (decider_ == before) return;
+  if (Decides()) {
+    BecomeDecider();
+  } else {
+    ReportAgain();
+  }
+}
+
+void Agreement::BecomeDecider() {
+  aligner_ = std::make_unique<StepAligner>(
+      options_.world,
+      StepAligner::Options{.by_time = options_.lockstep, .silence_ns = options_.silence_ns});
+  std::vector<uint64_t> counts(static_cast<size_t>(std::max(options_.world, 1)));
+  for (const auto& [rank, steps] : extras_) {
+    if (static_cast<size_t>(rank) < counts.size()) counts[static_cast<size_t>(rank)] = steps.size();
+  }
+  aligner_->ContinueFrom(settled_, counts);
+  for (int32_t rank : gone_) {
+    if (lost_.contains(rank)) {
+      aligner_->Lose(rank);
+    } else {
+      aligner_->Leave(rank);
+    }
+  }
+  for (const AgreementMessage& report : reports_)
+    aligner_->Report(report.rank, {report.local, report.shape, report.began_ns}, Now());
+}
+
+void Agreement::ReportAgain() {
+  if (transport_ == nullptr) return;
+  for (const AgreementMessage& report : reports_) transport_->Send(report);
+}
+
+// A deciding rank that does not answer and shows no life.
+void Agreement::PassOverSilent() {
+  if (Decides() || reports_.empty()) return;
+  if (Now() - oldest_report_ns_ <= options_.silence_ns) return;
+  if (!transport_->Silent(decider_, options_.silence_ns)) return;
+  lost_.insert(decider_);
+  oldest_report_ns_ = Now();  // the next one gets its time
+  Gone(decider_);
+}
+
+void Agreement::Decide() {
+  const StepAligner::Progress progress = aligner_->Advance(Now());
+  for (const ExtraStep& extra : progress.extras) {
+    TakeExtra(extra.rank, extra.local);
+    Say({.kind = Kind::kExtra,
+         .flags = extra.by_time ? AgreementMessage::kByTime : uint8_t{0},
+         .rank = extra.rank,
+         .local = extra.local});
+  }
+  for (int32_t rank : progress.lost) {
+    lost_.insert(rank);
+    Say({.kind = Kind::kLost, .rank = rank});
+  }
+  if (aligner_->columns() <= settled_) return;
+  settled_ = aligner_->columns();
+  Say({.kind = Kind::kColumn, .global = settled_});
+}
+
+void Agreement::SettleOwn() {
+  const size_t before = reports_.size();
+  while (!reports_.empty() && GlobalOf(reports_.front().local) < settled_) reports_.pop_front();
+  if (reports_.size() != before) oldest_report_ns_ = Now();
+  const auto& own = extras_[options_.rank];
+  while (!open_.empty() &&
+         (GlobalOf(open_.front().local) < settled_ || own.contains(open_.front().local))) {
+    WriteStep(open_.front(), true);
+    open_.pop_front();
+  }
+}
+
+void Agreement::WriteStep(const Step& step, bool agreed) {
+  const bool extra = extras_[options_.rank].contains(step.local);
+  io::StepMapSection entry;
+  entry.local_step = step.local;
+  entry.global_step = GlobalOf(step.local);
+  entry.flags = static_cast<uint8_t>((agreed ? kAgreed : 0) | (extra ? kExtra : 0) |
+                                     (step.recorded ? kRecorded : 0));
+  if (agreed) {
+    entry.lag = static_cast<uint32_t>(ended_ - 1 - step.local);
+    max_lag_ = std::max(max_lag_, entry.lag);
+  }
+  if (manifest_ != nullptr) (void)manifest_->Append(entry);
+}
+
+void Agreement::Flush(bool eager) {
+  if (slots_ == nullptr) return;
+  const int64_t began = Now();
+  if (!eager && !pace_.Due(began)) return;
+  (void)slots_->Flush(ended_, settled_);
+  pace_.Took(began, Now());
+}
+
+void Agreement::LeaveTransport() noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (transport_ == nullptr || closed_) return;
+    Exchange(true);
+    transport_->Send({.kind = Kind::kLeave, .rank = options_.rank, .local = ended_});
+    transport_->Close();
+    transport_.reset();
+  } catch (...) {
+  }
+}
+
+void Agreement::Close() noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    Exchange(true);
+    Say({.kind = Kind::kLeave, .rank = options_.rank, .local = ended_});
+    if (slots_ != nullptr) {
+      (void)slots_->Flush(ended_, settled_);
+      (void)slots_->SetState(SlotState::kExiting);
+    }
+    closed_ = true;
+    if (transport_ != nullptr) transport_->Close();
+    FinishOwn();
+  } catch (...) {
+  }
+}
+
+void Agreement::FinishOwn() {
+  for (const Step& step : open_) WriteStep(step, false);
+  open_.clear();
+  io::AgreementSection entry;
+  entry.transport = transport_name_;
+  entry.max_lag = max_lag_;
+  entry.lost.assign(lost_.begin(), lost_.end());
+  if (manifest_ != nullptr) (void)manifest_->Append(entry);
+}
+
+}  // namespace tdump::coordinator

@@ -1,0 +1,103 @@
+// StepAligner: puts the steps of all ranks side by side. Runs in the deciding rank, and offline in
+// the merge. A plain state machine: no clock, no lock, no output.
+//
+//   1. Every rank reports its steps in order: number, shape (mode and outermost calls), begin time.
+//   2. Global step g is decided once every rank that takes part has reported its next step. The
+//      shape most of them have is that of g.
+//   3. A rank whose step has another shape, but one of whose next steps (kLookAhead) has that one,
+//      ran extra steps: they are taken out, the rank's later steps are that much lower. Where no
+//      next step fits either, the rank does something else (another pipeline stage, another
+//      program) and is numbered in its own order.
+//   4. Where all shapes agree and the ranks run in lockstep (`by_time`), a rank that begins its
+//   step
+//      long before the others, and its following step together with them, ran an extra step too.
+//      "Long" and "together" are measured by how far its begin was from theirs in earlier steps.
+//   5. A rank that lags behind by `silence_ns` after the others reported is lost: the others go on
+//      without it. It takes part again with the first step it reports that is not settled yet.
+// A decision may have to see a rank's following step first; nobody waits for it but this object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace tdump::coordinator {
+
+struct StepReport {
+  uint64_t local = 0;
+  uint64_t shape = 0;
+  int64_t began_ns = 0;  // wall clock of the rank
+};
+
+struct ExtraStep {
+  int32_t rank = 0;
+  uint64_t local = 0;
+  bool by_time = false;
+  bool operator==(const ExtraStep&) const = default;
+};
+
+// Not thread-safe. `now_ns`: any clock that does not run backwards.
+class StepAligner {
+ public:
+  struct Options {
+    bool by_time = false;
+    int64_t silence_ns = 30'000'000'000;
+  };
+  struct Progress {
+    std::vector<ExtraStep> extras;
+    std::vector<int32_t> lost;
+  };
+
+  StepAligner(int32_t world, Options options);
+
+  // Goes on from where another process decided until now: `extras` of each rank so far.
+  void ContinueFrom(uint64_t columns, const std::vector<uint64_t>& extras);
+  void Report(int32_t rank, const StepReport& report, int64_t now_ns);
+  void Leave(int32_t rank);  // reports no more; those given still count
+  void Lose(int32_t rank);
+  // Decides all it can.
+  Progress Advance(int64_t now_ns);
+
+  uint64_t columns() const { return column_; }  // global steps below are settled
+  bool is_lost(int32_t rank) const { return members_[static_cast<size_t>(rank)].lost; }
+
+ private:
+  struct Member {
+    std::deque<StepReport> reports;  // not placed yet
+    uint64_t extras = 0;
+    bool left = false;
+    bool lost = false;
+    bool apart = false;         // does something else than the others
+    std::vector<int64_t> lags;  // begin minus that of the others, of the latest columns
+
+    uint64_t Global(const StepReport& report) const { return report.local - extras; }
+  };
+  enum class Outcome : uint8_t { kDecided, kUndecided, kExtraFound };
+
+  bool Has(const Member& member) const;  // reported a step for the present column
+  const StepReport* Next(const Member& member) const;
+  void DropSettled(Member* member);
+  void SkipToReported();
+  std::vector<int32_t> Reporting() const;
+  bool EveryoneReported(int64_t now_ns, Progress* progress);
+  struct Majority {
+    uint64_t shape = 0;
+    bool unanimous = false;
+    bool draw = false;
+  };
+  Majority ShapeOfColumn(const std::vector<int32_t>& ranks) const;
+  size_t StepsUntil(const Member& member, uint64_t shape) const;
+  Outcome ByShape(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
+  Outcome ByTime(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
+  void TakeOut(int32_t rank, bool by_time, Progress* progress);
+  void Settle(const std::vector<int32_t>& ranks);
+  int64_t OthersBegan(const std::vector<int32_t>& ranks, int32_t except) const;
+
+  const Options options_;
+  std::vector<Member> members_;
+  uint64_t column_ = 0;
+  int64_t waiting_since_ns_ = -1;  // since somebody had reported for the present column
+};
+
+}  // namespace tdump::coordinator
