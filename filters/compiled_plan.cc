@@ -42,6 +42,14 @@ bool IsFinal(const Rule& rule) {
          rule.steps.is_all();
 }
 
+constexpr uint32_t BothPhases(Role role) {
+  return CompiledPlan::WantedBit(role, Phase::kForward) |
+         CompiledPlan::WantedBit(role, Phase::kBackward);
+}
+// What belongs to no call.
+constexpr uint32_t kNoCall =
+    BothPhases(Role::kParam) | BothPhases(Role::kParamGrad) | BothPhases(Role::kState);
+
 void Unite(const Rule& rule, uint32_t filter_set, Decision* decision) {
   const bool first = decision->parts == kPartNone;
   decision->parts |= rule.level;
@@ -152,6 +160,7 @@ CompiledPlan::Candidates CompiledPlan::Select(const std::vector<Hit>& hits,
     candidates.rules.push_back(&matcher);
   }
   if (candidates.wanted == 0) candidates.rules.clear();
+  candidates.asked = candidates.wanted;
   if (!config_.signature || info.kind != OperatorKind::kModule || !IsCollected(config_, info.kind))
     return candidates;
   candidates.signature_params = true;
@@ -242,12 +251,13 @@ bool CompiledPlan::wants(RuleId rule, Role role, Phase phase) const noexcept {
 }
 
 bool CompiledPlan::wants_calls(RuleId rule) const noexcept {
-  constexpr auto both = [](Role role) {
-    return WantedBit(role, Phase::kForward) | WantedBit(role, Phase::kBackward);
-  };
-  constexpr uint32_t kNoCall = both(Role::kParam) | both(Role::kParamGrad) | both(Role::kState);
   const Candidates* candidates = candidates_.Get(rule);
   return candidates != nullptr && (candidates->wanted & ~kNoCall) != 0;
+}
+
+bool CompiledPlan::expects_calls(RuleId rule) const noexcept {
+  const Candidates* candidates = candidates_.Get(rule);
+  return candidates != nullptr && (candidates->asked & ~kNoCall) != 0;
 }
 
 bool CompiledPlan::wants_kind(OperatorKind kind) const noexcept {

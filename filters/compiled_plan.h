@@ -66,6 +66,7 @@ class CompiledPlan final : public Plan {
   Decision observe(RuleId rule, const ObservationKey& key) const noexcept override;
   bool wants(RuleId rule, Role role, Phase phase) const noexcept override;
   bool wants_calls(RuleId rule) const noexcept override;
+  bool expects_calls(RuleId rule) const noexcept override;
   bool wants_kind(OperatorKind kind) const noexcept override;
 
   // Evaluates Python predicates from now on; nullptr: none (such rules match nothing). Forgets all
@@ -80,6 +81,7 @@ class CompiledPlan final : public Plan {
   struct Candidates {
     std::vector<const RuleMatcher*> rules;  // in order of sets, then of rules
     uint32_t wanted = 0;                    // bit WantedBit(role, phase): something can be kept
+    uint32_t asked = 0;                     // the same without the signature
     bool signature_params = false;
     bool signature_inputs = false;
     bool operator==(const Candidates&) const = default;

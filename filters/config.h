@@ -55,6 +55,7 @@ struct Config {
   uint64_t skip_steps = 0;
   Spec micro = Spec::All();
   Spec ranks = Spec::All();
+  int ranks_line = 0, ranks_column = 0;
   // collect
   Tri modules = Tri::kAuto, taps = Tri::kAuto;
   bool aten = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "filters/utf8.h"
+
 namespace tdump::filters {
 namespace {
 
@@ -28,7 +30,8 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 void Mistakes::Add(Position at, std::string_view what, std::string_view expected,
                    std::string_view near) {
   std::string text = source_;
-  if (at.line > 0) text += ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+  if (positions_ && at.line > 0)
+    text += ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   text += ": " + std::string(what);
   if (!expected.empty()) text += "; expected " + std::string(expected);
   if (!near.empty()) text += "; did you mean '" + std::string(near) + "'?";
@@ -66,15 +69,18 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
 std::string Printable(std::string_view text) {
   constexpr size_t kLongest = 80;
   std::string out;
-  for (unsigned char c : text) {
-    if (out.size() >= kLongest && (c >> 6) != 2) return out + "...";
-    if (c >= 0x20 && c != 0x7F) {
-      out += static_cast<char>(c);
-      continue;
+  while (!text.empty()) {
+    if (out.size() >= kLongest) return out + "...";
+    const unsigned char c = text[0];
+    const size_t length = c < 0x20 || c == 0x7F ? 0 : Utf8Length(text);
+    if (length == 0) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02X", c);
+      out += escaped;
+    } else {
+      out += text.substr(0, length);
     }
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02X", c);
-    out += escaped;
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;
 }

@@ -19,7 +19,10 @@ struct Position {
 // Not thread-safe. One line a mistake: "file:line:column: what; expected ...; did you mean 'x'?".
 class Mistakes {
  public:
-  explicit Mistakes(std::string source) : source_(std::move(source)) {}
+  // `positions` false: the source is one value (a variable, an option), lines and columns in it
+  // help nobody.
+  explicit Mistakes(std::string source, bool positions = true)
+      : source_(std::move(source)), positions_(positions) {}
 
   void Add(Position at, std::string_view what, std::string_view expected = "",
            std::string_view near = "");
@@ -33,6 +36,7 @@ class Mistakes {
     std::string text;
   };
   std::string source_;
+  bool positions_;
   std::vector<Entry> entries_;
 };
 

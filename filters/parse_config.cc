@@ -6,6 +6,7 @@
 
 #include "filters/parse_map.h"
 #include "filters/use.h"
+#include "filters/utf8.h"
 
 namespace tdump::filters {
 
@@ -23,30 +24,119 @@ std::string KeyList(const std::vector<std::string>& known) {
   return text;
 }
 
-Result<Config> ParseConfigOver(Config base, std::string_view yaml, std::string_view source_name) {
+namespace {
+
+void ReadDocument(std::string_view yaml, Mistakes* mistakes, Config* config) {
+  const YamlPtr root = ParseYaml(yaml, mistakes);
+  if (root == nullptr) return;
+  Reader reader(mistakes);
+  if (root->is_map())
+    ReadMap<Config>(reader, {"", *root}, ConfigKeys(), config);
+  else
+    mistakes->Add(root->at, Describe(*root), "keys such as 'steps: 0-9' and 'capture:'");
+  if (mistakes->empty()) CheckUses(*config, mistakes);
+}
+
+YamlPtr Scalar(std::string_view text) {
+  auto node = std::make_shared<YamlNode>();
+  node->kind = YamlNode::Kind::kScalar;
+  node->text = text;
+  return node;
+}
+
+// nullptr with a mistake when the value is no text, or no YAML.
+YamlPtr ValueOf(const OneSetting& setting, Mistakes* mistakes) {
+  if (setting.value.empty()) return std::make_shared<YamlNode>();
+  if (setting.yaml) return ParseYaml(setting.value, mistakes);
+  if (setting.value.size() > kMaxYamlBytes)
+    mistakes->Add({}, setting.key + ": " + std::to_string(setting.value.size()) + " bytes", "less");
+  else if (FirstInvalidUtf8(setting.value) != std::string_view::npos)
+    mistakes->Add({}, setting.key + ": bytes that are not UTF-8", "UTF-8 text");
+  else
+    return Scalar(setting.value);
+  return nullptr;
+}
+
+// Rules from outside the file have no place in it.
+void ForgetPositions(std::vector<Rule>* rules) {
+  for (Rule& rule : *rules) rule.line = rule.column = 0;
+}
+
+void ReadOne(const OneSetting& setting, Mistakes* mistakes, Config* config) {
+  YamlPtr tree = ValueOf(setting, mistakes);
+  if (tree == nullptr) return;
+  std::string_view path = setting.key;
+  while (true) {
+    const size_t dot = path.rfind('.');
+    tree = WrapKey(std::string(path.substr(dot + 1)), std::move(tree));
+    if (dot == std::string_view::npos) break;
+    path = path.substr(0, dot);
+  }
+  Reader reader(mistakes);
+  ReadMap<Config>(reader, {"", *tree}, ConfigKeys(), config);
+  const std::string_view section = std::string_view(setting.key).substr(0, setting.key.find('.'));
+  if (section == "ranks") config->ranks_line = config->ranks_column = 0;
+  for (FilterSet& set : config->capture) {
+    if (section == "capture") ForgetPositions(&set.rules);
+  }
+  for (auto& [name, rules] : config->filters) {
+    if (section == "filters") ForgetPositions(&rules);
+  }
+}
+
+}  // namespace
+
+Result<Config> ParseConfig(std::string_view yaml, std::string_view source_name) {
   Mistakes mistakes{std::string(source_name)};
+  Config config = DefaultConfig();
   try {
-    const YamlPtr root = ParseYaml(yaml, &mistakes);
-    if (root == nullptr) return mistakes.ToStatus();
-    Reader reader(&mistakes);
-    if (root->is_map())
-      ReadMap<Config>(reader, {"", *root}, ConfigKeys(), &base);
-    else
-      mistakes.Add(root->at, Describe(*root), "keys such as 'steps: 0-9' and 'capture:'");
-    if (mistakes.empty()) CheckUses(base, &mistakes);
+    ReadDocument(yaml, &mistakes, &config);
   } catch (const std::exception& error) {
     mistakes.Add({}, error.what());
   }
   if (!mistakes.empty()) return mistakes.ToStatus();
-  base.source = source_name;
-  return base;
+  config.source = source_name;
+  return config;
 }
 
-Result<Config> ParseConfig(std::string_view yaml, std::string_view source_name) {
-  return ParseConfigOver(DefaultConfig(), yaml, source_name);
+Status ApplySetting(const OneSetting& setting, std::string_view source, Config* config) {
+  Mistakes mistakes(std::string(source), /*positions=*/false);
+  try {
+    Config changed = *config;
+    ReadOne(setting, &mistakes, &changed);
+    if (mistakes.empty()) *config = std::move(changed);
+  } catch (const std::exception& error) {
+    mistakes.Add({}, error.what());
+  }
+  return mistakes.ToStatus();
 }
 
-Result<Config> LoadConfig(const std::string& path) {
+Status ApplyLevel(std::string_view level, std::string_view source, Config* config) {
+  Mistakes mistakes(std::string(source), /*positions=*/false);
+  Rule rule;
+  try {
+    const YamlPtr value = ValueOf({"level", std::string(level)}, &mistakes);
+    if (value != nullptr) {
+      Reader reader(&mistakes);
+      ReadMap<Rule>(reader, {"", *WrapKey("level", value)}, RuleKeys(), &rule);
+    }
+  } catch (const std::exception& error) {
+    mistakes.Add({}, error.what());
+  }
+  if (!mistakes.empty()) return mistakes.ToStatus();
+  const Parts parts = rule.level;
+  const auto apply = [parts](std::vector<Rule>* list) {
+    for (Rule& rule : *list) {
+      if (rule.use.empty() && rule.level != kPartNone) rule.level = parts;
+    }
+  };
+  for (FilterSet& set : config->capture) apply(&set.rules);
+  for (auto& [name, list] : config->filters) apply(&list);
+  return {};
+}
+
+Result<Config> LoadConfig(const std::string& path, const std::string& shown) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text;
   text.resize(kMaxYamlBytes + 1);
@@ -55,7 +145,7 @@ Result<Config> LoadConfig(const std::string& path) {
     return ErrnoStatus(errno != 0 ? errno : EIO, "cannot read configuration", path);
   }
   text.resize(static_cast<size_t>(file.gcount()));
-  return ParseConfig(text, path);
+  return ParseConfig(text, shown);
 }
 
 }  // namespace tdump::filters

@@ -63,8 +63,9 @@ void ReadMap(Reader& reader, const Setting& s, std::span<const KeySpec<T>> keys,
     } else if (is_section) {
       reader.Bad(setting, Describe(*entry.value), "a map of keys");
     } else {
+      const std::string near = Nearest(entry.key, known);
       reader.mistakes().Add(entry.at, "unknown key '" + Printable(shown) + "'", KeyList(known),
-                            Nearest(entry.key, known));
+                            near.empty() ? near : std::string(prefix) + near);
     }
   }
 }

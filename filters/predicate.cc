@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "core/key.h"
+#include "filters/mistakes.h"
 
 namespace tdump::filters {
 namespace {
@@ -71,7 +72,7 @@ class SharedObjects final : public PredicateHost {
 
 Result<PredicateSpec> ParsePredicate(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return InvalidArgument("predicate '" + std::string(text) + "': " + std::string(why) + " (" +
+    return InvalidArgument("predicate '" + Printable(text) + "': " + std::string(why) + " (" +
                            std::string(kForms) + ")");
   };
   const size_t colon = text.rfind(':');
@@ -79,7 +80,8 @@ Result<PredicateSpec> ParsePredicate(std::string_view text) {
   PredicateSpec spec;
   spec.where = text.substr(0, colon);
   spec.function = text.substr(colon + 1);
-  if (!IsIdentifier(spec.function)) return bad("'" + spec.function + "' is not a function name");
+  if (!IsIdentifier(spec.function))
+    return bad("'" + Printable(spec.function) + "' is not a function name");
   const bool is_object =
       spec.where.ends_with(".so") || spec.where.find(".so.") != std::string::npos;
   if (is_object) {
@@ -89,7 +91,7 @@ Result<PredicateSpec> ParsePredicate(std::string_view text) {
   } else if (spec.where.ends_with(".py")) {
     spec.kind = PredicateSpec::Kind::kPythonFile;
   } else if (!IsModulePath(spec.where)) {
-    return bad("'" + spec.where + "' is neither a module nor a .py or .so file");
+    return bad("'" + Printable(spec.where) + "' is neither a module nor a .py or .so file");
   }
   return spec;
 }
@@ -98,7 +100,7 @@ Status CheckPredicate(std::string_view text) {
   TDUMP_ASSIGN_OR_RETURN(const PredicateSpec spec, ParsePredicate(text));
   if (spec.kind == PredicateSpec::Kind::kPythonModule || ::access(spec.where.c_str(), R_OK) == 0)
     return Status::Ok();
-  return ErrnoStatus(errno, "predicate: cannot read", spec.where);
+  return ErrnoStatus(errno, "cannot read", Printable(spec.where));
 }
 
 PredicateHost* SharedObjectPredicates() {

@@ -143,7 +143,9 @@ void Reader::Specification(const Setting& s, bool from_end, Spec* out) {
     return;
   }
   const Result<Spec> spec = Spec::Parse(text);
-  if (!spec.ok()) {
+  if (!spec.ok() && text.size() > 60) {
+    Bad(s, "'" + Printable(text) + "'", "numbers such as 0-9, [3, 7], 0-511:8, all or none");
+  } else if (!spec.ok()) {
     Bad(s, Printable(spec.status().message()));
   } else if (!from_end && spec->has_negative()) {
     Bad(s, "'" + Printable(text) + "'", "no negative numbers");
@@ -178,7 +180,7 @@ void Reader::Regexes(const Setting& s, std::vector<std::string>* out) {
     if (regex.ok()) continue;
     good = false;
     const YamlNode& at = s.node.is_sequence() ? *s.node.items[i] : s.node;
-    Bad({s.key, at}, Printable(regex.status().message()));
+    Bad({s.key, at}, regex.status().message());
   }
   if (good) *out = std::move(patterns);
 }

@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "filters/mistakes.h"
+
 namespace tdump::filters {
 namespace {
 
@@ -55,7 +57,7 @@ Result<Regex> Regex::Compile(std::string_view pattern) {
   if (code->code == nullptr) {
     char message[256] = "unknown error";
     pcre2_get_error_message(error, reinterpret_cast<PCRE2_UCHAR*>(message), sizeof message);
-    return InvalidArgument("regex '" + std::string(pattern) + "': " + message + " at position " +
+    return InvalidArgument("regex '" + Printable(pattern) + "': " + message + " at position " +
                            std::to_string(offset));
   }
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where it is refused, matching interprets

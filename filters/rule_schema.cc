@@ -1,6 +1,7 @@
 // The keys of a rule, and lists of rules.
 #include <algorithm>
 
+#include "filters/member_settings.h"
 #include "filters/parse_map.h"
 #include "filters/predicate.h"
 #include "filters/schema.h"
@@ -90,11 +91,11 @@ void ReadWhere(Reader& r, const Setting& s, Rule* rule) {
     rule->where.clear();
     return;
   }
-  const Status status = CheckPredicate(text);
-  if (status.ok())
+  const Result<PredicateSpec> predicate = ParsePredicate(text);
+  if (predicate.ok())
     rule->where = text;
   else
-    r.Bad(s, Printable(status.message()));
+    r.Bad(s, predicate.status().message());
 }
 
 // Level words; the later ones take arguments: sample:64, slice[0:8, :].
@@ -144,107 +145,212 @@ std::string PrintPhases(const Rule& rule) {
   return "[" + out + "]";
 }
 
-#define READ [](Reader & r, const Setting& s, Rule* rule)
-#define PRINT [](const Rule& rule) -> std::string
+void ReadUse(Reader& r, const Setting& s, Rule* rule) { r.Text(s, &rule->use); }
+std::string PrintUse(const Rule& rule) { return YamlScalar(rule.use); }
+
+void ReadLeaf(Reader& r, const Setting& s, Rule* rule) {
+  rule->has_leaf = true;
+  r.Bool(s, &rule->leaf);
+}
+
+std::string PrintLeaf(const Rule& rule) {
+  return !rule.has_leaf ? "any" : rule.leaf ? "true" : "false";
+}
+
+std::string PrintMax(const Rule& rule) { return rule.max == 0 ? "all" : std::to_string(rule.max); }
+
+void ReadRuleRanks(Reader& r, const Setting& s, Rule* rule) {
+  if (s.node.is_map() || s.node.text == "one-per-node")
+    r.Later(s, "rank numbers");
+  else
+    r.Specification(s, true, &rule->ranks);
+}
+
+std::string PrintLevelOf(const Rule& rule) { return PrintLevel(rule.level); }
+
 constexpr KeySpec<Rule> kKeys[] = {
-    {"use", "name", "none",
-     "The rules of this list of `filters` in place of this one; no other key beside it.",
-     READ{r.Text(s, &rule->use);
-}  // namespace
-, PRINT { return YamlScalar(rule.use); }
-}  // namespace tdump::filters
-, {"leaf", "true | false", "any",
-   "true: modules without child modules, taps and, with `collect: {aten: on}`, ATen operators. "
-   "false: modules with "
-   "children.",
-   READ{rule->has_leaf = true;
-r.Bool(s, &rule->leaf);
-}
-, PRINT { return !rule.has_leaf ? "any" : rule.leaf ? "true" : "false"; }
-}
-, {"name", "regexes", "[]",
-   "Searched in the path (of a tap: path/name; also in the other paths of a shared module).",
-   READ{r.Regexes(s, &rule->name);
-}
-, PRINT { return PrintTexts(rule.name); }
-}
-, {"arg", "regexes", "[]",
-   "Searched in the argument's name: `0`, `1.hidden_states`, `kwargs.mask`.",
-   READ{r.Regexes(s, &rule->arg);
-}
-, PRINT { return PrintTexts(rule.arg); }
-}
-, {"layers", "SPEC", "all", "Layer number.", nullptr, nullptr, kLater},
-    {"class", "regexes", "[]",
-     "Searched in the class of the module (of an ATen operator: of the module around it).",
-     READ{r.Regexes(s, &rule->cls);
-}
-, PRINT { return PrintTexts(rule.cls); }
-}
-, {"op", "regexes", "[]",
-   "Searched in the name of an ATen operator; the rule then applies to no modules and taps.",
-   READ{r.Regexes(s, &rule->op);
-}
-, PRINT { return PrintTexts(rule.op); }
-}
-, {"kernel", "regexes", "[]", "Name of a compiled kernel.", nullptr, nullptr, kLater},
-    {"comm", "regexes", "[]", "Name of a communicator.", nullptr, nullptr, kLater},
-    {"role",
-     "list",
-     "[output]",
-     "input, output, before, after, grad_input, grad_output, param, param_grad, state. Left out "
-     "with `level: off`: all.",
-     ReadRoles,
-     PrintRoles},
-    {"phase",    "list",     "[forward]", "forward, backward. Left out with `level: off`: both.",
-     ReadPhases, PrintPhases},
-    {"dtype", "list", "[]", "Exact names, such as float8_e4m3fn.", ReadDtypes,
-     PRINT{return PrintTexts(rule.dtype);
-}
-}
-, {"numel", "SPEC", "all", "Number of elements.", READ{r.Specification(s, false, &rule->numel);
-}
-, PRINT { return PrintSpec(rule.numel); }
-}
-, {"call", "SPEC", "all", "n-th call in the step.", READ{r.Specification(s, false, &rule->call);
-}
-, PRINT { return PrintSpec(rule.call); }
-}
-, {"max", "all | number", "all", "Records per operator and step.", ReadMax,
-   PRINT{return rule.max == 0 ? "all" : std::to_string(rule.max);
-}
-}
-, {"where", "predicate", "none", "Own code: `pkg.mod:fn`, `/path/f.py:fn`, `/path/l.so:fn`.",
-   ReadWhere, PRINT{return rule.where.empty() ? "none" : YamlScalar(rule.where);
-}
-}
-, {"steps", "SPEC", "all", "Narrows `steps` for this rule; 0 is the first selected step.",
-   READ{r.Specification(s, false, &rule->steps);
-}
-, PRINT { return PrintSpec(rule.steps); }
-}
-, {"ranks", "SPEC", "all", "Narrows `ranks` for this rule.",
-   READ{if (s.node.is_map() || s.node.text == "one-per-node") r.Later(s, "rank numbers");
-else r.Specification(s, true, &rule->ranks);
-}
-, PRINT { return PrintSpec(rule.ranks); }
-}
-, {"level", "level", "full",
-   "off, meta, hash (meta and hash), full (meta, hash and payload), or a list. Later: stats, "
-   "sample, slice.",
-   ReadLevel, PRINT{return PrintLevel(rule.level);
-}
-}
-, {"dims", "text", "none",
-   "What the dimensions mean, such as 'b s h[tp]'; kept with the record for tdump-diff.", ReadDims,
-   PRINT{return rule.dims.empty() ? "none" : YamlScalar(rule.dims);
-}
-}
-,
-}
-;
-#undef READ
-#undef PRINT
+    {
+        .path = "use",
+        .type = "name",
+        .value = "none",
+        .doc = "The rules of this list of `filters` in place of this one; no other key beside it.",
+        .example = "small",
+        .read = ReadUse,
+        .print = PrintUse,
+    },
+    {
+        .path = "leaf",
+        .type = "true | false",
+        .value = "any",
+        .doc = "true: modules without child modules, taps and, with `collect: {aten: on}`, ATen "
+               "operators. false: modules with children.",
+        .example = "true",
+        .read = ReadLeaf,
+        .print = PrintLeaf,
+    },
+    {
+        .path = "name",
+        .type = "regexes",
+        .value = "[]",
+        .doc = "Searched in the path (of a tap: path/name; also in the other paths of a shared "
+               "module).",
+        .example = "['attention\\.self', 'LayerNorm$']",
+        .read = ReadRegexes<&Rule::name>,
+        .print = PrintList<&Rule::name>,
+    },
+    {
+        .path = "arg",
+        .type = "regexes",
+        .value = "[]",
+        .doc = "Searched in the argument's name: `0`, `1.hidden_states`, `kwargs.mask`.",
+        .example = "'hidden_states$'",
+        .read = ReadRegexes<&Rule::arg>,
+        .print = PrintList<&Rule::arg>,
+    },
+    {
+        .path = "layers",
+        .type = "SPEC",
+        .value = "all",
+        .doc = "Layer number.",
+    },
+    {
+        .path = "class",
+        .type = "regexes",
+        .value = "[]",
+        .doc =
+            "Searched in the class of the module (of an ATen operator: of the module around it).",
+        .example = "'Linear$'",
+        .read = ReadRegexes<&Rule::cls>,
+        .print = PrintList<&Rule::cls>,
+    },
+    {
+        .path = "op",
+        .type = "regexes",
+        .value = "[]",
+        .doc = "Searched in the name of an ATen operator, such as `aten::mm`; the rule then "
+               "applies to no modules and taps. Needs `collect: {aten: on}`.",
+        .example = "'aten::(add)?mm$'",
+        .read = ReadRegexes<&Rule::op>,
+        .print = PrintList<&Rule::op>,
+    },
+    {
+        .path = "kernel",
+        .type = "regexes",
+        .value = "[]",
+        .doc = "Name of a compiled kernel.",
+    },
+    {
+        .path = "comm",
+        .type = "regexes",
+        .value = "[]",
+        .doc = "Name of a communicator.",
+    },
+    {
+        .path = "role",
+        .type = "list",
+        .value = "[output]",
+        .doc = "`input` and `output`: what is passed and returned. `before`, `after`: an argument "
+               "that is written. `grad_input`, `grad_output`; `param`, `param_grad`, `state`: of "
+               "the module. Left out with `level: off`: all.",
+        .example = "[input, output]",
+        .read = ReadRoles,
+        .print = PrintRoles,
+    },
+    {
+        .path = "phase",
+        .type = "list",
+        .value = "[forward]",
+        .doc = "`forward`, `backward`. Left out with `level: off`: both.",
+        .example = "[forward, backward]",
+        .read = ReadPhases,
+        .print = PrintPhases,
+    },
+    {
+        .path = "dtype",
+        .type = "list",
+        .value = "[]",
+        .doc = "Exact names, torch's without `torch.`.",
+        .example = "[bfloat16, float8_e4m3fn]",
+        .read = ReadDtypes,
+        .print = PrintList<&Rule::dtype>,
+    },
+    {
+        .path = "numel",
+        .type = "SPEC",
+        .value = "all",
+        .doc = "Number of elements.",
+        .example = "0-4096",
+        .read = ReadIndices<&Rule::numel>,
+        .print = PrintIndices<&Rule::numel>,
+    },
+    {
+        .path = "call",
+        .type = "SPEC",
+        .value = "all",
+        .doc = "n-th call of the operator in the step, from 0.",
+        .example = "0",
+        .read = ReadIndices<&Rule::call>,
+        .print = PrintIndices<&Rule::call>,
+    },
+    {
+        .path = "max",
+        .type = "all | number",
+        .value = "all",
+        .doc = "Records per operator and step.",
+        .example = "4",
+        .read = ReadMax,
+        .print = PrintMax,
+    },
+    {
+        .path = "where",
+        .type = "predicate",
+        .value = "none",
+        .doc = "Your own code decides, once per operator: `pkg.mod:fn` or `/path/f.py:fn`, called "
+               "as `fn(name, module)`; `/path/l.so:fn`, a C function `int fn(const char* name, "
+               "const char* cls)`. One that fails matches nothing and is told once.",
+        .example = "filters.py:wanted",
+        .read = ReadWhere,
+        .print = PrintOrNone<&Rule::where>,
+    },
+    {
+        .path = "steps",
+        .type = "SPEC",
+        .value = "all",
+        .doc = "Narrows `steps` for this rule; 0 is the first recorded step.",
+        .example = "0",
+        .read = ReadIndices<&Rule::steps>,
+        .print = PrintIndices<&Rule::steps>,
+    },
+    {
+        .path = "ranks",
+        .type = "SPEC",
+        .value = "all",
+        .doc = "Narrows `ranks` for this rule.",
+        .example = "[0, -1]",
+        .read = ReadRuleRanks,
+        .print = PrintIndices<&Rule::ranks>,
+    },
+    {
+        .path = "level",
+        .type = "level",
+        .value = "full",
+        .doc = "What is kept: `off` (nothing), `meta` (dtype, shape, strides, ...), `hash` (meta "
+               "and hash), `full` (meta, hash and the values), or a list of these. Later: `stats`, "
+               "`sample`, `slice`.",
+        .example = "hash",
+        .read = ReadLevel,
+        .print = PrintLevelOf,
+    },
+    {
+        .path = "dims",
+        .type = "text",
+        .value = "none",
+        .doc = "What the dimensions mean; kept with the record for tdump-diff.",
+        .example = "'b s h[tp]'",
+        .read = ReadDims,
+        .print = PrintOrNone<&Rule::dims>,
+    },
+};
 
 bool Has(const YamlNode& node, std::string_view key) {
   return std::any_of(node.entries.begin(), node.entries.end(),

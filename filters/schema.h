@@ -14,27 +14,25 @@ namespace tdump::filters {
 // One key. `read` == nullptr: a key of a later version; it is accepted with its default only.
 template <class T>
 struct KeySpec {
-  std::string_view path;   // "output.dir"; of a rule: "role"
-  std::string_view type;   // as the reference shows it
-  std::string_view value;  // default, as YAML
-  std::string_view doc;    // one line
+  std::string_view path;          // "output.dir"; of a rule: "role"
+  std::string_view type;          // as the reference shows it
+  std::string_view value;         // default, as YAML
+  std::string_view doc;           // Markdown
+  std::string_view example = "";  // a value other than the default, as YAML in flow style
   void (*read)(Reader&, const Setting&, T*) = nullptr;
   std::string (*print)(const T&) = nullptr;  // the value as YAML in flow style
-  std::string_view since = "0.1";
 };
 
-inline constexpr std::string_view kLater = "later";
-
-std::span<const KeySpec<Config>>
-ConfigKeys();  // in the order of the reference; sections are the common prefixes
+// In the order of the reference; sections are the common prefixes.
+std::span<const KeySpec<Config>> ConfigKeys();
 std::span<const KeySpec<Rule>> RuleKeys();
 
 // Reads a list of rules into `out` (capture, one set of it, or one of `filters`).
 void ReadRules(Reader& reader, const Setting& s, std::vector<Rule>* out);
 void ReadCapture(Reader& reader, const Setting& s, std::vector<FilterSet>* out);
 
-// A rule in one line of flow style, with the keys that differ from their defaults.
-std::string PrintRule(const Rule& rule);
+// Values as YAML in flow style.
+std::string PrintRule(const Rule& rule);  // with the keys that differ from their defaults
 std::string PrintSpec(const Spec& spec);
 std::string PrintLevel(Parts level);
 std::string PrintTexts(const std::vector<std::string>& texts);

@@ -44,7 +44,7 @@ void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mist
   CheckRanks(rule.ranks, world, at, mistakes);
   if (rule.where.empty()) return;
   const Status where = CheckPredicate(rule.where);
-  if (!where.ok()) mistakes->Add(at, "where: " + Printable(where.message()));
+  if (!where.ok()) mistakes->Add(at, "where: " + where.message());
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mist
 Status ValidateForWorld(const Config& config, int world) {
   Mistakes mistakes(config.source);
   CheckUses(config, &mistakes);
-  CheckRanks(config.ranks, world, {}, &mistakes);
+  CheckRanks(config.ranks, world, {config.ranks_line, config.ranks_column}, &mistakes);
   for (const Rule* rule : AllRules(config)) CheckRule(config, *rule, world, &mistakes);
   return mistakes.ToStatus();
 }

@@ -16,14 +16,17 @@ struct PreparedJob {
   EnvironmentChanges environment;
 };
 
+// The effective configuration of a job that is started with `options` in the environment `present`.
+Result<EffectiveConfig> SettingsFor(const Options& options, const Installation& installation,
+                                    const Environment& present);
+
 // Works out and validates the settings, and what the job's environment gets.
 Result<PreparedJob> PrepareJob(const Options& options, const Installation& installation,
                                const Environment& present);
+// The configuration as YAML, then the environment as comments.
 std::string DescribeJob(const PreparedJob& job);
 
-// Each prints its answer and returns the exit status.
-int PrintRecipes(const Installation& installation);
-int CheckConfig(const Options& options, const Installation& installation);
-int ExplainOperator(const Options& options, const Installation& installation);
+// A line each: name, and the first comment of the file.
+std::string ListRecipes(const Installation& installation);
 
 }  // namespace tdump::launch

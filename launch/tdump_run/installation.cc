@@ -71,4 +71,8 @@ std::vector<std::string> RecipeNames(const std::string& folder) {
   return names;
 }
 
+std::string RecipePath(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / (name + ".yaml")).string();
+}
+
 }  // namespace tdump::launch

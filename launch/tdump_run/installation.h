@@ -24,5 +24,6 @@ Result<std::string> OwnExecutable();
 
 // Names of the recipes in a folder, without ".yaml", sorted.
 std::vector<std::string> RecipeNames(const std::string& folder);
+std::string RecipePath(const std::string& folder, const std::string& name);
 
 }  // namespace tdump::launch

@@ -38,19 +38,15 @@ bool StartedByLauncher(const Environment& present) {
 
 }  // namespace
 
-EnvironmentChanges JobEnvironment(const Installation& installation,
-                                  const std::string& effective_yaml, bool children,
-                                  const Environment& present) {
+EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentChanges changes,
+                                  bool children, const Environment& present) {
   const auto value = [&present](const char* name) {
     const auto found = present.find(name);
     return found != present.end() ? found->second : std::string();
   };
   std::error_code ignored;
-  EnvironmentChanges changes = {
-      {"TDUMP_EFFECTIVE", effective_yaml},
-      {"TDUMP_BASE", std::filesystem::current_path(ignored).string()},
-      {"TDUMP_LAUNCHED", std::to_string(::getpid())},
-  };
+  changes.emplace_back("TDUMP_BASE", std::filesystem::current_path(ignored).string());
+  changes.emplace_back("TDUMP_LAUNCHED", std::to_string(::getpid()));
   if (!StartedByLauncher(present)) changes.emplace_back("TDUMP_LAUNCH", StartTimeAndPid());
   if (!children) changes.emplace_back("TDUMP_CHILDREN", "0");
 

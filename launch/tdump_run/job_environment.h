@@ -1,13 +1,13 @@
 // The environment a job is started with. Everything tdump adds is here.
 //
-//   TDUMP_EFFECTIVE     the effective config, YAML text (at most 64 KiB; else TDUMP_CONFIG names
-//   the file and
-//                       TDUMP_OVERLAY holds what the command line adds)
+//   TDUMP_EFFECTIVE...  the effective config (launch/config/effective_config.h)
 //   TDUMP_BASE          working directory of tdump-run: relative output directories start here,
-//   wherever the job goes TDUMP_LAUNCHED      pid of tdump-run, which the job keeps TDUMP_LAUNCH
-//   start time and that pid: names the job where no launcher does LD_PRELOAD          what was
-//   there, then the shim;   TDUMP_LD_PRELOAD_BEFORE   what was there PYTHONPATH          the folder
-//   of the entry point, then what was there
+//                       wherever the job goes
+//   TDUMP_LAUNCHED      pid of tdump-run, which the job keeps
+//   TDUMP_LAUNCH        start time and that pid: names the job where no launcher does
+//   TDUMP_CHILDREN      0 with --no-children
+//   LD_PRELOAD          what was there, then the shim; TDUMP_LD_PRELOAD_BEFORE: what was there
+//   PYTHONPATH          the folder of the entry point, then what was there
 #pragma once
 
 #include <map>
@@ -22,8 +22,8 @@ namespace tdump::launch {
 using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
 using Environment = std::map<std::string, std::string>;
 
-EnvironmentChanges JobEnvironment(const Installation& installation,
-                                  const std::string& effective_yaml, bool children,
-                                  const Environment& present);
+// `config`: the variables that hand over the configuration.
+EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentChanges config,
+                                  bool children, const Environment& present);
 
 }  // namespace tdump::launch

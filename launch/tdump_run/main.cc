@@ -7,6 +7,7 @@
 
 #include "coordinator/process_facts.h"
 #include "launch/tdump_run/commands.h"
+#include "launch/tdump_run/explain.h"
 #include "launch/tdump_run/installation.h"
 #include "launch/tdump_run/options.h"
 #include "launch/tdump_run/start_job.h"
@@ -19,9 +20,28 @@ int Fail(const std::string& message, int status) {
   return FailOnce(fmt::format("tdump-run: {}\n", message), status);
 }
 
+// Mistakes stand on lines of their own, "file:line:column: ...", as editors read them.
+int Check(const Options& options, const Installation& installation) {
+  const auto settings = SettingsFor(options, installation, coordinator::CurrentEnvironment());
+  return settings.ok() ? 0 : FailOnce(settings.status().message() + "\n", 2);
+}
+
+int Explain(const Options& options, const Installation& installation) {
+  const auto settings = SettingsFor(options, installation, coordinator::CurrentEnvironment());
+  if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
+  const auto text = ExplainOperator(*settings, options);
+  if (!text.ok()) return Fail(text.status().message(), 2);
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
 int Run(const Options& options, const Installation& installation) {
   auto job = PrepareJob(options, installation, coordinator::CurrentEnvironment());
-  if (!job.ok()) return Fail(job.status().message(), kFailedBeforeStart);
+  if (!job.ok()) {
+    return Fail(
+        fmt::format("wrong configuration, the job was not started\n{}", job.status().message()),
+        kFailedBeforeStart);
+  }
   if (options.print) {
     std::fputs(DescribeJob(*job).c_str(), stdout);
     return 0;
@@ -43,9 +63,12 @@ int Main(int argc, char** argv) {
       executable.ok() ? FindInstallation(*executable) : Result<Installation>(executable.status());
   if (!installation.ok()) return Fail(installation.status().message(), kFailedBeforeStart);
 
-  if (options.recipes) return PrintRecipes(*installation);
-  if (options.check) return CheckConfig(options, *installation);
-  if (!options.explain.empty()) return ExplainOperator(options, *installation);
+  if (options.recipes) {
+    std::fputs(ListRecipes(*installation).c_str(), stdout);
+    return 0;
+  }
+  if (options.check) return Check(options, *installation);
+  if (!options.explain.empty()) return Explain(options, *installation);
   return Run(options, *installation);
 }
 

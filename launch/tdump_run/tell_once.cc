@@ -1,5 +1,6 @@
 #include "launch/tdump_run/tell_once.h"
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,8 +18,11 @@ namespace tdump::launch {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kOthersWait{700};
-constexpr milliseconds kAfterRankZero{200};
+constexpr milliseconds kAfterRankZero{600};  // longer than ranks of a node start apart
+constexpr milliseconds kHold{1200};          // the speaker outlives the claims of the others
+constexpr milliseconds kUnread{3000};        // longest wait for the pipe to be read
+constexpr milliseconds kOthersWait{
+    4000};  // outlives the speaker; mpirun does not let it come to that
 
 // A number in the environment, -1 when unset or not one.
 long Number(const char* name) {
@@ -53,36 +57,56 @@ bool OnOneNode() {
   return local > 0 && local == Number("OMPI_COMM_WORLD_SIZE");
 }
 
-// Holds the claim until the process ends. True when there is nothing to claim by (no job key).
-bool Claim() {
+enum class ClaimResult { kMine, kTaken, kNoKey };
+
+// Holds the claim until the process ends.
+ClaimResult Claim() {
   const char* job = std::getenv("OMPI_MCA_orte_precondition_transports");
   if (job == nullptr) job = std::getenv("PMIX_NAMESPACE");
-  if (job == nullptr) return true;
+  if (job == nullptr) return ClaimResult::kNoKey;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string name =
       std::string("tdump-run ").append(job).substr(0, sizeof address.sun_path - 2);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return true;
+  if (fd < 0) return ClaimResult::kNoKey;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0;
+  return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 ? ClaimResult::kMine
+                                                                              : ClaimResult::kTaken;
 }
 
 bool Speaks(long rank) {
-  if (rank < 0) return true;
-  if (!IsFirstOfItsProgram(rank)) return false;
-  if (!OnOneNode()) return true;
+  if (!OnOneNode()) return IsFirstOfItsProgram(rank);
   if (rank != 0) std::this_thread::sleep_for(kAfterRankZero);
-  return Claim();
+  const ClaimResult claim = Claim();
+  return claim == ClaimResult::kMine || (claim == ClaimResult::kNoKey && IsFirstOfItsProgram(rank));
+}
+
+void WaitUntilRead(int fd) {
+  constexpr milliseconds kStep{20};
+  for (milliseconds waited{0}; waited < kUnread; waited += kStep) {
+    int unread = 0;
+    if (::ioctl(fd, FIONREAD, &unread) != 0 || unread == 0) return;
+    std::this_thread::sleep_for(kStep);
+  }
+}
+
+void Print(const std::string& message) {
+  std::fputs(message.c_str(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace
 
 int FailOnce(const std::string& message, int status) {
-  if (Speaks(RankOfLauncher())) {
-    std::fputs(message.c_str(), stderr);
-    std::fflush(stderr);
+  const long rank = RankOfLauncher();
+  if (rank < 0) {
+    Print(message);
+  } else if (Speaks(rank)) {
+    Print(message);
+    WaitUntilRead(STDERR_FILENO);
+    std::this_thread::sleep_for(kHold);
   } else {
     std::this_thread::sleep_for(kOthersWait);
   }

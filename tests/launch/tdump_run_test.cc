@@ -77,7 +77,8 @@ TEST_F(Installed, MissingShimNamesThePlaces) {
 TEST(JobEnvironment, AddsToWhatIsThere) {
   const Environment present = {{"LD_PRELOAD", "/x/libasan.so"}, {"PYTHONPATH", "/mine"}};
   const auto changes =
-      JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""}, "steps: 0\n", true, present);
+      JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""},
+                                      {{"TDUMP_EFFECTIVE", "steps: 0\n"}}, true, present);
   EXPECT_THAT(changes, Contains(Pair("LD_PRELOAD", "/x/libasan.so:/t/libtdump_shim.so")));
   EXPECT_THAT(changes, Contains(Pair("TDUMP_LD_PRELOAD_BEFORE", "/x/libasan.so")));
   EXPECT_THAT(changes, Contains(Pair("PYTHONPATH", "/t/python:/mine")));
@@ -87,7 +88,7 @@ TEST(JobEnvironment, AddsToWhatIsThere) {
 TEST(JobEnvironment, AddsNothingTwice) {
   const Environment present = {{"LD_PRELOAD", "/x/libasan.so /t/libtdump_shim.so"},
                                {"PYTHONPATH", "/t/python"}};
-  const auto changes = JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""}, "", true, present);
+  const auto changes = JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""}, {}, true, present);
   for (const auto& [name, value] : changes) {
     EXPECT_NE(name, "LD_PRELOAD");
     EXPECT_NE(name, "PYTHONPATH");
@@ -97,7 +98,7 @@ TEST(JobEnvironment, AddsNothingTwice) {
 TEST(JobEnvironment, NamesTheJobOnlyWhereNoLauncherDoes) {
   const auto names = [](const Environment& present) {
     std::vector<std::string> found;
-    for (const auto& [name, value] : JobEnvironment({"/t/s.so", "", ""}, "", true, present))
+    for (const auto& [name, value] : JobEnvironment({"/t/s.so", "", ""}, {}, true, present))
       found.push_back(name);
     return found;
   };

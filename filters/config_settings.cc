@@ -1,0 +1,167 @@
+#include "filters/config_settings.h"
+
+#include <cstdio>
+
+#include "filters/regex.h"
+#include "filters/schema.h"
+
+namespace tdump::filters {
+
+void ReadVersion(Reader& r, const Setting& s, Config*) { r.Word(s, {"1"}); }
+
+void ReadDir(Reader& r, const Setting& s, Config* c) {
+  std::string dir;
+  if (!r.Text(s, &dir)) return;
+  if (dir.empty() || dir.size() > 4000)
+    r.Bad(s, Describe(s.node), "the path of a directory");
+  else
+    c->dir = dir;
+}
+
+void ReadIfExists(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {"generation", "error"});
+  if (word >= 0) c->error_if_exists = word == 1;
+}
+
+void ReadLimit(Reader& r, const Setting& s, Config* c) {
+  uint64_t bytes = 0;
+  if (s.node.text != "auto") {
+    if (!r.Bytes(s, &bytes)) return;
+    if (bytes == 0) {
+      r.Bad(s, "a limit of 0 bytes keeps nothing", "auto, or bytes above 0");
+      return;
+    }
+  }
+  c->limit_bytes = bytes;
+}
+
+void ReadMode(Reader& r, const Setting& s, Config* c) {
+  int mode = 0;
+  bool good = s.node.is_text() && !s.node.text.empty() && s.node.text.size() <= 5;
+  for (char digit : s.node.text) {
+    good &= digit >= '0' && digit <= '7';
+    mode = mode * 8 + (digit - '0');
+  }
+  if (good && (mode & 0700) == 0700 && mode <= 07777)
+    c->mode = mode;
+  else
+    r.Bad(s, Describe(s.node),
+          "an octal mode in quotes that lets the owner in, such as '0700' or '0750'");
+}
+
+std::string PrintMode(const Config& c) {
+  char text[16];
+  std::snprintf(text, sizeof text, "'%04o'", static_cast<unsigned>(c.mode));
+  return text;
+}
+
+void ReadBoundary(Reader& r, const Setting& s, Config* c) {
+  static constexpr std::string_view kForms =
+      "auto | optimizer | backward | forward[:REGEX] | op:REGEX | explicit";
+  std::string text;
+  if (!r.Text(s, &text)) return;
+  const size_t colon = text.find(':');
+  const std::string word = text.substr(0, colon);
+  if (colon == std::string::npos && word == "op") {
+    r.Bad(s, "'op' names no operator", "op:REGEX");
+  } else if (colon != std::string::npos && word != "forward" && word != "op") {
+    r.Bad(s, Describe(s.node), kForms);
+  } else if (colon == std::string::npos &&
+             r.Word(s, {"auto", "optimizer", "backward", "forward", "explicit"}) < 0) {
+    return;
+  } else {
+    const Result<Regex> regex =
+        Regex::Compile(colon == std::string::npos ? "" : text.substr(colon + 1));
+    if (regex.ok())
+      c->boundary = text;
+    else
+      r.Bad(s, regex.status().message());
+  }
+}
+
+void ReadFirst(Reader& r, const Setting& s, Config* c) {
+  uint64_t number = 0;
+  if (s.node.text != "auto" && !r.Count(s, &number)) return;
+  c->first_step = s.node.text == "auto" ? -1 : static_cast<int64_t>(number);
+}
+
+std::string PrintFirst(const Config& c) {
+  return c.first_step < 0 ? "auto" : std::to_string(c.first_step);
+}
+
+void ReadSkip(Reader& r, const Setting& s, Config* c) {
+  c->skip_steps = 0;
+  if (s.node.text != "auto") r.Count(s, &c->skip_steps);
+}
+
+void ReadRanks(Reader& r, const Setting& s, Config* c) {
+  if (s.node.is_map() || s.node.text == "one-per-node") {
+    r.Later(s, "rank numbers such as 0-7,16, 0-511:8, [-1] or all");
+  } else {
+    r.Specification(s, true, &c->ranks);
+    c->ranks_line = s.node.at.line;
+    c->ranks_column = s.node.at.column;
+  }
+}
+
+void ReadRoots(Reader& r, const Setting& s, Config* c) {
+  if (s.node.text == "auto") {
+    c->roots.clear();
+    return;
+  }
+  if (!s.node.is_map()) {
+    r.Bad(s, Describe(s.node), "auto, or a map from class to prefix such as {EagleModel: draft}");
+    return;
+  }
+  std::map<std::string, std::string> roots;
+  for (const YamlEntry& entry : s.node.entries) {
+    r.Text({s.key + "." + entry.key, *entry.value}, &roots[entry.key]);
+  }
+  c->roots = std::move(roots);
+}
+
+std::string PrintRoots(const Config& c) {
+  if (c.roots.empty()) return "auto";
+  std::string text;
+  for (const auto& [cls, prefix] : c.roots) {
+    text += (text.empty() ? "" : ", ") + YamlScalar(cls) + ": " + YamlScalar(prefix);
+  }
+  return "{" + text + "}";
+}
+
+void ReadFilters(Reader& r, const Setting& s, Config* c) {
+  if (!s.node.is_map()) {
+    r.Bad(s, Describe(s.node), "a map from a name to a list of rules");
+    return;
+  }
+  std::map<std::string, std::vector<Rule>> filters;
+  for (const YamlEntry& entry : s.node.entries) {
+    ReadRules(r, {s.key + "." + entry.key, *entry.value}, &filters[entry.key]);
+  }
+  c->filters = std::move(filters);
+}
+
+void ReadHost(Reader& r, const Setting& s, Config* c) {
+  uint64_t bytes = 0;
+  if (s.node.text != "auto") {
+    if (!r.Bytes(s, &bytes)) return;
+    if (bytes == 0) {
+      r.Bad(s, "an arena of 0 bytes holds nothing", "auto, or bytes above 0");
+      return;
+    }
+  }
+  c->host_bytes = bytes;
+}
+
+void ReadFullArena(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {"block", "drop"}, {"stats"});
+  if (word >= 0) c->drop_when_full = word == 1;
+}
+
+void ReadDrain(Reader& r, const Setting& s, Config* c) { r.Seconds(s, &c->drain_seconds); }
+
+void ReadLog(Reader& r, const Setting& s, Config* c) {
+  if (r.Word(s, {"debug", "info", "warning", "error"}) >= 0) c->log = s.node.text;
+}
+
+}  // namespace tdump::filters

@@ -1,0 +1,48 @@
+#include "launch/tdump_run/world.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "coordinator/identity.h"
+
+namespace tdump::launch {
+namespace {
+
+bool NamesLauncher(const std::string& word) {
+  static constexpr std::string_view kLaunchers[] = {"torchrun",
+                                                    "torch.distributed.run",
+                                                    "torch.distributed.launch",
+                                                    "accelerate",
+                                                    "deepspeed",
+                                                    "mpirun",
+                                                    "mpiexec",
+                                                    "srun",
+                                                    "horovodrun",
+                                                    "colossalai"};
+  return std::any_of(std::begin(kLaunchers), std::end(kLaunchers), [&](std::string_view launcher) {
+    return word.find(launcher) != std::string::npos;
+  });
+}
+
+std::string Value(const Environment& present, const char* name) {
+  const auto found = present.find(name);
+  return found != present.end() ? found->second : "";
+}
+
+bool OneTaskPerNode(const Environment& present) {
+  const std::string tasks = Value(present, "SLURM_NTASKS");
+  return !tasks.empty() && tasks == Value(present, "SLURM_STEP_NUM_NODES");
+}
+
+}  // namespace
+
+int KnownWorld(const std::vector<std::string>& command, const Environment& present) {
+  std::vector<std::string> ignored;
+  const coordinator::LauncherRank rank = coordinator::RankFromEnvironment(present, &ignored);
+  if (rank.source == "none") return 0;
+  if (std::any_of(command.begin(), command.end(), NamesLauncher)) return 0;
+  if (rank.source == "Slurm" && OneTaskPerNode(present)) return 0;
+  return rank.world;
+}
+
+}  // namespace tdump::launch
