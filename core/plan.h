@@ -58,6 +58,9 @@ class Plan {
     }
     return false;
   }
+  // Whether the user's own rules, not only the signature, want calls of the operator: the coverage
+  // expects it to be called.
+  virtual bool expects_calls(RuleId rule) const noexcept { return wants_calls(rule); }
   // Whether any rule of the whole plan can match an operator of this kind (e.g. ATen callbacks are
   // not installed else).
   virtual bool wants_kind(OperatorKind kind) const noexcept = 0;
