@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 namespace tdump {
@@ -18,7 +20,16 @@ struct Recorder::Shared {
   uint32_t next_lane = 0;
   std::vector<uint64_t> ended_elsewhere;  // begin numbers
   std::atomic<size_t> ended_count{0};
+  std::map<std::tuple<OperatorId, uint32_t, uint32_t>, uint64_t> backward;  // op, lane, micro
+  uint64_t backward_pass = 0;
 
+  // Several threads may do backward work of one lane.
+  uint64_t NextBackwardIndex(const Call& call) {
+    std::lock_guard lock(mutex);
+    if (call.pass != backward_pass) backward.clear();
+    backward_pass = call.pass;
+    return backward[{call.op, call.lane, call.micro}]++;
+  }
   // A thread that is late with an old pass takes a number of the newer one: unused there, and new
   // in its own.
   uint32_t TakeLane(uint64_t current_pass) {
@@ -53,14 +64,8 @@ struct Recorder::ThreadState {
     uint64_t pass = ~uint64_t{0};
     uint32_t micro = 0;
     uint64_t forward = 0;
-    uint64_t backward = 0;
     uint64_t recomputed = 0;
     uint64_t records = 0;
-
-    uint64_t& Of(Phase phase, bool recompute) {
-      if (recompute) return recomputed;
-      return phase == Phase::kForward ? forward : backward;
-    }
   };
   uint64_t owner = 0;  // Recorder::id_
   uint64_t pass = ~uint64_t{0};
@@ -78,9 +83,9 @@ struct Recorder::ThreadState {
     if (counter.pass != call.pass) counter = Counter{.pass = call.pass, .micro = call.micro};
     if (counter.micro != call.micro) {
       counter.micro = call.micro;
-      counter.forward = counter.backward = counter.recomputed = 0;
+      counter.forward = counter.recomputed = 0;
     }
-    return counter.Of(call.phase, call.recompute)++;
+    return call.recompute ? counter.recomputed++ : counter.forward++;
   }
   // Counts one more record of the operator in this pass, unless it would be more than `max`.
   bool TakeRecord(const Call& call, uint64_t max) {
@@ -158,7 +163,7 @@ Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId r
 }
 
 bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
-                     CallScope* scope) noexcept try {
+                     CallScope* scope, std::optional<uint32_t> lane) noexcept try {
   if (!gate_->armed() || op == kNoOperator) return false;
   const RuleId rule = plan_->op(op, operators_->Get(op), subject);
   if (rule == kNoRule || !plan_->wants_calls(rule)) return false;
@@ -167,7 +172,8 @@ bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recom
   call.micro = gate_->micro.load(std::memory_order_relaxed);
   call.phase = phase;
   call.recompute = recompute;
-  call.index = local.NextIndex(call);
+  if (lane) call.lane = *lane;
+  call.index = phase == Phase::kBackward ? shared_->NextBackwardIndex(call) : local.NextIndex(call);
   call.parent = local.Innermost(shared_.get());
   call.begin = gate_->NextSequence();
   local.open.push_back(call);

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -44,9 +45,10 @@ class Recorder {
   // thread is that of the object which made the recorder.
 
   // False, and nothing is touched, when no pass is armed or no rule can keep anything of a call of
-  // the operator.
+  // the operator. `lane`: that of the forward, for backward work; else that of the calling thread.
+  // Calls in backward are counted by lane, whatever thread runs them.
   virtual bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
-                     CallScope* scope) noexcept;
+                     CallScope* scope, std::optional<uint32_t> lane = std::nullopt) noexcept;
   // For state seen outside a call (parameters, buffers): `scope->call` names the operator but
   // counts no call, encloses nothing and must not be ended; its records stand without a call
   // record.

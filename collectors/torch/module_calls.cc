@@ -1,5 +1,7 @@
 #include "collectors/torch/module_calls.h"
 
+#include <functional>
+
 #include "collectors/torch/aten_collector.h"
 #include "collectors/torch/torch_state.h"
 
@@ -11,7 +13,16 @@ ModuleCalls& ModuleCalls::OfThread() {
 }
 
 void ModuleCalls::DropStale(Runtime* runtime, int64_t depth) noexcept {
-  while (depth_ > 0 && frames_[depth_ - 1]->depth >= depth) Pop(runtime, /*threw=*/true);
+  DropUnwound(runtime, __builtin_frame_address(0));
+  while (depth_ > 0 && top()->stack == nullptr && top()->depth >= depth) {
+    Pop(runtime, /*threw=*/true);
+    DropUnwound(runtime, __builtin_frame_address(0));
+  }
+}
+
+void ModuleCalls::DropUnwound(Runtime* runtime, const void* here) noexcept {
+  while (depth_ > 0 && top()->stack != nullptr && !std::less<>()(here, top()->stack))
+    Pop(runtime, /*threw=*/true);
 }
 
 ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
@@ -25,6 +36,8 @@ ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity,
   frame->module = identity.module;
   frame->op = identity.op;
   frame->depth = depth;
+  frame->stack = nullptr;
+  frame->serial = ++serial_;
   frame->is_root = identity.is_root;
   frame->recompute = InBackward();
   frame->announced = depth_ == 0 && !frame->recompute && !silent;
@@ -49,6 +62,17 @@ ModuleFrame* ModuleCalls::Find(Runtime* runtime, const void* module) noexcept {
   if (found == 0) return nullptr;
   while (depth_ > found) Pop(runtime, /*threw=*/true);
   return frames_[depth_ - 1].get();
+}
+
+ModuleFrame* ModuleCalls::WithSerial(uint64_t serial) noexcept {
+  for (size_t i = depth_; i > 0; --i) {
+    if (frames_[i - 1]->serial == serial) return frames_[i - 1].get();
+  }
+  return nullptr;
+}
+
+void ModuleCalls::UnwindTo(Runtime* runtime, const ModuleFrame* frame) noexcept {
+  while (depth_ > 0 && top() != frame) Pop(runtime, /*threw=*/true);
 }
 
 void ModuleCalls::Pop(Runtime* runtime, bool threw) noexcept {

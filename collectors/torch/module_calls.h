@@ -19,6 +19,9 @@ struct ModuleFrame {
   const void* module = nullptr;  // identity only
   OperatorId op = kNoOperator;
   int64_t depth = 0;  // of the interpreter's stack, deeper is larger; 0 where there is none
+  const void* stack = nullptr;  // where the call began on the thread's stack, if nothing tells that
+                                // an exception ended it; else null
+  uint64_t serial = 0;          // of the thread, never used again
   bool recompute = false;
   bool announced = false;  // the clock was told of its begin
   bool is_root = false;
@@ -45,18 +48,26 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   ModuleFrame* top() { return depth_ == 0 ? nullptr : frames_[depth_ - 1].get(); }
   // Closes frames that an exception left behind: those not shallower than `depth`.
   void DropStale(Runtime* runtime, int64_t depth) noexcept;
+  // The same by place on the stack: `here` is a frame address of the caller's; what encloses it
+  // lies above it.
+  void DropUnwound(Runtime* runtime, const void* here) noexcept;
   // Pushes a frame; for an outermost call that is not a recomputed forward tells the clock first,
   // unless `silent`: a call that is followed but never recorded. Null: out of memory.
   ModuleFrame* Push(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
                     bool silent = false) noexcept;
   // The innermost frame of `module`, or null; frames above it are closed as thrown.
   ModuleFrame* Find(Runtime* runtime, const void* module) noexcept;
+  // The frame with this serial number, or null when it is closed already. Frames above it stay.
+  ModuleFrame* WithSerial(uint64_t serial) noexcept;
+  // Closes the frames above `frame` as thrown.
+  void UnwindTo(Runtime* runtime, const ModuleFrame* frame) noexcept;
   // Ends the call of the innermost frame, pops it, and tells the clock when it was the outermost.
   void Pop(Runtime* runtime, bool threw) noexcept;
 
  private:
   std::vector<std::unique_ptr<ModuleFrame>> frames_;
   size_t depth_ = 0;
+  uint64_t serial_ = 0;
 };
 
 // Tells the clock that an operator is about to run, when nothing has been told yet.

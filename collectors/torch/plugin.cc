@@ -4,6 +4,9 @@
 
 #include <atomic>
 
+#include "collectors/torch/aten_collector.h"
+#include "collectors/torch/cxx_api.h"
+
 namespace tdump::collectors {
 namespace {
 
@@ -27,10 +30,19 @@ const TdumpTorchInfo* tdump_torch_info() { return &tdump::collectors::info; }
 
 int tdump_torch_start(tdump::Runtime* runtime) {
   if (runtime == nullptr || runtime->stamp != tdump::kBuildStamp) return 0;
-  tdump::collectors::current.store(runtime, std::memory_order_release);
+  try {
+    const bool started = tdump::collectors::CurrentRuntime() != nullptr;
+    tdump::collectors::current.store(runtime, std::memory_order_release);
+    if (!started) tdump::collectors::StartAtenCollector(runtime);
+  } catch (...) {
+    tdump::collectors::current.store(nullptr, std::memory_order_release);
+    return 0;
+  }
   return 1;
 }
 
-const void* tdump_torch_api(int version) { return nullptr; }
+const void* tdump_torch_api(int version) {
+  return version == TDUMP_API_VERSION ? tdump::collectors::CxxApi() : nullptr;
+}
 
 }  // extern "C"

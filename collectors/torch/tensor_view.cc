@@ -112,15 +112,27 @@ void FindData(const TensorImpl& impl, TensorView* view) {
   view->data = base + meta.storage_offset * unit;
 }
 
+// A shape with sizes that are no numbers (ragged, symbolic) is not recorded as one: `detail` says
+// it in words.
+void DescribeSymbolicShape(const TensorImpl& impl, TensorView* view) {
+  bool known = true;
+  std::string text;
+  for (const c10::SymInt& size : impl.sym_sizes_default()) {
+    const std::optional<int64_t> number = size.maybe_as_int();
+    known &= number.has_value();
+    view->symbolic_sizes.push_back(number.value_or(0));
+    text += (text.empty() ? "" : ", ") + (number ? std::to_string(*number) : "?");
+  }
+  if (known)
+    view->meta.sizes = view->symbolic_sizes;
+  else
+    view->detail += (view->detail.empty() ? "(" : " (") + text + ")";
+}
+
 void DescribeShape(const TensorImpl& impl, TensorView* view) {
   TensorMeta& meta = view->meta;
-  if (impl.has_symbolic_sizes_strides()) {
-    for (const c10::SymInt& size : impl.sym_sizes_default()) {
-      view->symbolic_sizes.push_back(size.maybe_as_int().value_or(-1));
-    }
-    meta.sizes = view->symbolic_sizes;
-    return;
-  }
+  if (impl.has_symbolic_sizes_strides()) return DescribeSymbolicShape(impl, view);
+  if (meta.layout == Layout::kNested) return;  // one shape for each of its tensors
   const c10::IntArrayRef sizes = impl.sizes_default();
   meta.sizes = {sizes.data(), sizes.size()};
   if (meta.layout == Layout::kStrided) {

@@ -21,6 +21,7 @@
 
 #include "fault.h"
 #include "model.h"
+#include "observe.h"
 #include "parallel.h"
 #include "text.h"
 
@@ -130,7 +131,7 @@ void Run(const Options& options, const tp::Group& group) {
   const tp::Text text(options.text);
   const tp::Config config{.vocabulary = text.vocabulary_size()};
   tp::Transformer model(config, group);
-  // tdump::watch(model.ptr(), "");
+  tdump::watch(model.ptr());
 
   if (!options.fault.empty()) {
     const auto fault = tp::ParseFault(options.fault, *model, group.world);

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "observe.h"
+
 namespace tp {
 namespace {
 
@@ -25,6 +27,7 @@ AttentionImpl::AttentionImpl(const Config& config, const Group& group)
 }
 
 torch::Tensor AttentionImpl::forward(const torch::Tensor& x) {
+  tdump::scope scope(this, x);
   const auto split_heads =
       [&](const torch::Tensor& t) {  // -> [batch, heads of this rank, context, head_width]
         return t.unflatten(-1, {-1, head_width_}).transpose(1, 2);
@@ -35,7 +38,7 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x) {
   const auto mixed =
       torch::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,
                                           /*is_causal=*/true);
-  return output_(mixed.transpose(1, 2).flatten(2));
+  return scope.output(output_(mixed.transpose(1, 2).flatten(2)));
 }
 
 MlpImpl::MlpImpl(const Config& config, const Group& group)
@@ -45,7 +48,10 @@ MlpImpl::MlpImpl(const Config& config, const Group& group)
   register_module("down", down_);
 }
 
-torch::Tensor MlpImpl::forward(const torch::Tensor& x) { return down_(gelu_(up_(x))); }
+torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
+  tdump::scope scope(this, x);
+  return scope.output(down_(gelu_(up_(x))));
+}
 
 LayerImpl::LayerImpl(const Config& config, const Group& group)
     : attention_norm_(MakeNorm(config)),
@@ -61,8 +67,9 @@ LayerImpl::LayerImpl(const Config& config, const Group& group)
 }
 
 torch::Tensor LayerImpl::forward(torch::Tensor x) {
+  tdump::scope scope(this, x);
   x = x + dropout_(attention_(attention_norm_(x)));
-  return x + dropout_(mlp_(mlp_norm_(x)));
+  return scope.output(x + dropout_(mlp_(mlp_norm_(x))));
 }
 
 TransformerImpl::TransformerImpl(const Config& config, const Group& group)
@@ -86,10 +93,11 @@ TransformerImpl::TransformerImpl(const Config& config, const Group& group)
 }
 
 torch::Tensor TransformerImpl::forward(const torch::Tensor& tokens) {
+  tdump::scope scope(this, tokens);
   const auto positions = torch::arange(tokens.size(1));
   auto x = dropout_(token_embedding_(tokens) + position_embedding_(positions));
   for (const auto& layer : *layers_) x = layer->as<Layer>()->forward(x);
-  return head_(norm_(x));
+  return scope.output(head_(norm_(x)));
 }
 
 }  // namespace tp

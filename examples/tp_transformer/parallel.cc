@@ -3,6 +3,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "observe.h"
+
 namespace tp {
 namespace {
 
@@ -78,7 +80,8 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(int64_t in_features, int64_t 
 }
 
 torch::Tensor ColumnParallelLinearImpl::forward(const torch::Tensor& x) {
-  return torch::nn::functional::linear(CopyToRegion(x, group_), weight);
+  tdump::scope scope(this, x);
+  return scope.output(torch::nn::functional::linear(CopyToRegion(x, group_), weight));
 }
 
 RowParallelLinearImpl::RowParallelLinearImpl(int64_t in_features, int64_t out_features,
@@ -89,8 +92,10 @@ RowParallelLinearImpl::RowParallelLinearImpl(int64_t in_features, int64_t out_fe
 }
 
 torch::Tensor RowParallelLinearImpl::forward(const torch::Tensor& x) {
+  tdump::scope scope(this, x);
   const auto partial = torch::nn::functional::linear(x, weight);
-  return ReduceFromRegion(partial, group_) + bias;
+  tdump::tap(partial, "partial");
+  return scope.output(ReduceFromRegion(partial, group_) + bias);
 }
 
 double GradientNorm(const torch::nn::Module& model, const Group& group) {

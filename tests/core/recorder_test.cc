@@ -144,6 +144,26 @@ TEST_F(RecorderTest, IndexCountsWithinMicroAndPhase) {
   EXPECT_EQ(CallIndex(1), 0u);
 }
 
+TEST_F(RecorderTest, BackwardCallsCountByTheLaneOfTheirForward) {
+  const auto in_backward = [&](std::optional<uint32_t> lane) {
+    Recorder::CallScope scope;
+    EXPECT_TRUE(recorder.Begin(1, nullptr, Phase::kBackward, false, &scope, lane));
+    recorder.End(&scope, false);
+    return std::pair(scope.call.lane, scope.call.index);
+  };
+  EXPECT_EQ(recorder.Lane(), 0u);
+  EXPECT_EQ(in_backward(std::nullopt), std::pair(0u, uint64_t{0}));
+  std::thread([&] {
+    EXPECT_EQ(recorder.Lane(), 1u);
+    EXPECT_EQ(in_backward(0), std::pair(0u, uint64_t{1}));  // the main thread's forward
+    EXPECT_EQ(in_backward(std::nullopt), std::pair(1u, uint64_t{0}));
+  }).join();
+  EXPECT_EQ(in_backward(0), std::pair(0u, uint64_t{2}));
+  EXPECT_EQ(in_backward(1), std::pair(1u, uint64_t{1}));
+  gate.pass = 1;
+  EXPECT_EQ(in_backward(0), std::pair(0u, uint64_t{0}));
+}
+
 TEST_F(RecorderTest, RecomputedForwardsCountForThemselves) {
   EXPECT_EQ(CallIndex(1), 0u);
   EXPECT_EQ(CallIndex(1), 1u);

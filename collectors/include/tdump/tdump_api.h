@@ -37,7 +37,8 @@ typedef struct TdumpApi {
   void (*step)(int64_t number);
 } TdumpApi;
 
-__attribute__((weak)) const void* tdump_api(int version);
+/* Default visibility: a program built with -fvisibility=hidden must still find it elsewhere. */
+__attribute__((weak, visibility("default"))) const void* tdump_api(int version);
 
 #ifdef __cplusplus
 } /* extern "C" */

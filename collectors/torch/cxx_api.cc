@@ -1,0 +1,166 @@
+#include "collectors/torch/cxx_api.h"
+
+#include <ATen/core/TensorBase.h>
+
+#include <memory>
+#include <string>
+
+#include "collectors/torch/capture.h"
+#include "collectors/torch/cxx_modules.h"
+#include "collectors/torch/module_calls.h"
+#include "collectors/torch/plugin.h"
+#include "collectors/torch/tap.h"
+#include "collectors/torch/torch_state.h"
+
+namespace tdump::collectors {
+namespace {
+
+using torch::nn::Module;
+
+Runtime* Running() {
+  Runtime* runtime = CurrentRuntime();
+  return runtime == nullptr || runtime->gate->off() ? nullptr : runtime;
+}
+
+void* TokenOf(const ModuleFrame* frame) { return reinterpret_cast<void*>(frame->serial); }
+ModuleFrame* FrameOf(void* token) {
+  return ModuleCalls::OfThread().WithSerial(reinterpret_cast<uint64_t>(token));
+}
+
+// A part of the program that is no watched module: `name` below what is open.
+ModuleIdentity NamedPart(Runtime* runtime, const char* name, std::string* path) {
+  OperatorInfo info;
+  info.path = name;
+  info.leaf = true;
+  if (const ModuleFrame* inside = ModuleCalls::OfThread().top();
+      inside != nullptr && inside->op != kNoOperator) {
+    const OperatorInfo& owner = runtime->operators->Get(inside->op);
+    info.root = owner.root;
+    if (owner.path != ".") info.path = owner.path + "." + name;
+  }
+  *path = info.path;
+  return {.op = runtime->operators->Intern(info), .told_as = *path};
+}
+
+// Pushes the call and tells the clock; begins its record where one is wanted.
+ModuleFrame* Enter(Runtime* runtime, const ModuleIdentity& identity, CxxRoot* root) {
+  const char* tracing = TracingRegion();
+  ModuleFrame* frame = ModuleCalls::OfThread().Push(runtime, identity, 0, tracing != nullptr);
+  if (frame == nullptr) return nullptr;
+  if (tracing != nullptr) {
+    Activate(runtime);
+    runtime->sink->note(std::string(tracing) +
+                        ": modules are traced here, not run; not captured (not in this version)");
+    return frame;
+  }
+  if (frame->announced && root != nullptr) CxxModules::Get().OnOutermostCall(runtime, root);
+  runtime->recorder->Begin(identity.op, nullptr, Phase::kForward, frame->recompute, &frame->scope);
+  return frame;
+}
+
+ModuleFrame* Begin(Runtime* runtime, const Module* module, const char* name, const void* here) {
+  ModuleCalls::OfThread().DropUnwound(runtime, here);
+  if (const auto known = module != nullptr ? CxxModules::Get().Find(module) : std::nullopt) {
+    const ModuleIdentity identity{.module = module,
+                                  .op = known->op,
+                                  .is_root = known->is_root,
+                                  .told_as = known->told_as,
+                                  .cls = runtime->operators->Get(known->op).cls,
+                                  .root_number = known->root->number};
+    return Enter(runtime, identity, known->root);
+  }
+  if (name == nullptr) return nullptr;
+  std::string path;
+  const ModuleIdentity identity = NamedPart(runtime, name, &path);
+  return identity.op != kNoOperator ? Enter(runtime, identity, nullptr) : nullptr;
+}
+
+void Record(void* token, const void* tensor, const char* arg, Role role) noexcept {
+  Runtime* runtime = Running();
+  ModuleFrame* frame = runtime != nullptr ? FrameOf(token) : nullptr;
+  if (frame == nullptr || frame->scope.call.begin == 0) return;
+  Capture(*runtime->recorder, &frame->scope, {role, arg},
+          *static_cast<const at::TensorBase*>(tensor));
+}
+
+void End(void* token, bool threw) noexcept {
+  Runtime* runtime = CurrentRuntime();
+  ModuleFrame* frame = runtime != nullptr ? FrameOf(token) : nullptr;
+  if (frame == nullptr) return;
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  calls.UnwindTo(runtime, frame);
+  calls.Pop(runtime, threw);
+}
+
+void ApiTap(const void* tensor, const char* name, const char* const* tags,
+            size_t tag_count) noexcept {
+  if (Runtime* runtime = Running(); runtime != nullptr && runtime->collect_taps)
+    Tap(runtime, *static_cast<const at::TensorBase*>(tensor), name, {tags, tag_count});
+}
+
+void ApiWatch(const void* module, const char* root) noexcept try {
+  if (Runtime* runtime = Running(); runtime != nullptr && runtime->collect_modules)
+    CxxModules::Get().Watch(runtime, *static_cast<const std::shared_ptr<Module>*>(module), root);
+} catch (...) {  // out of memory, or a module that throws when asked for its parts
+  if (Runtime* runtime = Running()) runtime->sink->note("a C++ model could not be watched");
+}
+
+void* ApiScopeBegin(const void* module, const char* name) noexcept try {
+  Runtime* runtime = Running();
+  if (runtime == nullptr || !runtime->collect_modules) return nullptr;
+  const ModuleFrame* frame =
+      Begin(runtime, static_cast<const Module*>(module), name, __builtin_frame_address(0));
+  return frame != nullptr ? TokenOf(frame) : nullptr;
+} catch (...) {
+  return nullptr;
+}
+
+void ApiScopeInput(void* token, const void* tensor, const char* arg) noexcept {
+  Record(token, tensor, arg, Role::kInput);
+}
+
+void ApiScopeOutput(void* token, const void* tensor, const char* arg) noexcept {
+  Record(token, tensor, arg, Role::kOutput);
+}
+
+void ApiScopeEnd(void* token, int threw) noexcept { End(token, threw != 0); }
+
+void ApiStep(int64_t number) noexcept {
+  Runtime* runtime = Running();
+  if (runtime == nullptr) return;
+  Boundary boundary;
+  boundary.kind = BoundaryKind::kExplicit;
+  boundary.number = number;
+  boundary.grad_enabled = GradEnabled();
+  TellClock(runtime, boundary);
+}
+
+constexpr TdumpApi kApi = {TDUMP_API_VERSION, sizeof(TdumpApi), ApiTap,
+                           ApiWatch,          ApiScopeBegin,    ApiScopeInput,
+                           ApiScopeOutput,    ApiScopeEnd,      ApiStep};
+
+}  // namespace
+
+const TdumpApi* CxxApi() noexcept { return &kApi; }
+
+}  // namespace tdump::collectors
+
+extern "C" {
+
+void* tdump_torch_forward_begin(const void* module, const void* const* tensors, size_t count) {
+  using namespace tdump::collectors;
+  void* token = ApiScopeBegin(module, nullptr);
+  // A C library function without cleanup runs around the forward: an exception skips the end.
+  if (ModuleFrame* frame = FrameOf(token)) frame->stack = __builtin_frame_address(0);
+  for (size_t i = 0; token != nullptr && i < count; ++i)
+    Record(token, tensors[i], std::to_string(i).c_str(), tdump::Role::kInput);
+  return token;
+}
+
+void tdump_torch_forward_end(void* token, const void* result) {
+  using namespace tdump::collectors;
+  Record(token, result, "", tdump::Role::kOutput);
+  End(token, /*threw=*/false);
+}
+
+}  // extern "C"

@@ -1,0 +1,69 @@
+// The trees of torch::nn modules that the program announced with tdump::watch: names, parameters
+// and buffers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "collectors/torch/export.h"
+#include "core/runtime.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace tdump::collectors {
+
+// One watched tree. Never destroyed: a call may be under way in it.
+struct CxxRoot {
+  uint64_t number = 0;
+  std::string prefix;  // "" or the name given to watch()
+  std::weak_ptr<torch::nn::Module> top;
+  std::atomic<bool> expected{false};               // the coverage knows which operators to expect
+  std::atomic<uint64_t> state_pass{~uint64_t{0}};  // parameters and buffers were recorded in it
+};
+
+struct CxxModule {
+  std::weak_ptr<torch::nn::Module> module;
+  OperatorId op = kNoOperator;
+  CxxRoot* root = nullptr;
+  std::string told_as;  // name of an outermost call for the clock
+  bool is_root = false;
+};
+
+// Modules by address. An entry whose module died is no longer found, so that an address that is
+// used again is never taken for the old module. Thread-safe. Nothing here keeps a module alive.
+class TDUMP_TORCH_EXPORT CxxModules {
+ public:
+  static CxxModules& Get();
+
+  // Names the tree below `top`; again: names it anew.
+  void Watch(Runtime* runtime, const std::shared_ptr<torch::nn::Module>& top,
+             const std::string& prefix);
+  std::optional<CxxModule> Find(const torch::nn::Module* module) const;
+  // At an outermost call in the tree: what to expect, once; parameters and buffers as they are
+  // before the forward, once in each pass. A tensor that several modules share is recorded under
+  // its first name.
+  void OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept;
+  bool watching() const { return watching_.load(std::memory_order_relaxed); }
+  // The module that owns the parameter whose storage begins at `data`, kNoOperator for none. Known
+  // from the last outermost call that was recorded: an optimizer may replace a storage.
+  OperatorId OwnerOfParameter(const void* data) const;
+
+ private:
+  CxxRoot* RootOf(const std::shared_ptr<torch::nn::Module>& top, const std::string& prefix);
+
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<const torch::nn::Module*, CxxModule> modules_;
+  std::vector<std::unique_ptr<CxxRoot>> roots_;
+  std::unordered_map<const void*, OperatorId> parameters_;  // by storage
+  std::atomic<bool> watching_{false};
+};
+
+}  // namespace tdump::collectors
