@@ -53,19 +53,13 @@ class StateRecorder {
   std::unordered_set<PyObject*> seen_;
 };
 
-// Calls that the plan can keep something of; a rule for parameters alone expects no call.
-bool ExpectsCall(const Plan& plan, RuleId rule) {
-  return rule != kNoRule && (plan.wants(rule, Role::kInput, Phase::kForward) ||
-                             plan.wants(rule, Role::kOutput, Phase::kForward));
-}
-
 void Expect(Runtime* runtime, ModuleRoot* root) {
   ModuleTable& table = ModuleTable::Get();
   for (PyObject* module : root->members) {
     const ModuleEntry* entry = table.Find(module);
     if (entry == nullptr || entry->ignored || entry->op == kNoOperator) continue;
     Plan& plan = *runtime->plan;
-    if (ExpectsCall(plan, plan.op(entry->op, runtime->operators->Get(entry->op), module)))
+    if (plan.expects_calls(plan.op(entry->op, runtime->operators->Get(entry->op), module)))
       runtime->sink->expect(entry->op);
   }
 }

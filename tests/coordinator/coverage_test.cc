@@ -1,0 +1,106 @@
+#include "coordinator/coverage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/merge.h"
+#include "tests/coordinator/run_image.h"
+
+namespace tdump::coordinator {
+namespace {
+
+using test::ProcessImage;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CoverageTest : public ::testing::Test {
+ protected:
+  CoverageTest() : env_(NewMemoryEnv()) {}
+
+  std::string Text(const CoverageOptions& options = {.shown = "latest"}) {
+    const auto store = io::PassStore::Open(env_.get(), "run");
+    EXPECT_TRUE(store.ok());
+    return CoverageText(**store, BuildRunIndex(**store, Generations(**store).back()), options);
+  }
+
+  std::unique_ptr<Env> env_;
+};
+
+TEST_F(CoverageTest, ACleanRunIsFourLines) {
+  for (int rank : {0, 1}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
+    process.Expect("l.0.drop").Expect("l.1.drop").Expect("a");
+    process.Pass(0).Pass(1).Map(0, 0, 1).Map(1, 1, 1).Map(2, 2, 1);
+    process.Add(io::AgreementSection{"file", 1, {}}).Exit(3);
+  }
+  const std::string text = Text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  EXPECT_THAT(text, HasSubstr("tdump: COMPLETE  latest  "));
+  EXPECT_THAT(text, HasSubstr("  steps      0-1 written (2 of 3 seen); 0-2 agreed on all 2 ranks "
+                              "(transport file, lag 1 step)\n"));
+  EXPECT_THAT(text, HasSubstr("  ranks      2 of 2 wrote all 2 steps; operators: 3 selected, 1 "
+                              "seen, 1 complete on every rank; never called: l.{0-1}.drop\n"));
+  EXPECT_THAT(text, HasSubstr("  next       tdump-view latest --names    |    tdump-diff BASE "
+                              "latest\n"));
+}
+
+TEST_F(CoverageTest, SaysWhatBecameOfEachRank) {
+  ProcessImage whole(env_.get(), "run", {.rank = 0, .world = 6});
+  whole.Pass(0).Pass(1).Exit(2);
+  ProcessImage early(env_.get(), "run", {.rank = 1, .world = 6});
+  early.Pass(0).Exit(1);
+  ProcessImage killed(env_.get(), "run", {.rank = 2, .world = 6, .host = "node7"});
+  killed.Pass(0).TornPass(1, {"a"}, 100);
+  ProcessImage idle(env_.get(), "run", {.rank = 3, .world = 6, .selected = false});
+  idle.Exit(2);
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("tdump: INCOMPLETE  latest"));
+  EXPECT_THAT(text,
+              HasSubstr("  ranks      1 of 3 selected (6 in the job) wrote all 2 steps; rank 1 "
+                        "ended after step 0 (exit); rank 2 killed or still running on node7 in "
+                        "step 1; ranks 4-5 never started\n"));
+  EXPECT_THAT(text, HasSubstr("next       tdump-view latest --coverage"));
+}
+
+TEST_F(CoverageTest, NamesExtraStepsAndModes) {
+  for (int rank : {0, 1}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
+    process.Pass(0);
+    if (rank == 1) process.Pass(1).Map(1, 1, 1 | 2);
+    process.Map(0, 0, 1).Exit(2);
+  }
+  EXPECT_THAT(Text(), HasSubstr("extra: rank 1 ran step 1 more than the others"));
+  EXPECT_THAT(Text(), HasSubstr("COMPLETE"));
+}
+
+TEST_F(CoverageTest, NothingFromAFileSteersTheTerminal) {
+  ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1, .host = "evil\033[2Jhost"});
+  process.Expect("\033]0;owned\007.never").Pass(0);
+  process.Add(io::NoteSection{2, 1, "line\none\033[31m"});
+  process.Add(io::RuleSection{0, 1, "x", "\033[5m", 0});
+  const std::string text = Text({.shown = "latest\033[7m"});
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  EXPECT_THAT(text, Not(HasSubstr("\007")));
+  EXPECT_THAT(text, HasSubstr("never called: \\x1b]0;owned\\x07.never"));
+  EXPECT_THAT(text, HasSubstr("notes      line\\x0aone\\x1b[31m"));
+}
+
+TEST_F(CoverageTest, LongListsSayHowManyMore) {
+  ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1});
+  for (const char* note : {"n1", "n2", "n3", "n4", "n5", "n6"})
+    process.Add(io::NoteSection{0, 1, note});
+  process.Pass(0).Exit(1);
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("             n4\n             and 2 more: tdump-view latest "
+                              "--coverage\n"));
+  EXPECT_THAT(text, Not(HasSubstr("n5")));
+}
+
+TEST_F(CoverageTest, ColourIsOnTheVerdictOnly) {
+  ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1});
+  process.Pass(0).Exit(1);
+  EXPECT_THAT(Text({.shown = "r", .colour = true}), HasSubstr("tdump: \033[1;32mCOMPLETE\033[0m"));
+}
+
+}  // namespace
+}  // namespace tdump::coordinator
