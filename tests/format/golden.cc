@@ -1,0 +1,463 @@
+#include "tests/format/golden.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "core/operator_table.h"
+#include "io/archive.h"
+#include "io/frame_builder.h"
+#include "io/hash.h"
+#include "io/manifest_writer.h"
+#include "io/merged_manifest.h"
+#include "io/pass_writer.h"
+#include "tests/format/fixed_env.h"
+
+namespace tdump::io::test {
+namespace {
+
+constexpr uint64_t kJobHash = 0x0123456789ABCDEF;
+
+void Must(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "golden files: %s\n", std::string(status.message()).c_str());
+  std::exit(1);
+}
+
+template <class T>
+T Must(Result<T>&& result) {
+  Must(result.status());
+  return std::move(*result);
+}
+
+template <class T>
+std::vector<std::byte> BytesOf(std::initializer_list<T> values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.begin(), bytes.size());
+  return bytes;
+}
+
+PassInfo Info() {
+  PassInfo info;
+  info.ordinal = 3;
+  info.local_step = 41;
+  info.mode_step = 12;
+  info.job_step = 41'241;
+  info.mode = StepMode::kTrain;
+  info.generation = 1;
+  info.rank = 2;
+  info.world = 4;
+  info.pid = 3'069'569;
+  info.started_ns = kFixedNs - 1'000'000;
+  info.host = "node042";
+  return info;
+}
+
+// One record of the pass.
+struct Tensor {
+  OperatorId op = 0;
+  Role role = Role::kOutput;
+  std::string arg;
+  DType dtype;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  std::vector<std::byte> payload;
+  Parts parts = kLevelFull;
+  std::function<void(RecordSection*)> more = nullptr;
+  ShardSection shard = {};
+};
+
+class GoldenPass {
+ public:
+  explicit GoldenPass(Env* env) : env_(env) {
+    dense_ = Operator({OperatorKind::kModule,
+                       "",
+                       "encoder.layer.0.dense",
+                       "",
+                       "torch.nn.modules.linear.Linear",
+                       {"tied.dense"},
+                       true});
+    addmm_ = Operator({OperatorKind::kAten,
+                       "",
+                       "encoder.layer.0.dense",
+                       "aten::addmm",
+                       "torch.nn.modules.linear.Linear",
+                       {},
+                       false});
+    critic_ = Operator({OperatorKind::kModule, "Critic#1", ".", "", "app.Critic", {}, false});
+    tap_ = Operator({OperatorKind::kTap, "", "a%b/c:d@e#f", "tap \"x\"\n", "", {}, false});
+    writer_ = Must(PassWriter::Create(env, &operators_, "/run/rank2_pid3069569", Info(), kJobHash));
+  }
+
+  void Write() {
+    AddCalls();
+    AddDTypes();
+    AddLayouts();
+    AddParts();
+    Must(writer_->AddAlias(dense_, "found.later"));
+    PassEndSection end;
+    end.not_kept = 2;
+    end.blocked_ns = 1234;
+    Must(writer_->Finish(end));
+  }
+
+ private:
+  OperatorId Operator(const OperatorInfo& info) { return operators_.Intern(info); }
+
+  void AddCalls() {
+    Call call;
+    call.op = dense_;
+    call.begin = 10;
+    call.end = 19;
+    call.thread = 3'069'570;
+    Must(writer_->AddCall(call, std::vector<ArgumentMeta>{{Role::kInput, "0", "float32", {2, 3}},
+                                                          {Role::kOutput, "", "float32", {2, 3}}}));
+    call = {};
+    call.op = addmm_;
+    call.begin = 11;
+    call.parent = 10;
+    call.index = 1;
+    call.micro = 1;
+    call.chunk = 2;
+    call.lane = 3;
+    call.thread = 3'069'571;
+    call.stream = 7;
+    call.phase = Phase::kBackward;
+    call.recompute = call.compiled = call.threw = true;
+    call.text = "beta=1, alpha=0.5";
+    Must(writer_->AddCall(call, {}));
+  }
+
+  // The payloads are little-endian numbers; what they mean is in tests/format/test_format.py.
+  void AddDTypes() {
+    Add({.arg = "f32",
+         .dtype = MakeDType("float32", 32),
+         .sizes = {2, 3},
+         .strides = {3, 1},
+         .payload = BytesOf<float>({1, 2, 3, -4, 0.5, 6})});
+    Add({.arg = "f64",
+         .dtype = MakeDType("float64", 64),
+         .sizes = {},
+         .strides = {},
+         .payload = BytesOf<double>({3.141592653589793})});
+    Add({.arg = "bf16",
+         .dtype = MakeDType("bfloat16", 16),
+         .sizes = {2},
+         .strides = {1},
+         .payload = BytesOf<uint16_t>({0x3F80, 0xC040})});
+    Add({.arg = "f8",
+         .dtype = MakeDType("float8_e4m3fn", 8),
+         .sizes = {4},
+         .strides = {1},
+         .payload = BytesOf<uint8_t>({0x38, 0xC0, 0x7E, 0x7F})});
+    Add({.arg = "f4",
+         .dtype = MakeDType("float4_e2m1fn_x2", 4, 2),
+         .sizes = {2},
+         .strides = {1},
+         .payload = BytesOf<uint8_t>({0x72, 0x9F})});
+    Add({.arg = "u64",
+         .dtype = MakeDType("uint64", 64),
+         .sizes = {3},
+         .strides = {1},
+         .payload = BytesOf<uint64_t>({0, 1ull << 63, ~0ull})});
+    Add({.arg = "bool",
+         .dtype = MakeDType("bool", 8),
+         .sizes = {2},
+         .strides = {1},
+         .payload = BytesOf<uint8_t>({1, 0})});
+    Add({.arg = "c64",
+         .dtype = MakeDType("complex64", 64),
+         .sizes = {2},
+         .strides = {1},
+         .payload = BytesOf<float>({1, -2, 0.25, 8}),
+         .more = [](RecordSection* r) { r->flags |= 8; }});
+    Add({.arg = "posit24",
+         .dtype = MakeDType("posit24", 24),
+         .sizes = {2},
+         .strides = {1},
+         .payload = BytesOf<uint8_t>({1, 2, 3, 4, 5, 6})});
+  }
+
+  void AddLayouts() {
+    const DType i32 = MakeDType("int32", 32);
+    Add({.arg = "channels_last",
+         .dtype = i32,
+         .sizes = {1, 2, 2, 2},
+         .strides = {8, 1, 4, 2},
+         .payload = BytesOf<int32_t>({0, 1, 2, 3, 4, 5, 6, 7})});
+    // Dimension 1 has stride 0 and is stored once: 2 x 3 x 2 elements, 4 in the file.
+    Add({.arg = "expanded",
+         .dtype = i32,
+         .sizes = {2, 3, 2},
+         .strides = {2, 0, 1},
+         .payload = BytesOf<int32_t>({10, 11, 12, 13}),
+         .more = [](RecordSection* r) {
+           r->storage_offset = 5;
+           r->storage_id = 0x7f0000001000;
+           r->storage_bytes = 4096;
+           r->flags |= 4 | 32;
+         }});
+    Add({.arg = "empty", .dtype = i32, .sizes = {0, 5}, .strides = {5, 1}, .payload = {}});
+    std::vector<std::byte> tiles(2 * kHashTile + 5);
+    for (size_t i = 0; i < tiles.size(); ++i) tiles[i] = static_cast<std::byte>(i % 251);
+    Add({.op = tap_,
+         .role = Role::kInput,
+         .arg = "kwargs.x",
+         .dtype = MakeDType("uint8", 8),
+         .sizes = {int64_t(tiles.size())},
+         .strides = {1},
+         .payload = tiles});
+  }
+
+  void AddParts() {
+    const DType f16 = MakeDType("float16", 16);
+    Tensor shared{.op = critic_,
+                  .arg = "1.hidden",
+                  .dtype = MakeDType("float32", 32),
+                  .sizes = {6},
+                  .strides = {1},
+                  .payload = BytesOf<float>({1, 2, 3, -4, 0.5, 6}),
+                  .more = [](RecordSection* r) {
+                    r->phase = static_cast<uint8_t>(Phase::kBackward);
+                    r->flags |= 1 | 2;
+                    r->micro = 1;
+                    r->chunk = 2;
+                    r->lane = 3;
+                    r->call_index = (1ull << 53) + 1;
+                    r->filter_sets = 0b101;
+                  }};
+    Add(shared, /*same_as=*/1);
+    Add({.op = addmm_,
+         .role = Role::kBefore,
+         .arg = "0",
+         .dtype = f16,
+         .sizes = {2},
+         .strides = {1},
+         .payload = BytesOf<uint16_t>({0x3C00, 0xBC00}),
+         .parts = kPartMeta | kPartHash});
+    Add({.op = critic_,
+         .role = Role::kParamGrad,
+         .arg = "weight",
+         .dtype = f16,
+         .sizes = {2, 8},
+         .strides = {},
+         .parts = kPartMeta,
+         .more =
+             [](RecordSection* r) {
+               r->parts_asked = kLevelFull;
+               r->layout = static_cast<uint8_t>(Layout::kSubclass);
+               r->reason = static_cast<uint8_t>(SkipReason::kSubclass);
+               r->reason_detail = "DTensor";
+             },
+         .shard = {"b h[tp]", "Shard(1)", "tp=4", {2, 32}, "batch, C", "DTensor"}});
+  }
+
+  void Add(const Tensor& tensor, uint64_t same_as = 0) {
+    RecordSection record;
+    record.record = ++records_;
+    record.op_id = tensor.op;
+    record.call_begin = tensor.op == addmm_ ? 11 : 10;
+    record.role = static_cast<uint8_t>(tensor.role);
+    record.bits_per_element = tensor.dtype.bits_per_element;
+    record.elements_per_unit = tensor.dtype.elements_per_unit;
+    record.sizes = tensor.sizes;
+    record.strides = tensor.strides;
+    record.seen = 100 + records_;
+    record.parts_asked = record.parts_kept = tensor.parts;
+    record.filter_sets = 1;
+    if (tensor.more) tensor.more(&record);
+    std::vector<uint8_t> digests;
+    AppendTileDigests(tensor.payload, &digests);
+    const Hash128 hash = HashOfDigests(digests);
+    RecordParts parts;
+    parts.arg = tensor.arg;
+    parts.dtype = tensor.dtype.view();
+    parts.device = "cpu";
+    if ((tensor.parts & kPartHash) != 0) parts.hash = &hash;
+    PayloadSection payload;
+    if (same_as != 0) {
+      payload = first_;
+      payload.same_as = same_as;
+    } else if ((tensor.parts & kPartPayload) != 0) {
+      payload = Must(writer_->AddPayload(tensor.payload, hash, Codec::kNone));
+      if (record.record == 1) first_ = payload;
+      parts.tile_digests = &digests;
+    }
+    if ((tensor.parts & kPartPayload) != 0) parts.payload = &payload;
+    if (!tensor.shard.dims.empty()) parts.shard = &tensor.shard;
+    Must(writer_->AddRecord(&record, parts));
+  }
+
+  Env* env_;
+  OperatorTable operators_;
+  OperatorId dense_, addmm_, critic_, tap_;
+  std::unique_ptr<PassWriter> writer_;
+  uint64_t records_ = 0;
+  PayloadSection first_;
+};
+
+// What a writer of a later version may put between what we know.
+std::string LaterPass() {
+  FileHeader header;
+  header.magic = kPassMagic;
+  header.version_minor = 1;
+  header.ordinal = 1;
+  std::string bytes;
+  IndexSection index;
+  AppendStruct(Sealed(header), &bytes);
+  const auto later = [](uint32_t id) {
+    std::string body = std::string(sizeof(SectionHeader), '\0') + "of a later version";
+    FinishSection(id, 0, &body);
+    return body;
+  };
+  const auto add = [&](FrameKind kind, const std::string& body) {
+    const uint64_t offset = bytes.size();
+    FrameBuilder frame(kind, &bytes);
+    bytes += body;
+    frame.Finish();
+    return offset;
+  };
+  PassSection pass;
+  pass.ordinal = 1;
+  add(FrameKind::kPass, later(0x01FF) + EncodeSection(pass));
+  add(static_cast<FrameKind>(20), later(0x1234));
+  const char* names[] = {"float32", "cpu", "a"};
+  for (uint32_t i = 0; i < 3; ++i)
+    index.names.push_back(add(FrameKind::kName, EncodeSection(NameSection{i + 1, names[i]})));
+  OperatorSection op;
+  op.path_name = 3;
+  index.operators.push_back(add(FrameKind::kOperator, EncodeSection(op) + later(0x03FF)));
+  RecordSection record;
+  record.record = 1;
+  record.role = static_cast<uint8_t>(Role::kOutput);
+  record.dtype_name = 1;
+  record.device_name = 2;
+  record.bits_per_element = 32;
+  record.sizes = record.strides = {1};
+  record.parts_asked = record.parts_kept = kPartMeta;
+  index.records.push_back(
+      {1, add(FrameKind::kRecord, later(0x0599) + EncodeSection(record) + later(0x059A))});
+  PassEndSection end;
+  end.records = 1;
+  add(FrameKind::kPassEnd, EncodeSection(end));
+  FileFooter footer;
+  footer.index_offset = add(FrameKind::kIndex, EncodeSection(index) + later(0x08FF));
+  footer.index_bytes = bytes.size() - footer.index_offset;
+  footer.records = 1;
+  AppendStruct(Sealed(footer), &bytes);
+  return bytes;
+}
+
+void WriteManifest(Env* env, const std::string& path) {
+  FileHeader header;
+  header.rank = 2;
+  header.generation = 1;
+  header.pid = 3'069'569;
+  header.job_hash = kJobHash;
+  const auto manifest = Must(ManifestWriter::Create(env, path, header));
+  IdentitySection identity;
+  identity.rank = 2;
+  identity.world = 4;
+  identity.local_rank = 1;
+  identity.source = "MPI";
+  identity.host = "node042";
+  identity.pid = 3'069'569;
+  identity.start_time = 987'654'321;
+  identity.job_key = "slurm:8123456.0";
+  identity.job_label = "8123456.0";
+  identity.program = "python train.py";
+  identity.generation = 1;
+  identity.process = 0;
+  identity.selected = 1;
+  identity.started_ns = kFixedNs;
+  identity.boundary = "optimizer (AdamW)";
+  identity.versions = "tdump 0.1.0, torch 2.15.0";
+  identity.config_hash = "00112233445566778899aabbccddeeff";
+  identity.coordinates = "dp=3 tp=1 pp=2";
+  identity.coordinates_source = "config";
+  Must(manifest->Append(identity));
+  Must(manifest->Append(RuleSection{0, 1, "{name: dwon}", "dwon", 0}));
+  Must(manifest->Append(
+      ExpectSection{0, "", "encoder.layer.0.dense", "", "torch.nn.modules.linear.Linear"}));
+  Must(manifest->Append(OperatorCountSection{"", "encoder.layer.0.dense", "", 1, 12, 2}));
+  Must(manifest->Append(StepMapSection{41, 41, 4, 0}));
+  Must(manifest->Append(StepMapSection{41, 40, 1 | 4, 2}));
+  PassDoneSection done;
+  done.ordinal = 3;
+  done.local_step = 41;
+  done.mode_step = 12;
+  done.job_step = 41'241;
+  done.mode = static_cast<uint8_t>(StepMode::kTrain);
+  done.file = "pass00003.tdp";
+  done.file_bytes = 4096;
+  done.records = 16;
+  done.calls = 2;
+  done.payload_bytes = 32'911;
+  done.blocked_ns = 1234;
+  done.not_kept = {{static_cast<uint8_t>(SkipReason::kSubclass), 1},
+                   {static_cast<uint8_t>(SkipReason::kMemoryLimit), 1}};
+  Must(manifest->Append(done));
+  Must(manifest->Append(NoteSection{3, kFixedNs, "torch.compile region not captured"}));
+  Must(manifest->Append(AgreementSection{"file", 2, {1, 3}}));
+  Must(manifest->Append(CloseSection{kFixedNs, 310, 4, "exit"}));
+}
+
+RunIndex Index() {
+  RunIndex index;
+  index.generation = 1;
+  index.job_key = "slurm:8123456.0";
+  index.job_label = "8123456.0";
+  index.world = 2;
+  index.ranks = {{.rank = 0, .how = "never started"},
+                 {.rank = 1,
+                  .processes = {0},
+                  .selected = true,
+                  .closed = true,
+                  .lost = true,
+                  .last_step = 40,
+                  .how = "exit"}};
+  index.passes = {{.process = 0,
+                   .pass = 0,
+                   .local_step = 41,
+                   .global_step = 40,
+                   .agreed = true,
+                   .extra = true}};
+  index.operators = {{"encoder.layer.0.dense", "torch.nn.modules.linear.Linear",
+                      OperatorKind::kModule, 2, 1, 1, 12, 2}};
+  index.rules = {{{0, 1, "{name: dwon}", "dwon", 0}, {"encoder.layer.0.dense"}}};
+  index.not_kept = {{"memory limit (rank 1)", 1}};
+  index.notes = {"rank 1: torch.compile region not captured"};
+  index.damage = {{"rank2_pid3069569/pass00003.tdp", 12, "torn"}};
+  index.boundary = "optimizer (AdamW)";
+  index.transport = "file";
+  index.rank_source = "MPI";
+  index.max_lag = 2;
+  index.steps_seen = 310;
+  index.bytes = 4096;
+  index.files = 1;
+  index.holes = {"rank 0 never started"};
+  return index;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> GoldenFiles() {
+  const std::unique_ptr<Env> env = NewFixedEnv();
+  const auto read = [&](const std::string& path) {
+    return Must(ReadFile(env.get(), path, 1 << 20));
+  };
+  std::map<std::string, std::string> files;
+  Must(env->MakeDirs("/run/rank2_pid3069569", 0700));
+  GoldenPass(env.get()).Write();
+  const std::string& pass = files["pass.tdp"] = read("/run/rank2_pid3069569/pass00003.tdp");
+  files["torn.tdp.part"] = pass.substr(0, 2700);
+  files["later.tdp"] = LaterPass();
+  WriteManifest(env.get(), "/run/rank2_pid3069569/manifest.tdm");
+  files["manifest.tdm"] = read("/run/rank2_pid3069569/manifest.tdm") + std::string(64, '\0');
+  Must(WriteMergedManifest(env.get(), *Must(PassStore::Open(env.get(), "/run")), {Index()}));
+  files["merged.tdm"] = read("/run/manifest.tdm");
+  return files;
+}
+
+}  // namespace tdump::io::test

@@ -1,0 +1,144 @@
+// The writers still make the golden files, byte for byte, and the readers read them.
+#include "tests/format/golden.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "io/format.h"
+#include "io/manifest_reader.h"
+#include "io/merged_manifest.h"
+#include "io/pass_reader.h"
+
+namespace tdump::io::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string Path(const std::string& name) { return std::string(TDUMP_GOLDEN_DIR "/") + name; }
+
+std::string Stored(const std::string& name) {
+  std::ifstream file(Path(name), std::ios::binary);
+  EXPECT_TRUE(file.good()) << Path(name);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+std::unique_ptr<PassReader> Open(const std::string& name) {
+  auto reader = PassReader::Open(Env::Posix(), Path(name));
+  EXPECT_TRUE(reader.ok()) << reader.status().message();
+  return reader.ok() ? std::move(*reader) : nullptr;
+}
+
+struct Read {
+  std::vector<std::string> keys;
+  std::vector<std::vector<std::byte>> payloads;
+};
+
+Read ReadAll(const PassReader& reader) {
+  Read read;
+  EXPECT_TRUE(reader
+                  .ForEachRecord([&](const Record& record) {
+                    read.keys.push_back(ToText(record.key));
+                    auto& payload = read.payloads.emplace_back();
+                    if (!record.payload) return true;
+                    payload.resize(record.payload->logical_bytes);
+                    EXPECT_TRUE(reader.ReadPayload(record, 0, payload).ok());
+                    return true;
+                  })
+                  .ok());
+  return read;
+}
+
+void ExpectVerified(const PassReader& reader) {
+  std::vector<Damage> damage;
+  EXPECT_TRUE(reader.Verify(&damage).ok());
+  for (const Damage& item : damage) ADD_FAILURE() << item.offset << ": " << item.what;
+}
+
+// Behind the first frame, which names the tdump that merged.
+std::string BehindHead(const std::string& merged) {
+  FrameHeader frame;
+  std::memcpy(&frame, merged.data() + sizeof(FileHeader), sizeof frame);
+  return merged.substr(sizeof(FileHeader) + sizeof frame + PadTo(frame.body_bytes, 8));
+}
+
+TEST(Golden, WritersMakeTheSameBytes) {
+  std::map<std::string, std::string> files = GoldenFiles();
+  ASSERT_EQ(files.size(), 5u);
+  for (auto& [name, bytes] : files) {
+    std::string stored = Stored(name);
+    if (name == "merged.tdm") {
+      bytes = BehindHead(bytes);
+      stored = BehindHead(stored);
+    }
+    ASSERT_EQ(bytes.size(), stored.size()) << name;
+    const auto place = std::mismatch(bytes.begin(), bytes.end(), stored.begin());
+    EXPECT_EQ(place.first - bytes.begin(), std::ptrdiff_t(bytes.size()))
+        << name << ": first difference at this offset";
+  }
+}
+
+TEST(Golden, ThePassIsWhole) {
+  const auto reader = Open("pass.tdp");
+  EXPECT_TRUE(reader->complete());
+  EXPECT_EQ(reader->info().job_step, 41'241);
+  EXPECT_EQ(reader->info().host, "node042");
+  ExpectVerified(*reader);
+  const Read read = ReadAll(*reader);
+  EXPECT_EQ(read.keys.size(), 16u);
+  EXPECT_EQ(read.keys[0], "encoder.layer.0.dense@output#f32");
+  EXPECT_EQ(read.payloads[13], read.payloads[0]);  // shared
+  EXPECT_THAT(reader->Get(1)->aliases, ElementsAre("tied.dense", "found.later"));
+}
+
+// J03
+TEST(Golden, TheByteSwappedPassHoldsTheSame) {
+  const auto little = Open("pass.tdp"), big = Open("pass_big_endian.tdp");
+  EXPECT_TRUE(big->complete());
+  ExpectVerified(*big);
+  EXPECT_EQ(big->info().started_ns, little->info().started_ns);
+  const Read a = ReadAll(*little), b = ReadAll(*big);
+  EXPECT_EQ(a.keys, b.keys);
+  EXPECT_EQ(a.payloads, b.payloads);
+}
+
+TEST(Golden, TheTornPassReadsUpToTheTear) {
+  const auto torn = Open("torn.tdp.part");
+  EXPECT_FALSE(torn->complete());
+  const Read part = ReadAll(*torn), whole = ReadAll(*Open("pass.tdp"));
+  ASSERT_EQ(part.keys.size(), 2u);
+  for (size_t i = 0; i < part.keys.size(); ++i) {
+    EXPECT_EQ(part.keys[i], whole.keys[i]);
+    EXPECT_EQ(part.payloads[i], whole.payloads[i]);
+  }
+}
+
+TEST(Golden, WhatALaterVersionAddsIsSkipped) {
+  const auto later = Open("later.tdp");
+  EXPECT_TRUE(later->complete());
+  EXPECT_THAT(later->damage(), IsEmpty());
+  ExpectVerified(*later);
+  EXPECT_THAT(ReadAll(*later).keys, ElementsAre("a@output#"));
+}
+
+TEST(Golden, TheManifestSaysWhatWasWritten) {
+  ProcessEntry process;
+  ReadManifest(Env::Posix(), Path("manifest.tdm"), &process);
+  EXPECT_THAT(process.damage, IsEmpty());
+  EXPECT_EQ(process.identity.coordinates, "dp=3 tp=1 pp=2");
+  ASSERT_EQ(process.steps.size(), 1u);
+  EXPECT_EQ(process.steps[0].global_step, 40u);
+  ASSERT_EQ(process.passes.size(), 1u);
+  EXPECT_EQ(process.passes[0].not_kept.size(), 2u);
+  ASSERT_TRUE(process.close.has_value());
+  EXPECT_EQ(process.close->steps_seen, 310u);
+}
+
+}  // namespace
+}  // namespace tdump::io::test

@@ -1,0 +1,204 @@
+"""The independent reader on the golden files. Every expected value is written out here by hand."""
+
+from __future__ import annotations
+
+import struct
+import unittest
+from pathlib import Path
+
+import independent_reader as reader
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def text_key(record: dict) -> str:
+    op = record["operator"]
+    return f"{op['root']}|{op['path']}|{op['op_name']}|{reader.ROLES[record['role']]}|{record['arg']}"
+
+
+# record -> dtype, bits, elements per unit, shape, strides, little-endian payload
+DENSE = {
+    1: ("float32", 32, 1, [2, 3], [3, 1], struct.pack("<6f", 1, 2, 3, -4, 0.5, 6)),
+    2: ("float64", 64, 1, [], [], bytes.fromhex("182d4454fb210940")),  # pi
+    3: ("bfloat16", 16, 1, [2], [1], bytes.fromhex("803f 40c0")),
+    4: ("float8_e4m3fn", 8, 1, [4], [1], bytes.fromhex("38 c0 7e 7f")),
+    5: ("float4_e2m1fn_x2", 4, 2, [2], [1], bytes.fromhex("72 9f")),
+    6: ("uint64", 64, 1, [3], [1], bytes.fromhex("00" * 8 + "00" * 7 + "80" + "ff" * 8)),
+    7: ("bool", 8, 1, [2], [1], b"\1\0"),
+    8: ("complex64", 64, 1, [2], [1], struct.pack("<4f", 1, -2, 0.25, 8)),
+    9: ("posit24", 24, 1, [2], [1], bytes.fromhex("010203 040506")),
+    10: ("int32", 32, 1, [1, 2, 2, 2], [8, 1, 4, 2], struct.pack("<8i", *range(8))),
+    11: ("int32", 32, 1, [2, 3, 2], [2, 0, 1], struct.pack("<4i", 10, 11, 12, 13)),
+    12: ("int32", 32, 1, [0, 5], [5, 1], b""),
+    13: ("uint8", 8, 1, [32773], [1], bytes(i % 251 for i in range(32773))),
+    14: ("float32", 32, 1, [6], [1], struct.pack("<6f", 1, 2, 3, -4, 0.5, 6)),
+}
+ARGS = ["f32", "f64", "bf16", "f8", "f4", "u64", "bool", "c64", "posit24", "channels_last", "expanded", "empty"]
+
+
+class GoldenPass(unittest.TestCase):
+    name = "pass.tdp"
+
+    def setUp(self) -> None:
+        self.file = reader.PassFile((GOLDEN / self.name).read_bytes())
+
+    def test_heads(self) -> None:
+        self.assertEqual(self.file.torn, "")
+        header, info = self.file.header, self.file.frames[0].section(0x0101)
+        self.assertEqual(header["job_hash"], 0x0123456789ABCDEF)
+        self.assertEqual((header["ordinal"], header["rank"], header["generation"], header["pid"]), (3, 2, 1, 3069569))
+        self.assertEqual(header["created_ns"], 1_700_000_000_123_456_789)
+        self.assertEqual(
+            list(info.values()),
+            [3, 41, 12, 41241, 2, 1, 2, 4, 3069569, 1_700_000_000_122_456_789, "node042"],
+        )
+        end = self.file.frames[-2].section(0x0901)
+        self.assertEqual(list(end.values()), [1_700_000_000_123_456_789, 16, 2, 32911, 2, 1234])
+
+    def test_records(self) -> None:
+        self.assertEqual(sorted(self.file.records), list(range(1, 17)))
+        for number, (dtype, bits, per_unit, shape, strides, payload) in DENSE.items():
+            record = self.file.records[number]
+            self.assertEqual(
+                (record["dtype"], record["bits_per_element"], record["elements_per_unit"]), (dtype, bits, per_unit)
+            )
+            self.assertEqual((record["sizes"], record["strides"], record["device"]), (shape, strides, "cpu"))
+            self.assertEqual(self.file.payload(record), payload, dtype)
+            if number <= 12:
+                self.assertEqual(text_key(record), f"|encoder.layer.0.dense||output|{ARGS[number - 1]}")
+
+    def test_flags_and_places(self) -> None:
+        records = self.file.records
+        self.assertEqual(records[8]["flags"], 8)  # conj
+        expanded = records[11]
+        self.assertEqual(expanded["flags"], 4 | 32)  # late, requires_grad
+        self.assertEqual(
+            (expanded["storage_offset"], expanded["storage_id"], expanded["storage_bytes"]), (5, 0x7F0000001000, 4096)
+        )
+        self.assertEqual(text_key(records[13]), '|a%b/c:d@e#f|tap "x"\n|input|kwargs.x')
+        self.assertEqual(records[13]["operator"]["kind"], 4)
+        self.assertEqual(len(records[13]["tiles"]["digests"]), 3 * 16)
+        for number, record in records.items():
+            if record["payload"] and not record["payload"]["same_as"]:
+                self.assertEqual(record["payload"]["offset"] % 64, 0, number)
+
+    def test_shared_payload(self) -> None:
+        shared = self.file.records[14]
+        self.assertEqual(shared["payload"]["same_as"], 1)
+        self.assertIsNone(shared["tiles"])
+        self.assertEqual(text_key(shared), "Critic#1|.||output|1.hidden")
+        self.assertEqual(
+            [shared[k] for k in ("call", "micro", "chunk", "lane", "phase", "flags", "filter_sets")],
+            [2**53 + 1, 1, 2, 3, 1, 3, 5],
+        )
+
+    def test_parts_kept(self) -> None:
+        hash_only, meta_only = self.file.records[15], self.file.records[16]
+        self.assertEqual((hash_only["asked"], hash_only["kept"], hash_only["payload"]), (3, 3, None))
+        # In its own file's byte order: float16 1 and -1.
+        one = struct.pack(self.file.order + "HH", 0x3C00, 0xBC00)
+        if self.file.order == "<":
+            self.assertEqual(hash_only["hash"]["hash"], reader.hash128(reader.hash128(one)))
+        self.assertEqual((meta_only["asked"], meta_only["kept"], meta_only["hash"]), (19, 1, None))
+        self.assertEqual((meta_only["layout"], meta_only["reason"], meta_only["reason_detail"]), (10, 4, "DTensor"))
+        self.assertEqual(
+            list(meta_only["shard"].values()), ["b h[tp]", "Shard(1)", "tp=4", [2, 32], "batch, C", "DTensor"]
+        )
+
+    def test_calls(self) -> None:
+        first, second = self.file.calls()
+        self.assertEqual((first["begin"], first["end"], first["stream"], first["thread"]), (10, 19, -1, 3069570))
+        self.assertEqual(
+            first["arguments"],
+            [
+                {"role": 0, "arg": "0", "dtype": "float32", "sizes": [2, 3]},
+                {"role": 1, "arg": "", "dtype": "float32", "sizes": [2, 3]},
+            ],
+        )
+        self.assertEqual(second["operator"]["op_name"], "aten::addmm")
+        keys = ("begin", "end", "parent", "index", "micro", "chunk", "lane", "stream", "phase", "flags", "text")
+        self.assertEqual([second[k] for k in keys], [11, 0, 10, 1, 1, 2, 3, 7, 1, 7, "beta=1, alpha=0.5"])
+
+    def test_operators(self) -> None:
+        dense = self.file.operators[0]
+        self.assertEqual((dense["leaf"], dense["class"]), (1, "torch.nn.modules.linear.Linear"))
+        self.assertEqual(dense["aliases"], ["tied.dense", "found.later"])
+
+    def test_index_is_rebuilt_byte_for_byte(self) -> None:
+        footer = self.file.footer
+        stored = self.file.data[footer["index_offset"] :][: footer["index_bytes"]]
+        self.assertEqual(self.file.rebuilt_index(), stored)
+        self.assertEqual(footer["index_offset"] + footer["index_bytes"] + 64, len(self.file.data))
+        self.assertEqual((footer["records"], footer["calls"], footer["payload_bytes"]), (16, 2, 32911))
+
+    def test_plain_view(self) -> None:
+        view = self.file.plain()
+        self.assertEqual(list(view), [f"encoder.layer.0.dense.{arg}" for arg in ARGS])
+
+
+class GoldenBigEndian(GoldenPass):
+    name = "pass_big_endian.tdp"
+
+    def test_is_what_swapping_gives(self) -> None:
+        self.assertEqual(self.file.order, ">")
+        self.assertEqual(reader.swapped_file((GOLDEN / "pass.tdp").read_bytes()), self.file.data)
+
+
+class Others(unittest.TestCase):
+    def test_torn(self) -> None:
+        whole = (GOLDEN / "pass.tdp").read_bytes()
+        torn = (GOLDEN / "torn.tdp.part").read_bytes()
+        self.assertTrue(whole.startswith(torn))
+        file = reader.PassFile(torn)
+        self.assertTrue(file.torn.startswith("offset "), file.torn)
+        self.assertIsNone(file.footer)
+        self.assertEqual({n: file.payload(r) for n, r in file.records.items()}, {n: DENSE[n][5] for n in (1, 2)})
+
+    def test_later_version(self) -> None:
+        file = reader.PassFile((GOLDEN / "later.tdp").read_bytes())
+        self.assertEqual((file.header["version_minor"], file.torn), (1, ""))
+        self.assertEqual(text_key(file.records[1]), "|a||output|")
+
+    def test_manifest(self) -> None:
+        file = reader.File((GOLDEN / "manifest.tdm").read_bytes())
+        self.assertEqual(file.torn, "")
+        self.assertEqual([frame.kind for frame in file.frames], [32, 36, 35, 35, 34, 34, 33, 37, 39, 38])
+        identity = file.frames[0].section(0x2001)
+        self.assertEqual(
+            list(identity.values()),
+            [2, 4, 1, "MPI", "node042", 3069569, 987654321, "slurm:8123456.0", "8123456.0", "python train.py", 1, 0, 1]
+            + [1_700_000_000_123_456_789, "optimizer (AdamW)", "tdump 0.1.0, torch 2.15.0"]
+            + ["00112233445566778899aabbccddeeff", "dp=3 tp=1 pp=2", "config"],
+        )
+        self.assertEqual(list(file.frames[5].section(0x2201).values()), [41, 40, 5, 2])
+        done = file.frames[6].section(0x2101)
+        self.assertEqual(
+            list(done.values()),
+            [3, 41, 12, 41241, 2, "pass00003.tdp", 4096, 16, 2, 32911, 1234]
+            + [[{"reason": 4, "count": 1}, {"reason": 5, "count": 1}], ""],
+        )
+        self.assertEqual(file.frames[8].section(0x2701), {"transport": "file", "max_lag": 2, "lost": [1, 3]})
+        self.assertEqual(file.frames[9].section(0x2601)["how"], "exit")
+
+    def test_merged_manifest(self) -> None:
+        file = reader.File((GOLDEN / "merged.tdm").read_bytes())
+        self.assertEqual((file.torn, file.header["rank"]), ("", -1))
+        head, source, *copied, run = file.frames
+        self.assertEqual(head.section(0x4001)["sources"], 1)
+        self.assertEqual(source.section(0x4002)["directory"], "rank2_pid3069569")
+        journal = reader.File((GOLDEN / "manifest.tdm").read_bytes())
+        self.assertEqual([(f.kind, f.body) for f in copied], [(f.kind, f.body) for f in journal.frames])
+        self.assertEqual([id_ for id_, _ in run.sections], [0x4010, 0x4011, 0x4012, 0x4013, 0x4014, 0x4015])
+        self.assertEqual(run.section(0x4011)["ranks"][1]["processes"], [0])
+        self.assertEqual(run.section(0x4012)["passes"][0]["flags"], 3)
+        self.assertEqual(run.section(0x4014)["rules"][0]["near_names"], ["encoder.layer.0.dense"])
+        self.assertEqual(run.section(0x4015)["holes"], ["rank 0 never started"])
+
+    def test_hash_of_known_bytes(self) -> None:
+        # xxHash's published test vectors for the empty input.
+        self.assertEqual(reader.hash128(b"").hex(), "99aa06d3014798d86001c324468d497f")
+        self.assertEqual(reader.hash64(b""), 0x2D06800538D394C2)
+
+
+if __name__ == "__main__":
+    unittest.main()
