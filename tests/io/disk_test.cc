@@ -100,7 +100,7 @@ TEST(Disk, AnyCallMayFailOnce) {
         return error;
       });
       SCOPED_TRACE(testing::Message() << "call " << victim << " fails with errno " << error);
-      SinkRig rig({.thread = false}, faulty.get());
+      SinkRig rig({.arena_bytes = 1 << 20, .thread = false}, faulty.get());
       rig.memory.swap(memory);
       armed = true;
       RunJob(&rig);
@@ -126,7 +126,7 @@ TEST(Disk, FullForGoodIsToldOnceAndCounted) {
           return writes++ < room ? 0 : ENOSPC;
         });
     SCOPED_TRACE(testing::Message() << "room for " << room << " writes");
-    SinkRig rig({.thread = false}, faulty.get());
+    SinkRig rig({.arena_bytes = 1 << 20, .thread = false}, faulty.get());
     rig.memory.swap(memory);
     RunJob(&rig);
     CheckRun(&rig);
