@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_set>
 
 #include "core/key.h"
 
@@ -14,115 +13,68 @@ namespace {
 
 constexpr size_t kMostListed = 1000;  // parameters, damage, notes
 
-// A candidate origin with everything the report will say of it: its pass is gone by then.
-struct Suspect {
-  Candidate candidate;
-  uint64_t key_hash = 0;
-  Origin origin;
-  std::vector<ParameterDifference>
-      passed_by;  // differing parameters of calls between `last_agreeing` and the difference
-};
-
-// Suspects of the earliest step that has any, and which keys differ there on which rank.
-struct Suspects {
-  std::vector<Suspect> list;
-  std::map<int32_t, std::unordered_set<uint64_t>> differing;
-  std::set<int32_t> ranks;  // that have a pass of that step
-  uint64_t step = 0;
-
-  // False: an earlier step has a suspect. Passes come in order of their steps.
-  bool Enter(uint64_t next) {
-    if (next == step) return true;
-    if (!list.empty()) return false;
-    step = next;
-    ranks.clear();
-    return true;
-  }
-};
-
-Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
-  Row row;
-  row.step_a = pair.a.step;
-  row.step_b = pair.b.step;
-  row.rank_a = pair.a.rank;
-  row.rank_b = pair.b.rank;
-  row.comparison = outcome.comparison;
-  row.order = outcome.order;
-  row.fails = outcome.fails;
-  row.allowed = outcome.allowed;
-  const auto a = pass.a->Get(outcome.ids.a);
-  const auto b = pass.b->Get(outcome.ids.b);
-  if (!a.ok() || !b.ok()) return row;
-  row.name = NameOf(*b);
-  row.key = b->key;
-  row.kind = b->kind;
-  row.cls = b->cls;
-  row.dtype_a = a->dtype.view();
-  row.dtype_b = b->dtype.view();
-  row.shape_a = ElementShape(*a);
-  row.shape_b = ElementShape(*b);
-  const auto kept = [](const io::Record& record) {
-    std::string text = PartsToString(record.parts_kept);
-    if (record.reason != SkipReason::kNone) text += fmt::format(" ({})", ToString(record.reason));
-    return text;
-  };
-  row.kept_a = kept(*a);
-  row.kept_b = kept(*b);
-  row.bound = DefaultBound(a->dtype, b->dtype, outcome.reduction).text;
-  return row;
-}
-
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
-      : a_(a), b_(b), options_(options) {}
+      : a_(a), b_(b), options_(options), finder_(&report_.parameters.differing) {}
 
   Result<DiffReport> Run() {
     TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a_, b_, options_.pairing));
+    AddDamageOf(a_);
+    AddDamageOf(b_);
     for (size_t i = 0; i < pairing.pairs.size(); ++i) {
       AddPass(pairing.pairs[i]);
       if (options_.on_progress) options_.on_progress(i + 1, pairing.pairs.size());
     }
     for (const PassRef& pass : pairing.only_a) AddUnpairedPass('A', pass);
     for (const PassRef& pass : pairing.only_b) AddUnpairedPass('B', pass);
-    FinishParameters();
-    ChooseOrigins();
-    Judge();
+    report_.parameters.compared = parameter_names_.size();
+    report_.parameters.differing_names = differing_names_.size();
+    report_.steps.assign(steps_.begin(), steps_.end());
+    report_.ranks.assign(ranks_.begin(), ranks_.end());
+    OriginFinder::Choice choice = finder_.Choose();
+    report_.origin = std::move(choice.origin);
+    report_.first_bits = std::move(choice.first_bits);
+    Judge(pairing);
     for (const auto& [note, count] : notes_)
-      report_.notes.push_back(fmt::format("{} ({} pairs)", note, count));
+      report_.notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
     return std::move(report_);
   }
 
  private:
   void AddPass(const PassPair& pair) {
     Result<PassDiff> compared = DiffPass(a_, b_, pair, options_.pass);
-    if (!compared.ok()) {
-      AddDamage({"", 0, compared.status().message()});
-      return;
-    }
+    if (!compared.ok()) return AddDamage({"", 0, compared.status().message()});
     PassDiff& pass = *compared;
     ++report_.counts.passes_paired;
-    NoteOnce(&report_.steps, std::pair(pair.a.step, pair.b.step));
-    NoteOnce(&report_.ranks, std::pair(pair.a.rank, pair.b.rank));
+    steps_.emplace(pair.a.step, pair.b.step);
+    ranks_.emplace(pair.a.rank, pair.b.rank);
     for (io::Damage& damage : pass.damage) AddDamage(std::move(damage));
     std::stable_sort(pass.outcomes.begin(), pass.outcomes.end(),
                      [](const Outcome& x, const Outcome& y) { return x.order < y.order; });
     for (const Outcome& outcome : pass.outcomes) AddOutcome(pass, pair, outcome);
-    AddUnpairedRecords('A', *pass.a, pass.only_a, pair.a);
-    AddUnpairedRecords('B', *pass.b, pass.only_b, pair.b);
-    FindSuspects(pass, pair);
-  }
-
-  template <class T>
-  static void NoteOnce(std::vector<T>* list, const T& value) {
-    if (std::find(list->begin(), list->end(), value) == list->end()) list->push_back(value);
+    AddUnpairedRecords('A', *pass.a, pass.only_a, pair.a, pair.b);
+    AddUnpairedRecords('B', *pass.b, pass.only_b, pair.b, pair.a);
+    finder_.AddPass(pass, pair);
   }
 
   void AddDamage(io::Damage damage) {
-    if (report_.damage.size() < kMostListed) report_.damage.push_back(std::move(damage));
+    const bool is_new = damaged_.emplace(damage.file, damage.what).second;
+    if (is_new && report_.damage.size() < kMostListed) report_.damage.push_back(std::move(damage));
+  }
+
+  // Of manifests, and of passes that they list.
+  void AddDamageOf(const RunSide& side) {
+    for (const io::RankState& state : side.index->ranks) {
+      if (!IsSelected(side, options_.pairing, state.rank)) continue;
+      for (const size_t process : state.processes) {
+        for (const io::Damage& damage : side.store->processes()[process].damage) AddDamage(damage);
+      }
+    }
   }
 
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+    if (!outcome.error.empty()) return AddUnreadable(pass, pair, outcome);
     Count(outcome);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     const bool listed = outcome.fails && report_.failing.size() < options_.top;
@@ -133,6 +85,15 @@ class Differ {
     if (outcome.root_input) AddInput(row, outcome, counts_as_failing);
     if (options_.on_row) options_.on_row(row);
     if (listed) report_.failing.push_back(std::move(row));
+  }
+
+  void AddUnreadable(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+    ++report_.counts.paired;
+    ++report_.counts.unreadable;
+    if (!options_.on_row) return;
+    Row row = MakeRow(pass, pair, outcome);
+    row.comparison.notes = {outcome.error};
+    options_.on_row(row);
   }
 
   void Count(const Outcome& outcome) {
@@ -146,7 +107,9 @@ class Differ {
     c.bits_equal += v.bitwise == Answer::kSame;
     c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;
     c.read += outcome.comparison.evidence == Evidence::kPayload;
-    c.unproven += v.bitwise == Answer::kDiffers && v.tolerance == Answer::kNotJudged;
+    const bool unproven = v.bitwise == Answer::kDiffers && v.tolerance == Answer::kNotJudged;
+    c.unproven += unproven;
+    c.unproven_weights += unproven && outcome.is_weight();
     c.shape += v.shape == Answer::kDiffers;
     c.dtype += v.dtype == Answer::kDiffers;
     c.special += v.special == Answer::kDiffers;
@@ -184,200 +147,86 @@ class Differ {
     inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
     if (!failing) return;
     if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
-    if (inputs.differing.size() < kMostListed) NoteOnce(&inputs.differing, row.key.arg);
+    const bool listed = std::find(inputs.differing.begin(), inputs.differing.end(), row.key.arg) !=
+                        inputs.differing.end();
+    if (!listed && inputs.differing.size() < kMostListed) inputs.differing.push_back(row.key.arg);
   }
 
-  void AddUnpaired(Unpaired unpaired, uint64_t records) {
+  void AddUnpaired(Unpaired unpaired) {
     Counts& c = report_.counts;
-    (unpaired.side == 'A' ? c.unpaired_a : c.unpaired_b) += records;
-    unpaired.allowed =
-        !unpaired.name.empty() && options_.allow_unpaired && options_.allow_unpaired(unpaired.name);
-    if (unpaired.allowed) c.unpaired_allowed += records;
-    unpaired_failing_ |= !unpaired.allowed;
+    (unpaired.side == 'A' ? c.unpaired_a : c.unpaired_b) += unpaired.records;
+    if (unpaired.allowed) c.unpaired_allowed += unpaired.records;
     if (options_.on_unpaired) options_.on_unpaired(unpaired);
     if (report_.unpaired.size() < options_.top) report_.unpaired.push_back(std::move(unpaired));
   }
 
+  bool IsAllowed(const std::string& name) const {
+    return options_.allow_unpaired && options_.allow_unpaired(name);
+  }
+
+  // Counts the selected records; a pass that has none is not missed.
   void AddUnpairedPass(char side, const PassRef& pass) {
+    const RunSide& here = side == 'A' ? a_ : b_;
+    const auto reader = here.store->OpenPass(*pass.owner, *pass.entry);
+    if (!reader.ok()) return AddDamage({"", 0, reader.status().message()});
+    Unpaired unpaired = NewUnpaired(side, pass);
+    unpaired.extra = pass.extra;
+    unpaired.why = WhyMissing(side == 'A' ? b_ : a_, pass);
+    unpaired.allowed = true;
+    const Status status = (*reader)->ForEachRecord([&](const io::Record& record) {
+      const std::string name = NameOf(record);
+      if (options_.pass.select && !options_.pass.select(name)) return true;
+      ++unpaired.records;
+      unpaired.allowed = unpaired.allowed && IsAllowed(name);
+      return true;
+    });
+    if (!status.ok()) AddDamage({"", 0, status.message()});
+    if (unpaired.records > 0) AddUnpaired(std::move(unpaired));
+  }
+
+  void AddUnpairedRecords(char side, const io::PassReader& reader, const std::vector<uint64_t>& ids,
+                          const PassRef& pass, const PassRef& other) {
+    for (const uint64_t id : ids) {
+      const auto record = reader.Get(id);
+      if (!record.ok()) continue;
+      Unpaired unpaired = NewUnpaired(side, pass);
+      unpaired.records = 1;
+      unpaired.name = NameOf(*record);
+      unpaired.key = ToText(record->key);
+      unpaired.allowed = IsAllowed(unpaired.name);
+      std::string& sample = side == 'A' ? sample_a_ : sample_b_;
+      if (sample.empty()) sample = unpaired.name;
+      if (other.entry->part) unpaired.why = "the other side's pass is unfinished";
+      AddUnpaired(std::move(unpaired));
+    }
+  }
+
+  static Unpaired NewUnpaired(char side, const PassRef& pass) {
     Unpaired unpaired;
     unpaired.side = side;
     unpaired.step = pass.step;
     unpaired.rank = pass.rank;
-    unpaired.extra = pass.extra;
-    unpaired.records = pass.entry->records;
-    AddUnpaired(std::move(unpaired), pass.entry->records);
+    return unpaired;
   }
 
-  void AddUnpairedRecords(char side, const io::PassReader& reader, const std::vector<uint64_t>& ids,
-                          const PassRef& pass) {
-    for (const uint64_t id : ids) {
-      const auto record = reader.Get(id);
-      if (!record.ok()) continue;
-      Unpaired unpaired;
-      unpaired.side = side;
-      unpaired.step = pass.step;
-      unpaired.rank = pass.rank;
-      unpaired.name = NameOf(*record);
-      unpaired.key = ToText(record->key);
-      AddUnpaired(std::move(unpaired), 1);
-    }
+  // What the other side knows of its rank when a whole step of it is not there.
+  static std::string WhyMissing(const RunSide& other, const PassRef& pass) {
+    const int32_t rank = other.rank.value_or(pass.rank);
+    if (rank < 0 || rank >= static_cast<int32_t>(other.index->ranks.size())) return "";
+    const io::RankState& state = other.index->ranks[static_cast<size_t>(rank)];
+    if (state.closed) return "";
+    return state.processes.empty()
+               ? fmt::format("rank {} never started under tdump", rank)
+               : fmt::format("rank {}: {}, last step {}", rank, state.how, state.last_step);
   }
 
-  void FindSuspects(const PassDiff& pass, const PassPair& pair) {
-    std::vector<Observed> observed;
-    bool all_equal = true;
-    for (size_t i = 0; i < pass.outcomes.size(); ++i) {
-      const Outcome& outcome = pass.outcomes[i];
-      if (outcome.is_weight() || outcome.allowed ||
-          !(outcome.comparison.verdict.Judged() || outcome.fails))
-        continue;
-      all_equal &= !outcome.bits_differ;
-      observed.push_back({.order = outcome.order,
-                          .call = outcome.call,
-                          .output = outcome.is_output(),
-                          .root_input = outcome.root_input,
-                          .fails = outcome.fails,
-                          .bits_differ = outcome.bits_differ,
-                          .outcome = i});
-    }
-    if (all_equal && !observed.empty() && !reproducible_from_) reproducible_from_ = pair.b.step;
-    const PassFinding finding = FindFirst(&observed);
-    AddSuspect(pass, pair, finding.beyond_bound, &beyond_bound_,
-               [](const Outcome& o) { return o.fails; });
-    AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
-  }
-
-  template <class Differs>
-  void AddSuspect(const PassDiff& pass, const PassPair& pair,
-                  const std::optional<FirstDifference>& first, Suspects* suspects,
-                  const Differs& differs) {
-    if (!suspects->Enter(pair.b.step)) return;
-    suspects->ranks.insert(pair.b.rank);
-    if (!first) return;
-    auto& keys = suspects->differing[pair.b.rank];
-    for (const Outcome& outcome : pass.outcomes) {
-      if (differs(outcome)) keys.insert(outcome.key_hash);
-    }
-    suspects->list.push_back(MakeSuspect(pass, pair, *first));
-  }
-
-  Suspect MakeSuspect(const PassDiff& pass, const PassPair& pair,
-                      const FirstDifference& first) const {
-    const Outcome& outcome = pass.outcomes[first.outcome];
-    Suspect suspect;
-    suspect.candidate = {
-        .step = pair.b.step, .rank = pair.b.rank, .structure = pass.structure, .first = first};
-    suspect.key_hash = outcome.key_hash;
-    Origin& origin = suspect.origin;
-    origin.kind = first.kind;
-    origin.certain = first.certain();
-    origin.step_a = pair.a.step;
-    origin.step = pair.b.step;
-    origin.rank_a = pair.a.rank;
-    origin.rank = pair.b.rank;
-    origin.row = MakeRow(pass, pair, outcome);
-    origin.path = origin.row->key.path;
-    origin.op = origin.row->key.op;
-    origin.name = PlainName(origin.row->key.root, origin.path, origin.op);
-    if (outcome.is_output()) {
-      for (const Outcome& other : pass.outcomes) {
-        if (other.call == outcome.call && !other.is_output() && !other.is_weight()) {
-          origin.inputs.push_back(MakeRow(pass, pair, other));
-        }
-      }
-    }
-    if (first.last_agreeing)
-      origin.last_agreeing = MakeRow(pass, pair, pass.outcomes[*first.last_agreeing]);
-    const uint64_t from = first.last_agreeing ? pass.outcomes[*first.last_agreeing].order : 0;
-    for (const ParameterDifference& parameter : report_.parameters.differing) {
-      if (parameter.rank != pair.b.rank) continue;
-      const auto passed = [&](const auto& call) {
-        return call.second.begin > from && call.second.begin < outcome.order &&
-               call.second.path == parameter.path;
-      };
-      if (std::any_of(pass.calls.begin(), pass.calls.end(), passed))
-        suspect.passed_by.push_back(parameter);
-    }
-    return suspect;
-  }
-
-  void FinishParameters() {
-    report_.parameters.compared = parameter_names_.size();
-    report_.parameters.differing_names = differing_names_.size();
-  }
-
-  // The operator's own differing parameter, "" when there is none.
-  std::string OwnParameter(const Origin& origin) const {
-    for (const ParameterDifference& parameter : report_.parameters.differing) {
-      if (parameter.rank == origin.rank && PathWithin(parameter.path, origin.path))
-        return parameter.name;
-    }
-    return "";
-  }
-
-  std::optional<Suspect> Choose(Suspects* suspects) {
-    if (suspects->list.empty()) return std::nullopt;
-    std::vector<Candidate> candidates;
-    for (Suspect& suspect : suspects->list) {
-      suspect.origin.parameter = OwnParameter(suspect.origin);
-      suspect.candidate.own_parameter = !suspect.origin.parameter.empty();
-      candidates.push_back(suspect.candidate);
-    }
-    Suspect chosen = suspects->list[ChooseOrigin(candidates)];
-    Origin& origin = chosen.origin;
-    if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty()) Promote(&chosen);
-    for (const int32_t rank : suspects->ranks) {
-      if (rank == origin.rank) continue;
-      const auto keys = suspects->differing.find(rank);
-      const bool alike =
-          keys != suspects->differing.end() && keys->second.contains(chosen.key_hash);
-      (alike ? origin.ranks_alike : origin.ranks_agreeing).push_back(rank);
-    }
-    return chosen;
-  }
-
-  // The cause lies between two observations, and a call between them owns a parameter that differs.
-  static void Promote(Suspect* suspect) {
-    Origin& origin = suspect->origin;
-    const ParameterDifference& parameter = suspect->passed_by.front();
-    origin.kind = OriginKind::kParameter;
-    origin.name = origin.path = parameter.path;
-    origin.op.clear();
-    origin.parameter = parameter.name;
-  }
-
-  void ChooseOrigins() {
-    std::optional<Suspect> beyond = Choose(&beyond_bound_);
-    std::optional<Suspect> bits = Choose(&bits_);
-    const auto same = [](const Suspect& x, const Suspect& y) {
-      return x.candidate.step == y.candidate.step && x.candidate.rank == y.candidate.rank &&
-             x.key_hash == y.key_hash;
-    };
-    if (beyond && bits && !same(*beyond, *bits)) {
-      const bool reproducible = reproducible_from_ && *reproducible_from_ <= bits->candidate.step;
-      if (bits->candidate.own_parameter || reproducible) {
-        bits->origin.by_bits = true;
-        report_.origin = std::move(bits->origin);
-        return;
-      }
-      report_.first_bits = std::move(bits->origin);
-    }
-    if (beyond)
-      report_.origin = std::move(beyond->origin);
-    else if (bits)
-      report_.first_bits = std::move(bits->origin);
-  }
-
-  void Judge() {
+  void Judge(const PassPairing& pairing) {
     const Counts& c = report_.counts;
-    if (c.paired == 0) {
-      report_.why_not = c.unpaired_a + c.unpaired_b == 0 && unpaired_failing_ == false
-                            ? "neither side has a record in the selected steps, ranks and names"
-                            : fmt::format("0 of {} paired", std::max(c.unpaired_a, c.unpaired_b));
-      return;
-    }
+    const bool unpaired = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
     const bool weights_decide = observations_judged_ == 0 && !report_.parameters.differing.empty();
-    if (c.failing > 0 || unpaired_failing_ || weights_decide) {
+    if (c.paired == 0) {
+      report_.why_not = pairing.pairs.empty() ? WhyNoPass(a_, b_, pairing) : WhyNoRecord();
+    } else if (c.failing > 0 || unpaired || weights_decide) {
       report_.overall = Overall::kDiffers;
       if (!report_.origin && !report_.parameters.differing.empty())
         report_.origin = FromParameter();
@@ -389,6 +238,18 @@ class Differ {
     } else {
       report_.overall = Overall::kSame;
     }
+    if (!report_.damage.empty()) report_.overall = Overall::kDamaged;
+  }
+
+  std::string WhyNoRecord() const {
+    const Counts& c = report_.counts;
+    if (c.unpaired_a + c.unpaired_b == 0)
+      return "the paired steps hold no selected record: is --select right? See tdump-view --names";
+    return fmt::format("0 of {} paired{}; maps between names are not in this version",
+                       std::max(c.unpaired_a, c.unpaired_b),
+                       sample_a_.empty() || sample_b_.empty()
+                           ? ""
+                           : fmt::format(": A has names like {}, B like {}", sample_a_, sample_b_));
   }
 
   Origin FromParameter() const {
@@ -406,13 +267,14 @@ class Differ {
   const RunSide& b_;
   const DiffOptions& options_;
   DiffReport report_;
-  Suspects beyond_bound_, bits_;
+  OriginFinder finder_;
   std::set<std::string> parameter_names_, differing_names_;
+  std::set<std::pair<uint64_t, uint64_t>> steps_;
+  std::set<std::pair<int32_t, int32_t>> ranks_;
+  std::set<std::pair<std::string, std::string>> damaged_;  // file, what
   std::map<std::string, uint64_t> notes_;
-  std::optional<uint64_t>
-      reproducible_from_;  // step of B of the first pass that is equal bit by bit
+  std::string sample_a_, sample_b_;  // names without a partner
   uint64_t observations_judged_ = 0;
-  bool unpaired_failing_ = false;
 };
 
 }  // namespace
@@ -425,6 +287,8 @@ std::string_view ToString(Overall overall) {
       return "differs";
     case Overall::kNotComparable:
       return "not comparable";
+    case Overall::kDamaged:
+      return "damaged";
   }
   return "unknown";
 }

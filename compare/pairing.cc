@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "compare/text.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -30,11 +31,8 @@ std::vector<PassRef> SelectPasses(const RunSide& side, const PairOptions& option
     pass.extra = indexed.extra;
     pass.owner = &process;
     pass.entry = &process.passes[indexed.pass];
-    if (side.rank ? pass.rank != *side.rank
-                  : !options.ranks.Contains(static_cast<uint64_t>(pass.rank),
-                                            static_cast<uint64_t>(side.index->world))) {
-      continue;
-    }
+    if (pass.entry->file.empty()) continue;  // never written: the disk was full, and the like
+    if (!IsSelected(side, options, pass.rank)) continue;
     const auto step_of_a = static_cast<int64_t>(pass.step) - shift;
     if (step_of_a < 0 || !options.steps.Contains(static_cast<uint64_t>(step_of_a))) continue;
     pass.nth = seen[{pass.rank, pass.process, pass.step, pass.extra}]++;
@@ -43,7 +41,7 @@ std::vector<PassRef> SelectPasses(const RunSide& side, const PairOptions& option
   return passes;
 }
 
-Status CheckRanks(const RunSide& a, const RunSide& b) {
+Status CheckRanks(const RunSide& a, const RunSide& b, const PairOptions& options) {
   for (const RunSide* side : {&a, &b}) {
     if (side->rank && !HasRank(*side->index, *side->rank)) {
       return InvalidArgument(fmt::format("{}: there is no rank {}; the run has ranks 0-{}",
@@ -56,6 +54,13 @@ Status CheckRanks(const RunSide& a, const RunSide& b) {
                     "RUN/rank0 RUN/rank2",
                     a.rank ? a.label : b.label, a.rank ? b.label : a.label));
   }
+  std::string misfit;
+  for (const RunSide* side : {&a, &b}) {
+    if (side->rank || options.ranks.FitsIn(static_cast<uint64_t>(side->index->world), &misfit))
+      continue;
+    return InvalidArgument(
+        fmt::format("--ranks {}: {} has ranks 0-{}", misfit, side->label, side->index->world - 1));
+  }
   if (!a.rank && !b.rank && a.index->world != b.index->world) {
     return InvalidArgument(fmt::format(
         "A has {} ranks and B {}: comparing different layouts is not in this version; compare "
@@ -63,6 +68,25 @@ Status CheckRanks(const RunSide& a, const RunSide& b) {
         a.index->world, b.index->world));
   }
   return {};
+}
+
+std::vector<int64_t> StepsOf(const std::vector<PassRef>& passes) {
+  std::vector<int64_t> steps;
+  for (const PassRef& pass : passes) steps.push_back(static_cast<int64_t>(pass.step));
+  return steps;
+}
+
+// "steps 0-9 on ranks 0-3" of all that a side has.
+std::string ContentOf(const RunSide& side) {
+  std::vector<int64_t> steps, ranks;
+  for (const io::IndexedPass& pass : side.index->passes) {
+    const int32_t rank = side.store->processes()[pass.process].identity.rank;
+    if (side.rank && rank != *side.rank) continue;
+    steps.push_back(static_cast<int64_t>(pass.global_step));
+    ranks.push_back(rank);
+  }
+  if (steps.empty()) return "has no pass at all";
+  return fmt::format("has steps {} on ranks {}", Ranges(steps), Ranges(ranks));
 }
 
 // Record ids under one key, in file order, not yet given away.
@@ -73,8 +97,14 @@ struct Waiting {
 
 }  // namespace
 
+bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank) {
+  if (side.rank) return rank == *side.rank;
+  return options.ranks.Contains(static_cast<uint64_t>(rank),
+                                static_cast<uint64_t>(side.index->world));
+}
+
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options) {
-  TDUMP_RETURN_IF_ERROR(CheckRanks(a, b));
+  TDUMP_RETURN_IF_ERROR(CheckRanks(a, b, options));
   const bool single = a.rank || b.rank;
   const auto key = [&](const PassRef& pass, int64_t shift) {
     return PassKey{static_cast<uint64_t>(static_cast<int64_t>(pass.step) - shift),
@@ -98,6 +128,23 @@ Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOpt
   }
   for (const auto& [pass_key, pass] : waiting) pairing.only_b.push_back(pass);
   return pairing;
+}
+
+std::string WhyNoPass(const RunSide& a, const RunSide& b, const PassPairing& pairing) {
+  if (pairing.only_a.empty() || pairing.only_b.empty()) {
+    return fmt::format("nothing was selected on {}: A {}, B {}",
+                       !pairing.only_a.empty()   ? "B"
+                       : !pairing.only_b.empty() ? "A"
+                                                 : "either side",
+                       ContentOf(a), ContentOf(b));
+  }
+  const std::vector<int64_t> left = StepsOf(pairing.only_a), right = StepsOf(pairing.only_b);
+  const auto [first_a, last_a] = std::minmax_element(left.begin(), left.end());
+  const auto [first_b, last_b] = std::minmax_element(right.begin(), right.end());
+  const int64_t span = std::min(*last_a - *first_a, *last_b - *first_b);
+  return fmt::format(
+      "no step in common: A {}, B {}; if they are the same work, try --steps {}-{}={}-{}",
+      ContentOf(a), ContentOf(b), *first_a, *first_a + span, *first_b, *first_b + span);
 }
 
 RecordPairing PairRecords(const io::PassReader& a, const io::PassReader& b,

@@ -30,6 +30,9 @@ struct PairOptions {
   int64_t step_shift = 0;    // step of B = step of A + shift
 };
 
+// Whether a rank takes part on this side.
+bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank);
+
 // A pass under its numbers. Two processes of one rank, or two passes of one step, are told apart by
 // `nth`.
 struct PassRef {
@@ -55,6 +58,9 @@ struct PassPairing {
 // Error (kInvalidArgument): the layouts differ (another number of ranks) and no single ranks were
 // named; a rank that a side does not have.
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options);
+
+// Of a pairing without a pair: what each side has, and what to try.
+std::string WhyNoPass(const RunSide& a, const RunSide& b, const PassPairing& pairing);
 
 struct RecordIds {
   uint64_t a = 0, b = 0;

@@ -60,7 +60,9 @@ class PassComparer {
       for (size_t i = next.fetch_add(1); i < diff_->outcomes.size(); i = next.fetch_add(1)) {
         Outcome& outcome = diff_->outcomes[i];
         const Status status = Compare(&outcome);
-        if (!status.ok()) outcome.error = status.message();
+        if (status.ok()) continue;
+        outcome.error = status.message();
+        outcome.comparison = {};  // damage is no difference: nothing is said of the values
       }
     };
     std::vector<std::thread> threads;

@@ -38,7 +38,7 @@ struct Outcome {
                        // proven within
   bool bits_differ = false;  // includes `fails`
   bool allowed = false;      // fails, and the user allows it
-  std::string error;         // the payload could not be read
+  std::string error;  // the payload could not be read: nothing is judged, see PassDiff::damage
   Comparison comparison;
 
   bool is_weight() const { return role == Role::kParam || role == Role::kState; }

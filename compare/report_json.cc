@@ -102,7 +102,8 @@ Json UnpairedJson(const Unpaired& u) {
           {"name", u.name},
           {"key", u.key},
           {"extra", u.extra},
-          {"records", u.name.empty() ? u.records : 1},
+          {"records", u.records},
+          {"why", u.why},
           {"allowed", u.allowed}};
 }
 
@@ -143,6 +144,7 @@ Json CountsJson(const Counts& c) {
           {"equal_by_hash", c.equal_by_hash},
           {"read", c.read},
           {"not_judged", c.not_judged},
+          {"unreadable", c.unreadable},
           {"hash_only_differences", c.unproven},
           {"unpaired_a", c.unpaired_a},
           {"unpaired_b", c.unpaired_b},

@@ -10,71 +10,78 @@
 namespace tdump::compare {
 namespace {
 
-std::string StepsOf(const DiffReport& report, bool a) {
+constexpr size_t kMostHoles = 3, kMostNames = 3;
+
+std::string StepsText(const DiffReport& report, bool a) {
   std::vector<int64_t> steps;
   for (const auto& [step_a, step_b] : report.steps)
     steps.push_back(static_cast<int64_t>(a ? step_a : step_b));
   return (steps.size() == 1 ? "step " : "steps ") + Ranges(steps);
 }
 
-std::string RanksOf(const DiffReport& report, bool a) {
-  std::vector<int64_t> ranks;
-  for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
-  return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges(ranks);
+// "rank 2", "ranks 0-1,3".
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges({ranks.begin(), ranks.end()});
 }
 
 std::string SideLine(const DiffReport& report, const SideInfo& side, bool a) {
+  std::vector<int32_t> ranks;
+  for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
   std::string line = fmt::format("{} {}   {} of {}   {}", a ? 'A' : 'B', Printable(side.label),
-                                 RanksOf(report, a), side.world, StepsOf(report, a));
-  if (!side.holes.empty())
-    line += fmt::format("   INCOMPLETE, {}: tdump-view {}", Plural(side.holes.size(), "hole"),
-                        side.run);
-  return line + "\n";
+                                 RanksText(ranks), side.world, StepsText(report, a));
+  if (side.holes.empty()) return line + "\n";
+  line += "   INCOMPLETE\n";
+  for (size_t i = 0; i < std::min(kMostHoles, side.holes.size()); ++i)
+    line += "  missing   " + Printable(side.holes[i]) + "\n";
+  if (side.holes.size() > kMostHoles)
+    line += fmt::format("  missing   {} more: tdump-view {}\n", side.holes.size() - kMostHoles,
+                        Printable(side.run));
+  return line;
 }
 
 std::string PairedLine(const DiffReport& report) {
   const Counts& c = report.counts;
-  std::string line =
-      fmt::format("paired   {} in {}", Plural(c.paired, "record"), Plural(c.passes_paired, "pass"));
-  const uint64_t unpaired = c.unpaired_a + c.unpaired_b;
-  line += unpaired == 0
-              ? "; unpaired: none"
-              : fmt::format("; unpaired: {} only in A, {} only in B", c.unpaired_a, c.unpaired_b);
-  if (c.unpaired_allowed > 0) line += fmt::format(" ({} allowed)", c.unpaired_allowed);
+  std::string line = fmt::format("paired    {} in {}", Plural(c.paired, "record"),
+                                 Plural(c.passes_paired, "pass"));
+  if (c.unpaired_a + c.unpaired_b > 0) {
+    line += fmt::format("; only in A {}, only in B {}", c.unpaired_a, c.unpaired_b);
+    if (c.unpaired_allowed > 0) line += fmt::format(" ({} allowed)", c.unpaired_allowed);
+  } else {
+    line += "; none without a partner";
+  }
   line += fmt::format("; {} equal by hash, {} read", c.equal_by_hash, c.read);
   if (c.not_judged > 0) line += fmt::format("; {} not judged (shape and dtype only)", c.not_judged);
+  if (c.unreadable > 0) line += fmt::format("; {} damaged", c.unreadable);
   return line + "\n";
 }
 
 std::string WeightsLine(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
-  if (p.pairs == 0) return "weights  none recorded\n";
-  std::string line = fmt::format("weights  {} of {} equal on every rank",
+  if (p.pairs == 0) return "weights   none recorded\n";
+  std::string line = fmt::format("weights   {} of {} equal on every rank",
                                  p.compared - p.differing_names, p.compared);
-  if (p.differing.empty()) return line + "\n";
-  std::map<std::string, std::vector<int64_t>> ranks;
+  std::map<std::string, std::vector<int32_t>> ranks;
   for (const ParameterDifference& difference : p.differing)
     ranks[difference.name].push_back(difference.rank);
-  constexpr size_t kMost = 3;
   size_t shown = 0;
   for (const auto& [name, list] : ranks) {
-    if (shown++ == kMost) break;
-    line += fmt::format("\n         differs: {} (rank {})", Printable(name), Ranges(list));
+    if (shown++ == kMostNames) break;
+    line += fmt::format("{} {}: {}", shown == 1 ? "; not on" : "\n          not on",
+                        RanksText(list), Printable(name));
   }
-  if (ranks.size() > kMost)
-    line += fmt::format("\n         {} more: --json", p.differing_names - kMost);
+  if (ranks.size() > kMostNames)
+    line += fmt::format("\n          {} more: --json", p.differing_names - kMostNames);
   return line + "\n";
 }
 
 std::string InputsLine(const DiffReport& report) {
   const InputReport& inputs = report.inputs;
-  if (inputs.compared == 0) return "inputs   of the model: none recorded\n";
+  if (inputs.compared == 0) return "inputs    of the model: none recorded\n";
   if (inputs.first_differing_step) {
-    return fmt::format("inputs   differ: {} from step {} on\n",
-                       Printable(fmt::format("{}", fmt::join(inputs.differing, ", "))),
-                       *inputs.first_differing_step);
+    return fmt::format("inputs    differ from step {} on: {}\n", *inputs.first_differing_step,
+                       Printable(fmt::format("{}", fmt::join(inputs.differing, ", "))));
   }
-  return fmt::format("inputs   {} of {} equal{}\n", inputs.equal, inputs.compared,
+  return fmt::format("inputs    {} of {} equal{}\n", inputs.equal, inputs.compared,
                      inputs.equal == inputs.compared ? "" : ", the rest within bounds");
 }
 
@@ -82,7 +89,8 @@ std::string DifferingIn(const Counts& c) {
   std::string text =
       fmt::format("differing in: shape {}, dtype {}, special values {}, bits {}, tolerance {}",
                   c.shape, c.dtype, c.special, c.bits, c.tolerance);
-  if (c.unproven > 0) text += fmt::format(" ({} known by hash only)", c.unproven);
+  if (const uint64_t unproven = c.unproven - c.unproven_weights; unproven > 0)
+    text += fmt::format(" (of {} only the hash was kept)", unproven);
   return text;
 }
 
@@ -116,9 +124,16 @@ std::string WorstText(const Row& row) {
                      m.worst.b);
 }
 
+// "output", "input 0", "input kwargs.mask of call 2".
 std::string Observation(const Row& row) {
-  return fmt::format("{} {}{}", ToString(row.key.role), row.key.arg,
+  return fmt::format("{}{}{}{}", ToString(row.key.role), row.key.arg.empty() ? "" : " ",
+                     row.key.arg,
                      row.key.call == 0 ? "" : fmt::format(" of call {}", row.key.call));
+}
+
+// The path of the root says nothing to a reader.
+std::string ShownName(const std::string& name) {
+  return name == "." ? "the whole model" : Printable(name);
 }
 
 bool AllBitsEqual(const std::vector<Row>& rows) {
@@ -130,12 +145,12 @@ bool AllBitsEqual(const std::vector<Row>& rows) {
 std::string InputsOfOrigin(const Origin& origin) {
   switch (origin.kind) {
     case OriginKind::kInputs:
-      return "the runs were given different data: nothing after this step can be judged";
+      return "the runs were given different data: what follows from it is not judged";
     case OriginKind::kOperator:
       if (origin.inputs.empty())
         return "its inputs were not recorded: capture role input to be sure";
-      return fmt::format("inputs agree: {} recorded, {}", origin.inputs.size(),
-                         AllBitsEqual(origin.inputs) ? "all bit for bit" : "within bounds");
+      return fmt::format("inputs agree: {} of {}, {}", origin.inputs.size(), origin.inputs.size(),
+                         AllBitsEqual(origin.inputs) ? "bit for bit" : "within bounds");
     case OriginKind::kInterval:
     case OriginKind::kParameter:
       if (!origin.row) return "";
@@ -143,36 +158,34 @@ std::string InputsOfOrigin(const Origin& origin) {
                  ? fmt::format(
                        "between {} (agrees) and {} {} (differs); what runs between was not "
                        "recorded",
-                       Printable(origin.last_agreeing->name), Printable(origin.row->name),
-                       Observation(*origin.row))
+                       ShownName(origin.last_agreeing->name), ShownName(origin.row->name),
+                       Printable(Observation(*origin.row)))
                  : fmt::format("before {} {}, the first record that can tell",
-                               Printable(origin.row->name), Observation(*origin.row));
+                               ShownName(origin.row->name), Printable(Observation(*origin.row)));
   }
   return "";
 }
 
 std::string OtherRanks(const Origin& origin) {
-  const auto ranges = [](const std::vector<int32_t>& ranks) {
-    return Ranges({ranks.begin(), ranks.end()});
+  const auto agree = [&](std::string_view where) {
+    return fmt::format("{} agree{}{}", RanksText(origin.ranks_agreeing),
+                       origin.ranks_agreeing.size() == 1 ? "s" : "", where);
   };
   if (origin.ranks_alike.empty() && origin.ranks_agreeing.empty()) return "";
   if (origin.ranks_alike.empty())
-    return fmt::format("only rank {}: rank {} agrees here", origin.rank,
-                       ranges(origin.ranks_agreeing));
-  std::string text = fmt::format("also on rank {}", ranges(origin.ranks_alike));
-  if (!origin.ranks_agreeing.empty())
-    text += fmt::format("; rank {} agrees", ranges(origin.ranks_agreeing));
-  return text;
+    return fmt::format("only rank {}: {}", origin.rank, agree(" here"));
+  return fmt::format("also on {}{}", RanksText(origin.ranks_alike),
+                     origin.ranks_agreeing.empty() ? "" : "; " + agree(""));
 }
 
 std::string OriginText(const Origin& origin, std::string_view head, const Style& style) {
   std::string title =
-      fmt::format("rank {}, step {}, {}", origin.rank, origin.step, Printable(origin.name));
+      fmt::format("rank {}, step {}, {}", origin.rank, origin.step, ShownName(origin.name));
   if (origin.row && origin.kind != OriginKind::kParameter)
     title += ", " + Printable(Observation(*origin.row));
-  std::string text = fmt::format("{:<8} {}\n", head, style.Bold(title));
+  std::string text = fmt::format("{:<9} {}\n", head, style.Bold(title));
   const auto add = [&](const std::string& line) {
-    if (!line.empty()) text += fmt::format("         {}\n", line);
+    if (!line.empty()) text += fmt::format("          {}\n", line);
   };
   add(InputsOfOrigin(origin));
   if (!origin.parameter.empty()) add("its parameter differs: " + Printable(origin.parameter));
@@ -180,7 +193,7 @@ std::string OriginText(const Origin& origin, std::string_view head, const Style&
     add((origin.kind == OriginKind::kOperator ? "output does not: " : "") +
         ValuesText(*origin.row));
     add(WorstText(*origin.row));
-    if (origin.row->comparison.evidence == Evidence::kPayload) add("bound: " + origin.row->bound);
+    if (origin.row->comparison.evidence == Evidence::kPayload) add("bound " + origin.row->bound);
   }
   if (origin.by_bits)
     add("first difference in bits, still within its bound; it grows beyond the bound later");
@@ -202,7 +215,7 @@ std::string FailingTable(const DiffReport& report, const Style& style) {
     if (v.special == Answer::kDiffers) in.push_back("special values");
     if (v.tolerance == Answer::kDiffers) in.push_back("tolerance");
     if (in.empty()) in.push_back(v.bitwise == Answer::kDiffers ? "bits" : "");
-    rows.push_back({std::to_string(row.rank_b), std::to_string(row.step_b), Printable(row.name),
+    rows.push_back({std::to_string(row.rank_b), std::to_string(row.step_b), ShownName(row.name),
                     Printable(Observation(row)),
                     read ? fmt::format("{} of {}", m.outside(), m.elements) : "-",
                     read ? m.max_abs_text : "-", read ? Short(m.max_rel) : "-",
@@ -227,10 +240,57 @@ std::string UnpairedText(const DiffReport& report) {
                           unpaired.extra ? ", which this rank ran beyond the others" : "",
                           Plural(unpaired.records, "record"))
             : Printable(unpaired.key);
-    text += fmt::format("  only in {}   rank {}, step {}: {}{}\n", unpaired.side, unpaired.rank,
-                        unpaired.step, what, unpaired.allowed ? " (allowed)" : "");
+    text +=
+        fmt::format("  only in {}   rank {}, step {}: {}{}{}\n", unpaired.side, unpaired.rank,
+                    unpaired.step, what, unpaired.why.empty() ? "" : "; " + Printable(unpaired.why),
+                    unpaired.allowed ? " (allowed)" : "");
   }
+  const Counts& c = report.counts;
+  uint64_t shown = 0;
+  for (const Unpaired& unpaired : report.unpaired) shown += unpaired.records;
+  if (c.unpaired_a + c.unpaired_b > shown)
+    text += fmt::format("  {} more records without a partner: --all, or --jsonl FILE\n",
+                        c.unpaired_a + c.unpaired_b - shown);
   return text;
+}
+
+std::string DamageText(const io::Damage& damage) {
+  return Printable(damage.file.empty()
+                       ? damage.what
+                       : fmt::format("{}: offset {}: {}", damage.file, damage.offset, damage.what));
+}
+
+// Pairs that were judged, but for weights known to differ by hash.
+std::string SameText(const DiffReport& report) {
+  const Counts& c = report.counts;
+  const uint64_t judged = c.paired - c.not_judged;
+  std::string text = c.bits_equal == judged
+                         ? fmt::format("SAME  {} of {} bit for bit", judged, judged)
+                         : fmt::format("SAME  {} of {} within bounds (bitwise {})",
+                                       judged - c.allowed - c.unproven, judged, c.bits_equal);
+  if (report.parameters.differing_names > 0) {
+    text +=
+        fmt::format("; {} differ{} in bits", Plural(report.parameters.differing_names, "parameter"),
+                    report.parameters.differing_names == 1 ? "s" : "");
+  }
+  if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
+  return text;
+}
+
+std::string DiffersText(const DiffReport& report, bool required_bits) {
+  const Counts& c = report.counts;
+  const uint64_t alone = c.unpaired_a + c.unpaired_b - c.unpaired_allowed;
+  if (c.failing > 0) {
+    return fmt::format("DIFFERS  {} of {} {}{}      {}", c.failing, c.paired,
+                       required_bits ? "not equal" : "outside their bound",
+                       alone == 0 ? "" : fmt::format(", {} without a partner", alone),
+                       DifferingIn(c));
+  }
+  if (alone > 0) {
+    return fmt::format("DIFFERS  {} without a partner; the {} agree", Plural(alone, "record"),
+                       Plural(c.paired, "pair"));
+  }
+  return fmt::format("DIFFERS  in {}", Plural(report.parameters.differing_names, "parameter"));
 }
 
 }  // namespace
@@ -249,32 +309,17 @@ std::string RenderVerdict(const DiffReport& report, bool required_bits) {
   switch (report.overall) {
     case Overall::kNotComparable:
       return "NOT COMPARABLE  " + report.why_not;
-    case Overall::kSame: {
-      const uint64_t judged = c.paired - c.not_judged;
-      std::string text = c.bits_equal == judged
-                             ? fmt::format("SAME  {} of {} bit for bit", judged, judged)
-                             : fmt::format("SAME  {} of {} within bounds (bitwise {})",
-                                           judged - c.allowed - c.unproven, judged, c.bits_equal);
-      if (report.parameters.differing_names > 0) {
-        text += fmt::format("; {} differs in bits",
-                            Plural(report.parameters.differing_names, "parameter"));
-      }
-      if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
-      return text;
-    }
+    case Overall::kSame:
+      return SameText(report);
     case Overall::kDiffers:
-      break;
+      return DiffersText(report, required_bits);
+    case Overall::kDamaged:
+      return fmt::format("DAMAGED  {} could not be read; of {} that could be, {} differ{}",
+                         Plural(report.damage.size(), "place"),
+                         Plural(c.paired - c.unreadable, "pair"), c.failing,
+                         c.failing == 1 ? "s" : "");
   }
-  if (c.failing == 0) {
-    return c.unpaired_a + c.unpaired_b > c.unpaired_allowed
-               ? fmt::format("DIFFERS  {} without a partner; the {} pairs agree",
-                             Plural(c.unpaired_a + c.unpaired_b - c.unpaired_allowed, "record"),
-                             c.paired)
-               : fmt::format("DIFFERS  in {}",
-                             Plural(report.parameters.differing_names, "parameter"));
-  }
-  return fmt::format("DIFFERS  {} of {} {}      {}", c.failing, c.paired,
-                     required_bits ? "not equal" : "outside their bound", DifferingIn(c));
+  return "unknown";
 }
 
 std::string RenderText(const DiffReport& report, const SideInfo& a, const SideInfo& b,
@@ -286,15 +331,11 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
   text +=
       "\n" + (report.overall == Overall::kSame ? style.Green(verdict) : style.Red(verdict)) + "\n";
   if (report.origin) text += "\n" + OriginText(*report.origin, "ORIGIN", style);
-  if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "bits", style);
+  if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "BITS", style);
   text += FailingTable(report, style) + UnpairedText(report);
-  for (const std::string& note : report.notes) text += "note     " + Printable(note) + "\n";
+  for (const std::string& note : report.notes) text += "note      " + Printable(note) + "\n";
   for (const io::Damage& damage : report.damage) {
-    text += style.Red("damage   ") +
-            Printable(damage.file.empty() ? damage.what
-                                          : fmt::format("{}: offset {}: {}", damage.file,
-                                                        damage.offset, damage.what)) +
-            "\n";
+    text += style.Red("damage    ") + DamageText(damage) + "\n";
   }
   return text;
 }

@@ -1,0 +1,167 @@
+#include "compare/origin_finder.h"
+
+#include <algorithm>
+
+namespace tdump::compare {
+namespace {
+
+// The inputs of the call that `outcome` came out of.
+std::vector<Row> InputsOf(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+  std::vector<Row> inputs;
+  if (!outcome.is_output()) return inputs;
+  for (const Outcome& other : pass.outcomes) {
+    if (other.call == outcome.call && !other.is_output() && !other.is_weight())
+      inputs.push_back(MakeRow(pass, pair, other));
+  }
+  return inputs;
+}
+
+// The cause lies between two observations, and a call between them owns a parameter that differs.
+void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
+  origin->kind = OriginKind::kParameter;
+  origin->name = origin->path = parameter.path;
+  origin->op.clear();
+  origin->parameter = parameter.name;
+}
+
+std::vector<Observed> Timeline(const PassDiff& pass) {
+  std::vector<Observed> observed;
+  for (size_t i = 0; i < pass.outcomes.size(); ++i) {
+    const Outcome& outcome = pass.outcomes[i];
+    const bool tells = outcome.comparison.verdict.Judged() || outcome.fails;
+    if (outcome.is_weight() || outcome.allowed || !tells) continue;
+    observed.push_back({.order = outcome.order,
+                        .call = outcome.call,
+                        .output = outcome.is_output(),
+                        .root_input = outcome.root_input,
+                        .fails = outcome.fails,
+                        .bits_differ = outcome.bits_differ,
+                        .outcome = i});
+  }
+  return observed;
+}
+
+}  // namespace
+
+// False: an earlier step has a suspect.
+bool OriginFinder::Suspects::Enter(uint64_t next) {
+  if (next == step) return true;
+  if (!list.empty()) return false;
+  step = next;
+  ranks.clear();
+  return true;
+}
+
+void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair) {
+  std::vector<Observed> observed = Timeline(pass);
+  const bool all_equal = std::none_of(observed.begin(), observed.end(),
+                                      [](const Observed& o) { return o.bits_differ; });
+  if (all_equal && !observed.empty() && !reproducible_from_) reproducible_from_ = pair.b.step;
+  const PassFinding finding = FindFirst(&observed);
+  AddSuspect(pass, pair, finding.beyond_bound, &beyond_bound_,
+             [](const Outcome& o) { return o.fails; });
+  AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
+}
+
+template <class Differs>
+void OriginFinder::AddSuspect(const PassDiff& pass, const PassPair& pair,
+                              const std::optional<FirstDifference>& first, Suspects* suspects,
+                              const Differs& differs) {
+  if (!suspects->Enter(pair.b.step)) return;
+  suspects->ranks.insert(pair.b.rank);
+  if (!first) return;
+  auto& keys = suspects->differing[pair.b.rank];
+  for (const Outcome& outcome : pass.outcomes) {
+    if (differs(outcome)) keys.insert(outcome.key_hash);
+  }
+  suspects->list.push_back(MakeSuspect(pass, pair, *first));
+}
+
+OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const PassPair& pair,
+                                                const FirstDifference& first) const {
+  const Outcome& outcome = pass.outcomes[first.outcome];
+  Suspect suspect;
+  suspect.candidate = {
+      .step = pair.b.step, .rank = pair.b.rank, .structure = pass.structure, .first = first};
+  suspect.key_hash = outcome.key_hash;
+  Origin& origin = suspect.origin;
+  origin.kind = first.kind;
+  origin.certain = first.certain();
+  origin.step_a = pair.a.step;
+  origin.step = pair.b.step;
+  origin.rank_a = pair.a.rank;
+  origin.rank = pair.b.rank;
+  origin.row = MakeRow(pass, pair, outcome);
+  origin.path = origin.row->key.path;
+  origin.op = origin.row->key.op;
+  origin.name = PlainName(origin.row->key.root, origin.path, origin.op);
+  origin.inputs = InputsOf(pass, pair, outcome);
+  if (first.last_agreeing)
+    origin.last_agreeing = MakeRow(pass, pair, pass.outcomes[*first.last_agreeing]);
+  const uint64_t from = first.last_agreeing ? pass.outcomes[*first.last_agreeing].order : 0;
+  for (const ParameterDifference& parameter : *parameters_) {
+    const auto passed = [&](const auto& call) {
+      return call.second.begin > from && call.second.begin < outcome.order &&
+             call.second.path == parameter.path;
+    };
+    if (parameter.rank == pair.b.rank && std::any_of(pass.calls.begin(), pass.calls.end(), passed))
+      suspect.passed_by.push_back(parameter);
+  }
+  return suspect;
+}
+
+// The operator's own differing parameter, "" when there is none.
+std::string OriginFinder::OwnParameter(const Origin& origin) const {
+  for (const ParameterDifference& parameter : *parameters_) {
+    if (parameter.rank == origin.rank && PathWithin(parameter.path, origin.path))
+      return parameter.name;
+  }
+  return "";
+}
+
+std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) const {
+  if (suspects->list.empty()) return std::nullopt;
+  std::vector<Candidate> candidates;
+  for (Suspect& suspect : suspects->list) {
+    suspect.origin.parameter = OwnParameter(suspect.origin);
+    suspect.candidate.own_parameter = !suspect.origin.parameter.empty();
+    candidates.push_back(suspect.candidate);
+  }
+  Suspect chosen = suspects->list[ChooseOrigin(candidates)];
+  Origin& origin = chosen.origin;
+  if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty())
+    BlameParameter(chosen.passed_by.front(), &origin);
+  for (const int32_t rank : suspects->ranks) {
+    if (rank == origin.rank) continue;
+    const auto keys = suspects->differing.find(rank);
+    const bool alike = keys != suspects->differing.end() && keys->second.contains(chosen.key_hash);
+    (alike ? origin.ranks_alike : origin.ranks_agreeing).push_back(rank);
+  }
+  return chosen;
+}
+
+OriginFinder::Choice OriginFinder::Choose() {
+  const std::optional<Suspect> beyond = Choose(&beyond_bound_);
+  std::optional<Suspect> bits = Choose(&bits_);
+  Choice choice;
+  if (beyond) choice.origin = beyond->origin;
+  if (!bits) return choice;
+  if (!beyond) {
+    choice.first_bits = bits->origin;
+    return choice;
+  }
+  const bool same = beyond->candidate.step == bits->candidate.step &&
+                    beyond->candidate.rank == bits->candidate.rank &&
+                    beyond->key_hash == bits->key_hash;
+  if (same) return choice;
+  const bool reproducible = reproducible_from_ && *reproducible_from_ <= bits->candidate.step;
+  if (bits->candidate.own_parameter || reproducible) {
+    bits->origin.by_bits = true;
+    choice.origin = bits->origin;
+  } else {
+    choice.first_bits = bits->origin;
+  }
+  return choice;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,91 @@
+// OriginFinder: collects the first difference of every pair of passes and chooses the origin of the
+// whole diff among them, by the rules of compare/origin.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "compare/origin.h"
+#include "compare/row.h"
+
+namespace tdump::compare {
+
+struct ParameterDifference {
+  std::string name, path;
+  int32_t rank = 0;
+  uint64_t step = 0;  // first seen
+};
+
+struct Origin {
+  OriginKind kind = OriginKind::kOperator;
+  bool certain = false;
+  bool by_bits = false;  // chosen by the first difference in bits, which is within its bound
+  uint64_t step_a = 0, step = 0;
+  int32_t rank_a = 0, rank = 0;
+  std::string name, path, op;  // name: the operator's plain name
+  std::optional<Row> row;      // the first differing observation
+  std::vector<Row> inputs;     // the call's recorded inputs
+  std::optional<Row> last_agreeing;
+  std::string parameter;                             // the operator's own parameter that differs
+  std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
+};
+
+// Not thread-safe. Memory: what is said of one difference, for each rank of the earliest step that
+// has any.
+class OriginFinder {
+ public:
+  // Passes come in order of step and rank. `parameters`: those found to differ so far; the list
+  // lives as long as the finder.
+  explicit OriginFinder(const std::vector<ParameterDifference>* parameters)
+      : parameters_(parameters) {}
+
+  // Precondition: the outcomes are in order of time.
+  void AddPass(const PassDiff& pass, const PassPair& pair);
+
+  struct Choice {
+    std::optional<Origin> origin;
+    std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
+  };
+  // Once, after the last pass.
+  Choice Choose();
+
+ private:
+  // A candidate with everything the report will say of it: its pass is gone by then.
+  struct Suspect {
+    Candidate candidate;
+    uint64_t key_hash = 0;
+    Origin origin;
+    // Differing parameters of calls between `last_agreeing` and the difference.
+    std::vector<ParameterDifference> passed_by;
+  };
+
+  // Suspects of the earliest step that has any, and which keys differ there on which rank.
+  struct Suspects {
+    std::vector<Suspect> list;
+    std::map<int32_t, std::unordered_set<uint64_t>> differing;
+    std::set<int32_t> ranks;  // that have a pass of that step
+    uint64_t step = 0;
+
+    bool Enter(uint64_t next);
+  };
+
+  template <class Differs>
+  void AddSuspect(const PassDiff& pass, const PassPair& pair,
+                  const std::optional<FirstDifference>& first, Suspects* suspects,
+                  const Differs& differs);
+  Suspect MakeSuspect(const PassDiff& pass, const PassPair& pair,
+                      const FirstDifference& first) const;
+  std::string OwnParameter(const Origin& origin) const;
+  std::optional<Suspect> Choose(Suspects* suspects) const;
+
+  const std::vector<ParameterDifference>* parameters_;
+  Suspects beyond_bound_, bits_;
+  std::optional<uint64_t> reproducible_from_;  // step of B of the first pass equal bit by bit
+};
+
+}  // namespace tdump::compare

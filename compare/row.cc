@@ -1,0 +1,43 @@
+#include "compare/row.h"
+
+#include <fmt/format.h>
+
+namespace tdump::compare {
+namespace {
+
+std::string KeptText(const io::Record& record) {
+  std::string text = PartsToString(record.parts_kept);
+  if (record.reason != SkipReason::kNone) text += fmt::format(" ({})", ToString(record.reason));
+  return text;
+}
+
+}  // namespace
+
+Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+  Row row;
+  row.step_a = pair.a.step;
+  row.step_b = pair.b.step;
+  row.rank_a = pair.a.rank;
+  row.rank_b = pair.b.rank;
+  row.comparison = outcome.comparison;
+  row.order = outcome.order;
+  row.fails = outcome.fails;
+  row.allowed = outcome.allowed;
+  const auto a = pass.a->Get(outcome.ids.a);
+  const auto b = pass.b->Get(outcome.ids.b);
+  if (!a.ok() || !b.ok()) return row;
+  row.name = NameOf(*b);
+  row.key = b->key;
+  row.kind = b->kind;
+  row.cls = b->cls;
+  row.dtype_a = a->dtype.view();
+  row.dtype_b = b->dtype.view();
+  row.shape_a = ElementShape(*a);
+  row.shape_b = ElementShape(*b);
+  row.kept_a = KeptText(*a);
+  row.kept_b = KeptText(*b);
+  row.bound = DefaultBound(a->dtype, b->dtype, outcome.reduction).text;
+  return row;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,36 @@
+// Row: a pair of records as reports print it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compare/pairing.h"
+#include "compare/pass_diff.h"
+#include "compare/verdict.h"
+#include "core/key.h"
+
+namespace tdump::compare {
+
+// Owns all it says: it outlives the passes it is about. Steps and ranks are the two sides'; equal
+// but for shifted or single-rank diffs.
+struct Row {
+  uint64_t step_a = 0, step_b = 0;
+  int32_t rank_a = 0, rank_b = 0;
+  std::string name;  // NameOf
+  Key key;
+  OperatorKind kind = OperatorKind::kModule;
+  std::string cls;
+  std::string dtype_a, dtype_b;
+  std::vector<uint64_t> shape_a, shape_b;  // in elements
+  std::string kept_a, kept_b;              // "meta+hash"; with the reason when less than asked
+  Comparison comparison;
+  std::string bound;
+  uint64_t order = 0;
+  bool fails = false, allowed = false;
+};
+
+// Reads both records again. Without names where they cannot be read any more.
+Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome);
+
+}  // namespace tdump::compare

@@ -1,0 +1,419 @@
+// Whole diffs of runs made by hand.
+#include "compare/diff.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "compare/report.h"
+#include "tests/compare/fake_run.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Tensor kInput = Vector<float>("float32", {1, 2});
+const Tensor kGood = Vector<float>("float32", {3, 4});
+const Tensor kBad = Vector<float>("float32", {3, 5});
+const Tensor kNear = Vector<float>("float32", {3, 4.0f + 0x1p-21f});  // one rounding away
+
+DiffReport DiffOk(const FakeRun& a, const FakeRun& b, const DiffOptions& options = {}) {
+  const Result<DiffReport> report = Diff(a.side(), b.side(), options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *report : DiffReport{};
+}
+
+NameFilter Named(std::string name) {
+  return [name](const std::string& other) { return other.find(name) != std::string::npos; };
+}
+
+std::string Text(const DiffReport& report, bool bits = false) {
+  return RenderText(report, {.label = "a@0", .world = 1}, {.label = "b@0", .world = 1}, bits,
+                    Style(false));
+}
+
+// Three modules in a row: `values` are what they return.
+void Chain(FakeRun* run, int32_t rank, uint64_t step, const std::vector<Tensor>& values) {
+  PassBuilder pass = run->Pass(rank, step);
+  Tensor in = kInput;
+  const char* names[] = {"first", "second", "third"};
+  for (size_t i = 0; i < values.size(); ++i) {
+    pass.Module(names[i], in, values[i]);
+    in = values[i];
+  }
+}
+
+TEST(Diff, EqualRunsAreTheSame) {
+  FakeRun a(2), b(2);
+  for (FakeRun* run : {&a, &b}) {
+    for (int32_t rank : {0, 1}) Chain(run, rank, 0, {kGood, kGood, kGood});
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.paired, 12u);
+  EXPECT_EQ(report.counts.bits_equal, 12u);
+  EXPECT_EQ(report.counts.equal_by_hash, 12u);
+  EXPECT_EQ(report.counts.read, 0u);
+  EXPECT_FALSE(report.origin || report.first_bits);
+  EXPECT_THAT(Text(report), HasSubstr("SAME  12 of 12 bit for bit"));
+  EXPECT_THAT(Text(report), HasSubstr("12 equal by hash, 0 read"));
+}
+
+TEST(Diff, TheOriginIsTheCallWhoseInputsAgree) {
+  FakeRun a(2), b(2);
+  Chain(&a, 0, 0, {kGood, kGood, kGood});
+  Chain(&a, 1, 0, {kGood, kGood, kGood});
+  Chain(&b, 0, 0, {kGood, kGood, kGood});
+  Chain(&b, 1, 0, {kGood, kBad, kBad});
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 3u);  // second's output, third's input and output
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->rank, 1);
+  EXPECT_EQ(report.origin->name, "second");
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+  EXPECT_TRUE(report.origin->certain);
+  EXPECT_THAT(report.origin->ranks_agreeing, ElementsAre(0));
+  EXPECT_THAT(report.origin->ranks_alike, IsEmpty());
+  const std::string text = Text(report);
+  EXPECT_THAT(text, HasSubstr("ORIGIN    rank 1, step 0, second, output\n"));
+  EXPECT_THAT(text, HasSubstr("inputs agree: 1 of 1, bit for bit\n"));
+  EXPECT_THAT(text, HasSubstr("1 of 2 elements outside, max abs 1, max rel 0.2"));
+  EXPECT_THAT(text, HasSubstr("worst element [1]   A 4   B 5\n"));
+  EXPECT_THAT(text, HasSubstr("only rank 1: rank 0 agrees here\n"));
+}
+
+TEST(Diff, AnEnclosingModuleOnlyContainsTheOrigin) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    const Tensor out = run == &a ? kGood : kBad;
+    PassBuilder pass = run->Pass(0, 0);
+    const uint64_t outer = pass.Begin("block", "", {{"0", kInput}});
+    pass.Module("block.inner", kInput, out);
+    pass.End(outer, "block", "", {{"", out}});
+  }
+  EXPECT_EQ(DiffOk(a, b).origin->name, "block.inner");
+}
+
+TEST(Diff, WithoutTheInnerCallTheOuterIsNamed) {
+  FakeRun a(1), b(1);
+  a.Pass(0, 0).Module("block", kInput, kGood);
+  b.Pass(0, 0).Module("block", kInput, kBad);
+  EXPECT_EQ(DiffOk(a, b).origin->name, "block");
+}
+
+TEST(Diff, ADifferingInputOfTheModelIsSaidFirst) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 3);
+    const Tensor in = run == &a ? kInput : kBad;
+    const uint64_t root = pass.Begin(".", "", {{"kwargs.tokens", in}});
+    pass.Module("first", in, in);
+    pass.End(root, ".", "", {{"", in}});
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kInputs);
+  EXPECT_EQ(report.inputs.first_differing_step, 3u);
+  EXPECT_THAT(report.inputs.differing, ElementsAre("kwargs.tokens"));
+  EXPECT_THAT(Text(report), HasSubstr("inputs    differ from step 3 on: kwargs.tokens\n"));
+  EXPECT_THAT(Text(report),
+              HasSubstr("ORIGIN    rank 0, step 3, the whole model, input kwargs.tokens\n"));
+}
+
+TEST(Diff, BetweenTwoRecordsAParameterThatDiffersIsBlamed) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Param("second", "weight", run == &a ? kGood : kBad);
+    pass.Module("first", kInput, kGood);
+    pass.End(pass.Begin("second", "", {}), "second", "", {});  // called, nothing kept
+    const Tensor later = run == &a ? kGood : kBad;
+    pass.Module("third", later, later);
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kParameter);
+  EXPECT_EQ(report.origin->name, "second");
+  EXPECT_EQ(report.origin->parameter, "second.weight");
+  EXPECT_EQ(report.parameters.compared, 1u);
+  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 equal on every rank; not on rank 0: "
+                                      "second.weight\n"));
+}
+
+// Row-parallel linear layer: after the sum over the ranks, both ranks hold the same wrong output.
+FakeRun RowParallel(int32_t wrong, bool with_partials) {
+  FakeRun run(2);
+  for (int32_t rank : {0, 1}) {
+    PassBuilder pass = run.Pass(rank, 0);
+    pass.Param("layers.1.down", "weight", rank == wrong ? kBad : kGood);
+    const uint64_t call = pass.Begin("layers.1.down", "", {{"0", kInput}});
+    if (with_partials) pass.Tap("layers.1.down", "partial", rank == wrong ? kBad : kGood);
+    pass.End(call, "layers.1.down", "", {{"", wrong >= 0 ? kBad : kGood}});
+  }
+  return run;
+}
+
+TEST(Diff, AfterAnAllReduceTheRankWhoseWeightDiffersIsNamed) {
+  for (const bool with_partials : {false, true}) {
+    const DiffReport report = DiffOk(RowParallel(-1, with_partials), RowParallel(1, with_partials));
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->rank, 1) << with_partials;
+    EXPECT_EQ(report.origin->path, "layers.1.down");
+    EXPECT_EQ(report.origin->parameter, "layers.1.down.weight");
+    EXPECT_THAT(with_partials ? report.origin->ranks_agreeing : report.origin->ranks_alike,
+                ElementsAre(0));
+  }
+}
+
+TEST(Diff, PartialsAloneNameTheRank) {
+  FakeRun good = RowParallel(-1, true), bad = RowParallel(1, true);
+  DiffOptions options;
+  options.pass.select = [](const std::string& name) { return name != "layers.1.down.weight"; };
+  const DiffReport report = DiffOk(good, bad, options);
+  EXPECT_EQ(report.parameters.pairs, 0u);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->rank, 1);
+  EXPECT_EQ(report.origin->name, "layers.1.down/partial");
+}
+
+TEST(Diff, TheEarliestStepDecides) {
+  FakeRun a(2), b(2);
+  for (uint64_t step : {0, 1, 2}) {
+    for (int32_t rank : {0, 1}) {
+      Chain(&a, rank, step, {kGood, kGood, kGood});
+      const bool wrong = (step == 1 && rank == 1) || step == 2;
+      Chain(&b, rank, step, {kGood, kGood, wrong ? kBad : kGood});
+    }
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.origin->step, 1u);
+  EXPECT_EQ(report.origin->rank, 1);
+}
+
+TEST(Diff, BitsDecideOnlyWhenRequired) {
+  FakeRun a(1), b(1);
+  Chain(&a, 0, 0, {kGood, kGood});
+  Chain(&b, 0, 0, {kNear, kNear});
+  const DiffReport within = DiffOk(a, b);
+  EXPECT_EQ(within.overall, Overall::kSame);
+  EXPECT_EQ(within.counts.bits, 3u);
+  EXPECT_FALSE(within.origin);
+  ASSERT_TRUE(within.first_bits);
+  EXPECT_EQ(within.first_bits->name, "first");
+  EXPECT_THAT(Text(within), HasSubstr("SAME  4 of 4 within bounds (bitwise 1)"));
+
+  DiffOptions options;
+  options.pass.require_bits = true;
+  const DiffReport exact = DiffOk(a, b, options);
+  EXPECT_EQ(exact.overall, Overall::kDiffers);
+  EXPECT_EQ(exact.origin->name, "first");
+  EXPECT_EQ(exact.counts.failing, 3u);
+}
+
+TEST(Diff, ASmallFirstDifferenceIsTheOriginWhereBitsAreReproducible) {
+  FakeRun a(2), b(2);
+  Chain(&a, 0, 0, {kGood, kGood, kGood});
+  Chain(&b, 0, 0, {kGood, kGood, kGood});  // another rank is equal bit by bit
+  Chain(&a, 1, 0, {kGood, kGood, kGood});
+  Chain(&b, 1, 0, {kNear, kGood, kBad});
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "first");
+  EXPECT_TRUE(report.origin->by_bits);
+  // Where nothing is known to repeat, noise comes first and the bound decides.
+  DiffOptions options;
+  options.pairing.ranks = *Spec::Parse("1");
+  const DiffReport alone = DiffOk(a, b, options);
+  EXPECT_EQ(alone.origin->name, "third");
+  ASSERT_TRUE(alone.first_bits);
+  EXPECT_EQ(alone.first_bits->name, "first");
+}
+
+TEST(Diff, WeightsKnownByHashDecideOnlyAlone) {
+  FakeRun a(1), b(1);
+  a.Pass(0, 0).Param("first", "weight", kGood).Module("first", kInput, kGood);
+  b.Pass(0, 0).Param("first", "weight", kNear).Module("first", kInput, kGood);
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(Text(report),
+              HasSubstr("SAME  2 of 3 within bounds (bitwise 2); 1 parameter differs in bits"));
+  DiffOptions only;
+  only.pass.select = Named("weight");
+  const DiffReport weights = DiffOk(a, b, only);
+  EXPECT_EQ(weights.overall, Overall::kDiffers);
+  EXPECT_EQ(weights.origin->parameter, "first.weight");
+  EXPECT_THAT(Text(weights), HasSubstr("DIFFERS  in 1 parameter\n"));
+}
+
+TEST(Diff, ShapesAreNotBroadcast) {  // D01
+  FakeRun a(1), b(1);
+  const std::vector<float> three(3, 3.0f);
+  a.Pass(0, 0).Module("x", kInput, MakeTensor<float>("float32", {3}, three));
+  b.Pass(0, 0).Module("x", kInput, MakeTensor<float>("float32", {3, 1}, three));
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.shape, 1u);
+  EXPECT_EQ(report.counts.tolerance, 0u);
+  EXPECT_THAT(Text(report), HasSubstr("shape [3] against [3, 1]"));
+  EXPECT_THAT(Text(report), testing::Not(HasSubstr("max abs 0")));
+}
+
+TEST(Diff, UnpairedRecordsDiffer) {
+  FakeRun a(1), b(1);
+  Chain(&a, 0, 0, {kGood, kGood, kGood});
+  Chain(&b, 0, 0, {kGood, kGood});
+  std::vector<std::string> seen;
+  DiffOptions options;
+  options.on_unpaired = [&](const Unpaired& unpaired) { seen.push_back(unpaired.key); };
+  const DiffReport report = DiffOk(a, b, options);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_THAT(seen, ElementsAre("third@input#0", "third@output#"));
+  EXPECT_THAT(Text(report), HasSubstr("DIFFERS  2 records without a partner; the 4 pairs agree"));
+  EXPECT_THAT(Text(report), HasSubstr("  only in A   rank 0, step 0: third@input#0\n"));
+
+  options.allow_unpaired = Named("third");
+  EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kSame);
+  options.allow_unpaired = Named("second");
+  EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kDiffers);
+}
+
+TEST(Diff, AStepThatOneSideLacksIsNamedWithItsReason) {
+  FakeRun a(2), b(2);
+  for (int32_t rank : {0, 1}) {
+    for (uint64_t step : {0, 1}) Chain(&a, rank, step, {kGood});
+  }
+  Chain(&b, 0, 0, {kGood});
+  Chain(&b, 0, 1, {kGood});
+  Chain(&b, 1, 0, {kGood});
+  io::RankState& state = b.index()->ranks[1];
+  state.closed = false;
+  state.how = "killed";
+  state.last_step = 1;
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.paired, 6u);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_THAT(Text(report), HasSubstr("  only in A   rank 1, step 1: the whole step (2 records); "
+                                      "rank 1: killed, last step 1\n"));
+  DiffOptions options;
+  options.allow_unpaired = Named("first");
+  EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kSame);
+  options = {};
+  options.pass.select = Named("nothing is called so");
+  const DiffReport nothing = DiffOk(a, b, options);
+  EXPECT_EQ(nothing.counts.unpaired_a, 0u);
+  EXPECT_EQ(nothing.overall, Overall::kNotComparable);
+  EXPECT_THAT(nothing.why_not, HasSubstr("is --select right?"));
+}
+
+TEST(Diff, AllowedFailuresAreListedAndDoNotCount) {
+  FakeRun a(1), b(1);
+  Chain(&a, 0, 0, {kGood});
+  Chain(&b, 0, 0, {kBad});
+  EXPECT_EQ(DiffOk(a, b).overall, Overall::kDiffers);
+  DiffOptions options;
+  options.pass.allow_failed = Named("first");
+  const DiffReport report = DiffOk(a, b, options);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.allowed, 1u);
+  EXPECT_FALSE(report.origin);
+  EXPECT_THAT(Text(report), HasSubstr("1 outside, allowed"));
+  EXPECT_THAT(Text(report), HasSubstr("tolerance (allowed)"));
+}
+
+TEST(Diff, DamageIsNeverADifference) {
+  FakeRun a(1), b(1);
+  Chain(&a, 0, 0, {kGood, kGood});
+  PassBuilder pass = b.Pass(0, 0);
+  pass.Module("first", kInput, kBad);
+  pass.Damage(pass.last()->id);
+  pass.Module("second", kGood, kGood);
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDamaged);
+  EXPECT_EQ(report.counts.unreadable, 1u);
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_EQ(report.counts.bits, 0u);
+  EXPECT_FALSE(report.origin || report.first_bits);
+  ASSERT_EQ(report.damage.size(), 1u);
+  EXPECT_THAT(report.damage[0].what, HasSubstr("pass.tdp: offset 4096"));
+  EXPECT_THAT(
+      Text(report),
+      HasSubstr("DAMAGED  1 place could not be read; of 3 pairs that could be, 0 differ\n"));
+}
+
+TEST(Diff, DamageOfRanksThatAreNotComparedDoesNotCount) {
+  FakeRun a(2), b(2);
+  for (FakeRun* run : {&a, &b}) {
+    for (int32_t rank : {0, 1}) Chain(run, rank, 0, {kGood});
+  }
+  b.damage(1)->push_back({"rank1/manifest.tdm", 99, "checksum"});
+  EXPECT_EQ(DiffOk(a, b).overall, Overall::kDamaged);
+  DiffOptions options;
+  options.pairing.ranks = *Spec::Parse("0");
+  EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kSame);
+}
+
+TEST(Diff, ShapesAndDtypesAloneProveNothing) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Module("x", kInput, kGood);
+    for (uint64_t back : {0, 1}) {
+      io::Record* record = pass.last() - back;
+      record->hash.reset();
+      record->payload.reset();
+    }
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kNotComparable);
+  EXPECT_THAT(report.why_not, HasSubstr("only shape and dtype were kept"));
+}
+
+TEST(Diff, OtherNamesAreNotComparable) {
+  FakeRun a(1), b(1);
+  a.Pass(0, 0).Module("model.layers.0", kInput, kGood);
+  b.Pass(0, 0).Module("decoder.layers.0", kInput, kGood);
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kNotComparable);
+  EXPECT_EQ(report.why_not,
+            "0 of 2 paired: A has names like model.layers.0, B like decoder.layers.0; maps "
+            "between names are not in this version");
+}
+
+TEST(Diff, HashesThatDifferWithoutValuesFail) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Module("x", kInput, run == &a ? kGood : kNear);
+    pass.last()->payload.reset();
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(Text(report), HasSubstr("bits differ (hash; values were not kept)"));
+}
+
+TEST(Diff, TheSameAnswerOnAnyNumberOfThreads) {
+  FakeRun a(1), b(1);
+  PassBuilder left = a.Pass(0, 0), right = b.Pass(0, 0);
+  for (int i = 0; i < 64; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    left.Module(name, kInput, kGood);
+    right.Module(name, kInput, i == 40 ? kBad : i > 50 ? kNear : kGood);
+  }
+  const auto summary = [&](unsigned threads) {
+    DiffOptions options;
+    options.pass.threads = threads;
+    return Text(DiffOk(a, b, options));
+  };
+  EXPECT_EQ(summary(1), summary(8));
+  EXPECT_THAT(summary(3), HasSubstr("ORIGIN    rank 0, step 0, m40, output"));
+}
+
+}  // namespace
+}  // namespace tdump::compare
