@@ -16,7 +16,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
-from tdump import _api, _naming, _predicates, _torch
+from tdump import _api, _naming, _predicates, _torch, _tracers
 
 _pre = _torch.pre
 _post = _torch.post
@@ -60,29 +60,10 @@ def install() -> None:
     torch_module.register_module_parameter_registration_hook(_naming.on_parameter)
     torch_module.register_module_forward_pre_hook(_before_forward)
     torch_module.register_module_forward_hook(_after_forward, with_kwargs=True, always_call=True)
-    _stay_out_of_the_warning()
+    _tracers.stay_out_of_the_warning(_before_forward, _after_forward)
     _watch_optimizers()
     _watch_process_group()
     _api._collector = sys.modules[__name__]
-
-
-def _stay_out_of_the_warning() -> None:
-    """A compiled module warns on every call when there are global hooks, by asking the function replaced here: those of
-    tdump do not count."""
-    if not hasattr(torch_module, "_has_any_global_hook"):
-        return
-
-    def has_any_global_hook() -> bool:
-        ours = (_before_forward, _after_forward)
-        hooks = (
-            torch_module._global_backward_pre_hooks,
-            torch_module._global_backward_hooks,
-            torch_module._global_forward_pre_hooks,
-            torch_module._global_forward_hooks,
-        )
-        return any(hook not in ours for kind in hooks for hook in kind.values())
-
-    torch_module._has_any_global_hook = has_any_global_hook
 
 
 # ---- what tdump/_api.py calls ----

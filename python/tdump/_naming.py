@@ -6,7 +6,7 @@ here keeps a module alive.
 
 Roots. The first root has the prefix "" and its path is ``.``. Further roots that own parameters are prefixed by class
 and number in order of construction: ``Critic#1``. Modules without parameters that nobody owns (a loss called by hand)
-are named by class: ``CrossEntropyLoss``, ``CrossEntropyLoss#1``.
+are named by class: ``CrossEntropyLoss``, and ``CrossEntropyLoss#1`` for a second one that lives at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import torch
 from torch.nn import Module
 
-from tdump import _torch
+from tdump import _torch, _tracers
 
 # Wrappers by qualified class name and the attribute that holds the wrapped module: not part of a path.
 _WRAPPERS = {
@@ -109,6 +109,8 @@ def _know(module: Module) -> _Known:
 
 def on_module(parent: Module, name: str, child: Module | None) -> None:
     """Registration hook of torch."""
+    if type(parent).__name__ == "ModuleToTrace":
+        _tracers.stay_out_of_strict_export()
     if not isinstance(child, Module) or torch.compiler.is_compiling():
         return
     try:
@@ -212,7 +214,6 @@ def _walk_once(module: Module) -> Iterator[Module]:
 _roots: dict[int, tuple[weakref.ref[Module], int]] = {}  # id -> (root, number)
 _next_root = 0
 _given: dict[int, tuple[weakref.ref[Module], str]] = {}  # id -> (root, prefix) by watch()
-_losses: dict[str, int] = {}  # class -> how many unowned modules without parameters
 _tree_of: dict[int, int] = {}  # id of a named module -> number of its root
 
 
@@ -269,12 +270,14 @@ def unwrap(module: Module) -> Module:
 
 
 def named_parts(root: Module) -> Iterator[tuple[str, Module]]:
-    """(path, module) in the order of named_modules(), shared modules under each of their names, wrappers left out. The
-    root itself is ''. A module that contains itself ends the path there."""
+    """(path, module) in the order of named_modules(), shared modules under each of their names (at most 64), wrappers
+    left out. The root itself is ''. A module that contains itself ends the path there."""
     above: set[int] = set()
+    visits: dict[int, int] = {}
 
     def walk(path: str, module: Module) -> Iterator[tuple[str, Module]]:
-        if id(module) in above:
+        visits[id(module)] = visits.get(id(module), 0) + 1
+        if id(module) in above or visits[id(module)] > _MAX_ALIASES:
             return
         above.add(id(module))
         skipped = wrapped_attribute(module)
@@ -293,9 +296,7 @@ def describe_tree(root: Module) -> None:
     modules: dict[int, Module] = {}
     for path, module in named_parts(root):
         modules[id(module)] = module
-        names = paths.setdefault(id(module), [])
-        if len(names) < _MAX_ALIASES:
-            names.append(path or ".")
+        paths.setdefault(id(module), []).append(path or ".")
     number, prefix = _root_prefix(root)
     top = unwrap(root)
     for key, module in modules.items():
@@ -310,19 +311,31 @@ def describe_tree(root: Module) -> None:
 
 
 _PARAMETERLESS = 1 << 32  # root numbers of modules without parameters count from here
+_alone: dict[str, weakref.ref[Module]] = {}  # name -> the module that has it, or had it
 
 
 def _describe_alone(module: Module) -> None:
-    """A module that nobody owns and that owns no parameter, called beside the model: a loss, an activation."""
-    cls = type(module).__name__
-    count = _losses.get(cls, 0)
-    _losses[cls] = count + 1
-    name = cls if count == 0 else f"{cls}#{count}"
-    number = _PARAMETERLESS + sum(_losses.values())
-    parts = dict.fromkeys(part for _, part in named_parts(module))
+    """A module that nobody owns and that owns no parameter, called beside the model: a loss, an activation. One that is
+    made anew for each call gets the name of the one before."""
+    name = _free_name(type(module).__name__)
+    _alone[name] = weakref.ref(module)
+    number = _PARAMETERLESS + list(_alone).index(name)
+    parts: dict[Module, list[str]] = {}
     for path, part in named_parts(module):
-        _torch.describe(part, number, name, path or ".", class_name(part), not children(part), False, [])
+        parts.setdefault(part, []).append(path or ".")
+    for part, (first, *aliases) in parts.items():
+        _torch.describe(part, number, name, first, class_name(part), not children(part), False, aliases)
     _torch.set_members(number, list(parts))
+
+
+def _free_name(cls: str) -> str:
+    """The first of Cls, Cls#1, Cls#2, ... that no living module has."""
+    roots = {number for reference, number in _roots.values() if type(reference()).__name__ == cls}
+    for count in itertools.count():
+        name = f"{cls}#{count}" if count else cls
+        if count not in roots and (name not in _alone or _alone[name]() is None):
+            return name
+    raise AssertionError
 
 
 def resolve(module: Module) -> None:
@@ -334,8 +347,10 @@ def resolve(module: Module) -> None:
         _torch.ignore(module)
         _torch.note("torch.fx: a graph of a compiler is run as a module; not captured (not in this version)")
         return
+    if isinstance(module, torch.jit.ScriptModule):
+        _torch.note("TorchScript: modules inside a script module run without hooks; not captured (not in this version)")
     root = top_of(module)
-    if root is module and not _has_parameters(module) and _any_model(module):
+    if root is module and not _has_parameters(module) and (_next_root > 0 or _any_model(module)):
         _describe_alone(module)
     else:
         describe_tree(root)
