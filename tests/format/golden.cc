@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "coordinator/slot_file.h"
 #include "core/operator_table.h"
 #include "io/archive.h"
 #include "io/frame_builder.h"
@@ -403,6 +404,30 @@ void WriteManifest(Env* env, const std::string& path) {
   Must(manifest->Append(CloseSection{kFixedNs, 310, 4, "exit"}));
 }
 
+std::string SlotFile(Env* env) {
+  Identity identity;
+  identity.rank = 2;
+  identity.world = 4;
+  identity.pid = 3'069'569;
+  identity.start_time = 987'654'321;
+  identity.job_key = "slurm:8123456.0";
+  identity.host = "node042";
+  coordinator::SlotWriter slot(env, Must(env->CreateExclusive("/run/process.slot", 0600)),
+                               coordinator::MakeSlotHeader(identity, 1, kFixedNs));
+  using Kind = coordinator::AgreementMessage::Kind;
+  slot.Add({.kind = Kind::kReport,
+            .mode = 2,
+            .rank = 2,
+            .local = 6,
+            .shape = 0xABCD,
+            .began_ns = 1'700'000'000'000'000'000});
+  slot.Add({.kind = Kind::kExtra, .flags = 1, .rank = 3, .local = (1ull << 53) + 1, .global = 5});
+  slot.SetLockstep();
+  Must(slot.Flush(7, 5));
+  Must(slot.SetState(coordinator::SlotState::kClosed));
+  return Must(ReadFile(env, "/run/process.slot", 1 << 20));
+}
+
 RunIndex Index() {
   RunIndex index;
   index.generation = 1;
@@ -457,6 +482,7 @@ std::map<std::string, std::string> GoldenFiles() {
   files["manifest.tdm"] = read("/run/rank2_pid3069569/manifest.tdm") + std::string(64, '\0');
   Must(WriteMergedManifest(env.get(), *Must(PassStore::Open(env.get(), "/run")), {Index()}));
   files["merged.tdm"] = read("/run/manifest.tdm");
+  files["process.slot"] = SlotFile(env.get());
   return files;
 }
 

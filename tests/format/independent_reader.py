@@ -246,6 +246,45 @@ FOOTER = (
     ("reserved", U64),
     ("checksum", U64),
 )
+# Clock slots; "8s" and the like are bytes.
+SLOT_HEADER = (
+    ("magic", "8s"),
+    ("slots", U32),
+    ("rank", I32),
+    ("world", I32),
+    ("generation", U32),
+    ("pid", I64),
+    ("start_time", U64),
+    ("job_hash", U64),
+    ("started_ns", I64),
+    ("host", "64s"),
+    ("reserved", "64s"),
+    ("checksum", U64),
+)
+SLOT_PULSE = (
+    ("messages", U64),
+    ("steps", U64),
+    ("settled", U64),
+    ("time_ns", I64),
+    ("state", U32),
+    ("lockstep", U8),
+    ("reserved", "19s"),
+    ("checksum", U64),
+)
+SLOT = (
+    ("number", U64),
+    ("kind", U8),
+    ("mode", U8),
+    ("flags", U8),
+    ("reserved", U8),
+    ("rank", I32),
+    ("local", U64),
+    ("global", U64),
+    ("shape", U64),
+    ("began_ns", I64),
+    ("reserved2", U64),
+    ("checksum", U64),
+)
 ROLES = ("input", "output", "before", "after", "grad_input", "grad_output", "param", "param_grad", "state")
 
 
@@ -532,6 +571,29 @@ class PassFile(File):
             key = (f"{name}::call{n}" if n else name) + (f".{record['arg']}" if record["arg"] else "")
             view.setdefault(key, record)
         return view
+
+
+class SlotFile:
+    """A clock slot file: who, how far, and the messages that the ring still has."""
+
+    def __init__(self, data: bytes) -> None:
+        self.header = self._part(SLOT_HEADER, data, 0)
+        if self.header["magic"] != b"TDMSLOT1":
+            raise FormatError("offset 0: not a slot file")
+        self.pulse = self._part(SLOT_PULSE, data, 192)
+        self.messages = []
+        count, slots = self.pulse["messages"], self.header["slots"]
+        for n in range(max(1, count - slots + 1), count + 1):
+            slot = self._part(SLOT, data, 256 + 64 * ((n - 1) % slots))
+            if slot["number"] == n:
+                self.messages.append(slot)
+
+    @staticmethod
+    def _part(fields: Any, data: bytes, at: int) -> dict[str, Any]:
+        values, end = decode(fields, data, at, "<")
+        if values["checksum"] != hash64(data[at : end - 8]):
+            raise FormatError(f"offset {at}: checksum")
+        return values
 
 
 def swap_width(record: dict[str, Any]) -> int:

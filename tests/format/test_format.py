@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import unittest
 from pathlib import Path
@@ -194,10 +195,92 @@ class Others(unittest.TestCase):
         self.assertEqual(run.section(0x4014)["rules"][0]["near_names"], ["encoder.layer.0.dense"])
         self.assertEqual(run.section(0x4015)["holes"], ["rank 0 never started"])
 
+    def test_slot(self) -> None:
+        slot = reader.SlotFile((GOLDEN / "process.slot").read_bytes())
+        self.assertEqual((slot.header["rank"], slot.header["world"], slot.header["generation"]), (2, 4, 1))
+        self.assertEqual(slot.header["job_hash"], reader.hash64(b"slurm:8123456.0"))
+        self.assertEqual(slot.header["host"].rstrip(b"\0"), b"node042")
+        keys = ("messages", "steps", "settled", "time_ns", "state", "lockstep")
+        self.assertEqual([slot.pulse[k] for k in keys], [2, 7, 5, 1_700_000_000_123_456_789, 3, 1])
+        keys = ("kind", "mode", "flags", "rank", "local", "global", "shape", "began_ns")
+        self.assertEqual(
+            [[m[k] for k in keys] for m in slot.messages],
+            [[1, 2, 0, 2, 6, 0, 0xABCD, 1_700_000_000_000_000_000], [2, 0, 1, 3, 2**53 + 1, 5, 0, 0]],
+        )
+
     def test_hash_of_known_bytes(self) -> None:
         # xxHash's published test vectors for the empty input.
         self.assertEqual(reader.hash128(b"").hex(), "99aa06d3014798d86001c324468d497f")
         self.assertEqual(reader.hash64(b""), 0x2D06800538D394C2)
+
+
+class Page(unittest.TestCase):
+    """The tables of docs/format.md are those that the independent reader reads by."""
+
+    page = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+
+    def fields(self, block: str) -> tuple:
+        return tuple(self.field(line) for line in block.strip().splitlines())
+
+    def field(self, line: str) -> tuple:
+        name, rest = line.split(None, 1)
+        return name, self.type(rest)[0]
+
+    def type(self, text: str) -> tuple:
+        """The type at the beginning of a text, and what stands behind it."""
+        if text.startswith("list of "):
+            kind, rest = self.type(text[8:])
+            return [kind], rest
+        if text.startswith("{"):
+            fields, rest = [], text[1:]
+            while not rest.startswith("}"):
+                name, rest = rest.lstrip(", ").split(" ", 1)
+                kind, rest = self.type(rest)
+                fields.append((name, kind))
+            return tuple(fields), rest[1:]
+        word = re.match(r"\w+", text)[0]
+        simple = {
+            "u8": "B",
+            "u16": "H",
+            "u32": "I",
+            "u64": "Q",
+            "i32": "i",
+            "i64": "q",
+            "text": "text",
+            "bytes16": "bytes16",
+        }
+        kind = simple.get(word) or word.removeprefix("bytes") + "s"
+        return kind, text[len(word) :]
+
+    def test_sections(self) -> None:
+        found = re.findall(r"^### (0x[0-9a-f]{4}) [^`]*?```\n(.*?)```", self.page, re.MULTILINE | re.DOTALL)
+        self.assertEqual({int(id_, 16): self.fields(block) for id_, block in found}, reader.SECTIONS)
+
+    def test_slots(self) -> None:
+        part = self.page.split("## Clock slots")[1].split("## Worked example")[0]
+        blocks = re.findall(r"```\n(.*?)```", part, re.DOTALL)
+        self.assertEqual([self.fields(b) for b in blocks], [reader.SLOT_HEADER, reader.SLOT_PULSE, reader.SLOT])
+
+    def test_heads(self) -> None:
+        for title, fields in (
+            ("FileHeader", reader.FILE_HEADER),
+            ("FileFooter", reader.FOOTER),
+            ("FrameHeader", reader.FRAME_HEADER),
+            ("SectionHeader", reader.SECTION_HEADER),
+        ):
+            table = re.search(rf"^{title}, [^|]*\n((?:\|.*\n)+)", self.page, re.MULTILINE)[1]
+            rows = re.findall(r"^\| (\d+) \| (\w+) \| (\w+) \|", table, re.MULTILINE)
+            at = 0
+            for (offset, name, kind), field in zip(rows, fields, strict=True):
+                self.assertEqual((int(offset), name, self.type(kind)[0]), (at, *field), title)
+                at += struct.calcsize("<" + field[1])
+
+    def test_worked_example(self) -> None:
+        shown = re.findall(r"^([0-9a-f]{8})((?:  ?[0-9a-f]{2}){16})", self.page, re.MULTILINE)
+        file = (GOLDEN / "later.tdp").read_bytes()
+        self.assertGreater(len(shown), 15)
+        for offset, row in shown:
+            self.assertEqual(bytes.fromhex(row), file[int(offset, 16) :][:16], offset)
 
 
 if __name__ == "__main__":
