@@ -59,18 +59,18 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
   size_t least = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(word, candidate);
-    if (distance >= least) continue;
+    const bool nothing_alike = distance >= std::max(word.size(), candidate.size());
+    if (distance >= least || nothing_alike) continue;
     least = distance;
     best = candidate;
   }
   return best;
 }
 
-std::string Printable(std::string_view text) {
-  constexpr size_t kLongest = 80;
+std::string Printable(std::string_view text, size_t longest) {
   std::string out;
   while (!text.empty()) {
-    if (out.size() >= kLongest) return out + "...";
+    if (out.size() >= longest) return out + "...";
     const unsigned char c = text[0];
     const size_t length = c < 0x20 || c == 0x7F ? 0 : Utf8Length(text);
     if (length == 0) {

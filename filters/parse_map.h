@@ -27,7 +27,7 @@ void ReadKey(Reader& reader, const Setting& s, const KeySpec<T>& key, T* out) {
     reader.Bad(s, "no value", std::string(key.type) + ", or no such key");
   } else if (key.read != nullptr) {
     key.read(reader, s, out);
-  } else if (FlowText(s.node) != key.value) {
+  } else if ((s.node.is_text() ? s.node.text : FlowText(s.node)) != key.value) {
     reader.Later(s, std::string(key.value) + ", which is the default");
   }
 }

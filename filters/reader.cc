@@ -146,7 +146,7 @@ void Reader::Specification(const Setting& s, bool from_end, Spec* out) {
   if (!spec.ok() && text.size() > 60) {
     Bad(s, "'" + Printable(text) + "'", "numbers such as 0-9, [3, 7], 0-511:8, all or none");
   } else if (!spec.ok()) {
-    Bad(s, Printable(spec.status().message()));
+    Bad(s, Printable(spec.status().message(), 400));
   } else if (!from_end && spec->has_negative()) {
     Bad(s, "'" + Printable(text) + "'", "no negative numbers");
   } else {

@@ -30,7 +30,11 @@ struct Scratch {
   }
 };
 
+thread_local uint64_t searches = 0;
+
 }  // namespace
+
+uint64_t Regex::SearchesOfThread() noexcept { return searches; }
 
 struct Regex::Code {
   pcre2_code* code = nullptr;
@@ -66,6 +70,7 @@ Result<Regex> Regex::Compile(std::string_view pattern) {
 
 Regex::Match Regex::Search(std::string_view subject) const noexcept {
   static thread_local Scratch scratch;
+  ++searches;
   if (scratch.data == nullptr || scratch.context == nullptr) return Match::kGaveUp;
   const auto* bytes = reinterpret_cast<PCRE2_SPTR>(subject.empty() ? "" : subject.data());
   int rc = pcre2_match(code_->code, bytes, subject.size(), 0, 0, scratch.data, scratch.context);

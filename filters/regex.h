@@ -1,6 +1,7 @@
 // Regular expressions with search semantics: PCRE2 syntax, look-around allowed, bounded work.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ class Regex {
   // Anywhere in `subject`. Allocates nothing after the first call of a thread.
   Match Search(std::string_view subject) const noexcept;
   const std::string& pattern() const { return pattern_; }
+  // Searches of all patterns by this thread so far: a name is to be searched once, not once a call.
+  static uint64_t SearchesOfThread() noexcept;
 
  private:
   struct Code;

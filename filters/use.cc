@@ -15,43 +15,60 @@ class UseChecker {
 
   // Number of rules that `rules` stand for; a `use` counts too, so that lists of nothing but `use`
   // are bounded.
-  size_t Count(const std::vector<Rule>& rules) {
-    size_t total = 0;
-    for (const Rule& rule : rules) total += rule.use.empty() ? 1 : 1 + CountOf(rule);
-    return std::min(total, kMaxExpandedRules + 1);
-  }
+  size_t Count(const std::vector<Rule>& rules) { return Measure(rules).rules; }
 
  private:
-  size_t CountOf(const Rule& rule) {
+  struct Size {
+    size_t rules = 0;
+    size_t depth = 0;  // of lists below, 0 = no `use`
+  };
+
+  Size Measure(const std::vector<Rule>& rules) {
+    Size size;
+    for (const Rule& rule : rules) {
+      const Size used = rule.use.empty() ? Size{} : SizeOf(rule);
+      size.rules = std::min(size.rules + 1 + used.rules, kMaxExpandedRules + 1);
+      size.depth = std::max(size.depth, used.depth);
+    }
+    return size;
+  }
+
+  // Of the list that the rule uses.
+  Size SizeOf(const Rule& rule) {
     const Position at{rule.line, rule.column};
     const auto list = config_.filters.find(rule.use);
     if (list == config_.filters.end()) {
       mistakes_->Add(at, "use: no list '" + Printable(rule.use) + "' in 'filters'",
                      names_.empty() ? "a list of 'filters', which is empty" : "a name of 'filters'",
                      Nearest(rule.use, names_));
-      return 0;
+      return {};
     }
     if (std::find(open_.begin(), open_.end(), rule.use) != open_.end()) {
       mistakes_->Add(at, "use: '" + Printable(rule.use) + "' uses itself", "lists that end");
-      return 0;
+      return {};
     }
-    if (open_.size() >= kMaxDepth) {
+    if (const auto known = sizes_.find(rule.use); known != sizes_.end()) return known->second;
+    Size size;
+    if (open_.size() < kMaxDepth) {
+      open_.push_back(rule.use);
+      size = Measure(list->second);
+      open_.pop_back();
+    } else {
+      size.depth = kMaxDepth;  // deeper ones are not looked into
+    }
+    if (++size.depth > kMaxDepth) {
       mistakes_->Add(at, "use: nested deeper than " + std::to_string(kMaxDepth) + " lists");
-      return 0;
+      size.depth = 0;  // told once
     }
-    if (const auto known = counts_.find(rule.use); known != counts_.end()) return known->second;
-    open_.push_back(rule.use);
-    const size_t count = Count(list->second);
-    open_.pop_back();
-    counts_[rule.use] = count;
-    return count;
+    sizes_[rule.use] = size;
+    return size;
   }
 
   const Config& config_;
   Mistakes* mistakes_;
   std::vector<std::string> names_;
   std::vector<std::string> open_;
-  std::map<std::string, size_t> counts_;
+  std::map<std::string, Size> sizes_;
 };
 
 void Expand(const Config& config, const std::vector<Rule>& rules, uint32_t number, size_t depth,
