@@ -90,8 +90,12 @@ PyObject* Describe(PyObject*, PyObject* args) {
   entry->ignored = entry->op == kNoOperator;
   entry->told_as =
       is_root != 0 ? info.root : (info.root.empty() ? info.path : info.root + "." + info.path);
-  // A name found wrong: what was recorded under it belongs to the new one too.
-  if (before != kNoOperator && before != entry->op) runtime->operators->AddAlias(before, info.path);
+  if (before != kNoOperator && before != entry->op) {
+    // Named before its owner was known: what was recorded then belongs to the new name too. A
+    // module that was moved within its tree had a right name each time.
+    const OperatorInfo& old = runtime->operators->Get(before);
+    if (old.path == "." || old.root != info.root) runtime->operators->AddAlias(before, info.path);
+  }
   Py_RETURN_NONE;
 }
 

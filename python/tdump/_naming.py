@@ -61,12 +61,16 @@ def is_compiled_graph(module: Module) -> bool:
     )
 
 
-def class_name(module: Module) -> str:
-    """Qualified class; FSDP2 puts a class of its own in front of the module's."""
+def class_of(module: Module) -> type:
+    """The class of a module; FSDP2 puts one of its own in front of it."""
     cls = type(module)
     if cls.__bases__ and cls.__bases__[0].__name__ == "FSDPModule" and len(cls.__bases__) > 1:
-        cls = cls.__bases__[1]
-    return qualified(cls)
+        return cls.__bases__[1]
+    return cls
+
+
+def class_name(module: Module) -> str:
+    return qualified(class_of(module))
 
 
 def children(module: Module) -> list[tuple[str, Module]]:
@@ -224,7 +228,7 @@ def _root_prefix(root: Module) -> tuple[int, str]:
     given = _given.get(id(root))
     if given is not None and given[0]() is root:
         return number, given[1]
-    cls = type(unwrap(root)).__name__
+    cls = class_of(unwrap(root)).__name__
     if (prefix := _configured().get(cls)) is not None:
         return number, prefix
     return number, "" if number == 0 else f"{cls}#{number}"
