@@ -36,7 +36,15 @@ struct Entry {
   uint64_t seen;
   bool plain;  // an output of the forward phase, not recomputed
   bool has_payload;
+  std::vector<std::string> aliases;  // `name` by the other paths of a shared module
 };
+
+std::vector<std::string> AliasNames(const io::Record& record) {
+  std::vector<std::string> names;
+  for (const std::string& path : record.aliases)
+    names.push_back(PlainName(record.key.root, path, record.key.op));
+  return names;
+}
 
 nb::tuple Entries(const io::PassReader& pass) {
   std::vector<Entry> entries;
@@ -49,14 +57,15 @@ nb::tuple Entries(const io::PassReader& pass) {
       const bool plain =
           key.role == Role::kOutput && key.phase == Phase::kForward && !key.recompute;
       entries.push_back({record.id, PlainName(key.root, key.path, key.op), key.arg,
-                         record.call_begin, record.seen, plain, record.payload.has_value()});
+                         record.call_begin, record.seen, plain, record.payload.has_value(),
+                         AliasNames(record)});
       return true;
     });
   }
   nb::list list;
   for (const Entry& entry : entries) {
     list.append(nb::make_tuple(entry.id, Text(entry.name), Text(entry.arg), entry.call_begin,
-                               entry.seen, entry.plain, entry.has_payload));
+                               entry.seen, entry.plain, entry.has_payload, Texts(entry.aliases)));
   }
   return nb::make_tuple(list, status.ok() ? nb::none() : Text(status.message()));
 }

@@ -12,12 +12,6 @@ namespace nb = nanobind;
 namespace tdump::python {
 namespace {
 
-nb::tuple Texts(const std::vector<std::string>& texts) {
-  nb::list list;
-  for (const std::string& text : texts) list.append(Text(text));
-  return nb::tuple(list);
-}
-
 // "meta+hash+payload" as ("meta", "hash", "payload").
 nb::tuple PartNames(Parts parts) {
   static constexpr std::pair<Parts, const char*> kNames[] = {{kPartMeta, "meta"},
@@ -88,6 +82,12 @@ void AddTensor(const io::Record& record, nb::dict* out) {
 nb::object Text(std::string_view text) {
   return nb::steal(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+}
+
+nb::tuple Texts(const std::vector<std::string>& texts) {
+  nb::list list;
+  for (const std::string& text : texts) list.append(Text(text));
+  return nb::tuple(list);
 }
 
 nb::tuple Integers(const std::vector<int64_t>& values) {

@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace tdump::python {
 
 nanobind::object Text(std::string_view text);
+nanobind::tuple Texts(const std::vector<std::string>& texts);
 nanobind::tuple Integers(const std::vector<int64_t>& values);
 nanobind::dict ToDict(const io::PassInfo& info);
 nanobind::dict ToDict(const io::Record& record);

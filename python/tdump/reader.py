@@ -42,7 +42,8 @@ class Pass(Mapping[str, Any]):
 
     The n-th output of an operator is ``name``, ``name::call1``, ``name::call2``, ... over the whole pass; the parts of
     a structured output are ``name.0``, ``name::call1.hidden``. Recomputed forwards are left out. Any record can also be
-    had by the text of its key: ``p["encoder@input#0"]``. Only what kept its values is a key; ``records()`` has all.
+    had by the text of its key: ``p["encoder@input#0"]``, and a shared module by its other names. Only what kept its
+    values is a key of the mapping; ``records()`` has all.
     """
 
     def __init__(self, file: _io.PassFile, kind: Literal["torch", "numpy"], verify: bool, allow_damage: bool) -> None:
@@ -56,11 +57,11 @@ class Pass(Mapping[str, Any]):
         entries, error = file.entries()
         self._judge(error, allow_damage)
         self._order = [entry[0] for entry in entries]
-        self._ids, self._not_kept = _plain_names(entries)
+        self._ids, self._not_kept, self._aliases = _plain_names(entries)
 
     def _judge(self, error: str | None, allow_damage: bool) -> None:
         """Warns of what is unfinished, raises on what is damaged."""
-        if error is None and self.complete:
+        if error is None and self.complete and not self.damage:
             return
         text = error or "; ".join(map(str, self.damage)) or f"{self.path}: no footer"
         if error is None and self.path.name.endswith(".part"):
@@ -124,6 +125,8 @@ class Pass(Mapping[str, Any]):
             return self._ids[name]
         if name in self._not_kept:
             return self._not_kept[name]  # tensor() says why it has no values
+        if name in self._aliases:
+            return self._aliases[name]
         if "@" in name and "#" in name:
             try:
                 return self._file.find(name)
@@ -132,18 +135,21 @@ class Pass(Mapping[str, Any]):
         raise KeyError(f"{self.path} has no record {name!r}{_near(name, self._ids)}")
 
 
-def _plain_names(entries: list[tuple[Any, ...]]) -> tuple[dict[str, int], dict[str, int]]:
-    """Plain name -> record id, of the records with and without values. See ``Pass``."""
+def _plain_names(entries: list[tuple[Any, ...]]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Plain name -> record id: of the records with values, of those without, and by other names of shared modules."""
     outputs = sorted((e for e in entries if e[5]), key=lambda e: (e[4], e[0]))
     calls: dict[str, dict[int, int]] = {}  # operator -> call -> how many of its calls appeared before
     kept: dict[str, int] = {}
     not_kept: dict[str, int] = {}
-    for number, name, arg, call_begin, _, _, has_payload in outputs:
+    by_alias: dict[str, int] = {}
+    for number, name, arg, call_begin, _, _, has_payload, aliases in outputs:
         of_operator = calls.setdefault(name, {})
         n = of_operator.setdefault(call_begin, len(of_operator))
-        plain = (f"{name}::call{n}" if n else name) + (f".{arg}" if arg else "")
-        (kept if has_payload else not_kept).setdefault(plain, number)
-    return kept, not_kept
+        suffix = (f"::call{n}" if n else "") + (f".{arg}" if arg else "")
+        (kept if has_payload else not_kept).setdefault(name + suffix, number)
+        for alias in aliases:
+            by_alias.setdefault(alias + suffix, number)
+    return kept, not_kept, by_alias
 
 
 def _near(name: str, names: Mapping[str, int]) -> str:
