@@ -35,7 +35,15 @@ Agreement::Agreement(AgreementOptions options, std::unique_ptr<AgreementTranspor
       manifest_(manifest),
       pace_(options_.pace_ns, kRest),
       decider_(transport_ != nullptr ? 0 : options_.rank) {
+  if (options_.lockstep && slots_ != nullptr) slots_->SetLockstep();
   if (Decides()) BecomeDecider();
+}
+
+void Agreement::RunsInLockstep() noexcept {
+  std::lock_guard lock(mutex_);
+  options_.lockstep = true;
+  if (slots_ != nullptr) slots_->SetLockstep();
+  if (aligner_ != nullptr) aligner_->UseTimes();
 }
 
 std::string_view Agreement::transport_name() const { return transport_name_; }
@@ -153,13 +161,11 @@ void Agreement::Gone(int32_t rank) {
   if (rank == options_.rank) return;
   gone_.insert(rank);
   if (Decides()) return;
-  const int32_t before = decider_;
   while (decider_ < options_.rank && gone_.contains(decider_)) ++decider_;
-  if (decider_ == before) return;
   if (Decides()) {
     BecomeDecider();
-  } else {
-    ReportAgain();
+  } else if (rank < options_.rank) {
+    ReportAgain();  // it decided, or passed reports on
   }
 }
 

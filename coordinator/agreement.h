@@ -55,6 +55,8 @@ class Agreement final : public StepAgreement {
   void Close() noexcept override;
   // The transport goes away before the process ends (MPI_Finalize).
   void LeaveTransport() noexcept;
+  // The ranks turned out to talk to each other in every step: they joined MPI or a process group.
+  void RunsInLockstep() noexcept;
   // Once more what the others said; for tests and for the end of the job.
   void Poll() noexcept;
 
@@ -84,8 +86,8 @@ class Agreement final : public StepAgreement {
   uint64_t GlobalOf(uint64_t local) const;
   int64_t Now() const { return options_.now_ns(); }
 
-  const AgreementOptions options_;
   mutable std::mutex mutex_;
+  AgreementOptions options_;
   std::unique_ptr<AgreementTransport> transport_;
   const std::string transport_name_;
   SlotWriter* slots_;

@@ -42,8 +42,7 @@ Result<bool> ReadPart(const ReadableFile& file, uint64_t offset, Part* part) {
 
 }  // namespace
 
-SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, bool by_time,
-                          int64_t now_ns) {
+SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, int64_t now_ns) {
   SlotHeader header;
   header.rank = identity.rank;
   header.world = identity.world;
@@ -52,7 +51,6 @@ SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, bool by
   header.start_time = identity.start_time;
   header.job_hash = Hash64(identity.job_key);
   header.started_ns = now_ns;
-  header.by_time = by_time ? 1 : 0;
   std::strncpy(header.host, identity.host.c_str(), sizeof header.host - 1);
   Seal(&header);
   return header;

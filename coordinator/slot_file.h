@@ -34,8 +34,7 @@ struct SlotHeader {
   uint64_t job_hash = 0;    // Hash64(job key)
   int64_t started_ns = 0;   // wall clock
   char host[64] = {};       // cut, ends with a zero byte
-  uint8_t by_time = 0;      // Agreement::Options::lockstep
-  uint8_t reserved[63] = {};
+  uint8_t reserved[64] = {};
   uint64_t checksum = 0;
 };
 
@@ -47,7 +46,8 @@ struct SlotPulse {
   uint64_t settled = 0;   // global steps below are settled, as far as this process knows
   int64_t time_ns = 0;    // wall clock
   SlotState state = SlotState::kRunning;
-  uint8_t reserved[20] = {};
+  uint8_t lockstep = 0;  // AgreementOptions::lockstep
+  uint8_t reserved[19] = {};
   uint64_t checksum = 0;
 };
 
@@ -60,8 +60,7 @@ struct SlotEntry {
 
 static_assert(sizeof(SlotHeader) == 192 && sizeof(SlotPulse) == 64 && sizeof(SlotEntry) == 64);
 
-SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, bool by_time,
-                          int64_t now_ns);
+SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, int64_t now_ns);
 
 // Not thread-safe. After an error the process goes on and is silent to the others.
 class SlotWriter {
@@ -72,6 +71,7 @@ class SlotWriter {
   void Add(const AgreementMessage& message);
   // Writes what was added and the pulse.
   Status Flush(uint64_t steps, uint64_t settled);
+  void SetLockstep() { pulse_.lockstep = 1; }
   Status SetState(SlotState state);
   const SlotHeader& header() const { return header_; }
 

@@ -43,11 +43,13 @@ void StepAligner::ContinueFrom(uint64_t columns, const std::vector<uint64_t>& ex
 void StepAligner::Report(int32_t rank, const StepReport& report, int64_t now_ns) {
   if (rank < 0 || Index(rank) >= members_.size()) return;
   Member& member = members_[Index(rank)];
-  const bool known = report.local < member.extras ||
-                     (!member.reports.empty() && report.local <= member.reports.back().local);
-  if (known) return;
+  const auto place =
+      std::lower_bound(member.reports.begin(), member.reports.end(), report.local,
+                       [](const StepReport& known, uint64_t local) { return known.local < local; });
   member.lost = false;
-  member.reports.push_back(report);
+  const bool settled = report.local < member.extras + column_;
+  if (settled || (place != member.reports.end() && place->local == report.local)) return;
+  member.reports.insert(place, report);
   if (member.reports.size() > kReportsKept) member.reports.pop_front();
   if (waiting_since_ns_ < 0) waiting_since_ns_ = now_ns;
 }

@@ -56,6 +56,7 @@ class StepAligner {
   void Report(int32_t rank, const StepReport& report, int64_t now_ns);
   void Leave(int32_t rank);  // reports no more; those given still count
   void Lose(int32_t rank);
+  void UseTimes() { options_.by_time = true; }
   // Decides all it can.
   Progress Advance(int64_t now_ns);
 
@@ -94,7 +95,7 @@ class StepAligner {
   void Settle(const std::vector<int32_t>& ranks);
   int64_t OthersBegan(const std::vector<int32_t>& ranks, int32_t except) const;
 
-  const Options options_;
+  Options options_;
   std::vector<Member> members_;
   uint64_t column_ = 0;
   int64_t waiting_since_ns_ = -1;  // since somebody had reported for the present column

@@ -78,18 +78,13 @@ void StepClock::Handle(const Boundary& boundary) {
 
 bool StepClock::EnsureActive(const Boundary& boundary) {
   if (state_ == Activation::kActive) {
-    const bool renumbered =
-        Joins(boundary.kind) && boundary.rank >= 0 &&
-        (boundary.rank != session_.identity.rank || boundary.world != session_.identity.world);
-    if (renumbered) activator_->Renumbered(boundary);
+    if (Joins(boundary.kind)) activator_->Joined(boundary);
     return true;
   }
   if (!(asked_ ? Joins(boundary.kind) : Activates(boundary.kind))) return false;
   if (asked_) tracker_.Restart();
   asked_ = true;
-  StepTracker ahead = tracker_;  // the rule that this very boundary brings into force
-  ahead.Observe(boundary, ThreadNumber());
-  state_ = activator_->Activate(boundary, ahead.RuleInForce(), &session_);
+  state_ = activator_->Activate(boundary, &session_);
   gate_->state.store(state_ == Activation::kNever ? GateState::kOff : GateState::kIdle,
                      std::memory_order_release);
   return state_ == Activation::kActive;
@@ -97,6 +92,7 @@ bool StepClock::EnsureActive(const Boundary& boundary) {
 
 void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
   EndStep();
+  TellRule(verdict.mode);
   micros_ = 0;
   gate_->micro.store(0, std::memory_order_relaxed);
   step_ = {};
@@ -119,6 +115,14 @@ void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
   if (!record && recording_) session_.passes->close_pass();
   recording_ = step_.told.recorded = record;
   SetGate();
+}
+
+void StepClock::TellRule(StepMode mode) {
+  if (told_first_) return;
+  told_first_ = true;
+  std::string rule = tracker_.RuleInForce();
+  if (mode == StepMode::kEval && rule.starts_with("forward")) rule += ", gradients off";
+  activator_->FirstStep(rule);
 }
 
 uint64_t StepClock::SelectionNumber(const StepTracker::Verdict& verdict) {
@@ -198,6 +202,7 @@ void StepClock::AfterFork() noexcept {
   recording_ = false;
   pending_ = {};
   asked_ = true;
+  told_first_ = false;
   state_ = Activation::kLater;
   if (!gate_->off()) gate_->state.store(GateState::kIdle, std::memory_order_release);
 }

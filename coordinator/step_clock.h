@@ -69,15 +69,15 @@ enum class Activation : uint8_t {
 };
 
 // Implemented by launch. Called under the clock's lock from the thread of the boundary; must not
-// call back into the clock (but for RuleInForce, which `rule` already is).
+// call back into the clock.
 class Activator {
  public:
   virtual ~Activator() = default;
-  virtual Activation Activate(const Boundary& boundary, const std::string& rule,
-                              ClockSession* session) = 0;
-  // The process, already active, became part of MPI or of a process group that numbers it
-  // otherwise.
-  virtual void Renumbered(const Boundary& boundary) {}
+  virtual Activation Activate(const Boundary& boundary, ClockSession* session) = 0;
+  // The process, already active, became part of MPI or of a process group.
+  virtual void Joined(const Boundary& boundary) {}
+  // The first step begins; what marks steps is known now.
+  virtual void FirstStep(const std::string& rule) {}
 };
 
 struct StepClockOptions {
@@ -118,6 +118,7 @@ class StepClock : public Clock {
   void EndStep();
   void BeginStep(const StepTracker::Verdict& verdict);
   void OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step, uint64_t number);
+  void TellRule(StepMode mode);
   void NextMicro();
   void SetGate();
   void Mix(const Boundary& boundary);
@@ -131,6 +132,7 @@ class StepClock : public Clock {
   mutable std::mutex mutex_;
   StepTracker tracker_;
   Activation state_ = Activation::kLater;
+  bool told_first_ = false;
   bool asked_ = false;
   bool exited_ = false;
   ClockSession session_;

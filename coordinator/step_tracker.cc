@@ -201,7 +201,7 @@ std::string WithDetail(const std::string& word, const std::string& detail) {
 }  // namespace
 
 std::string StepTracker::RuleInForce() const {
-  const std::string root = first_root_name_.empty() ? "" : "first root " + first_root_name_;
+  const std::string root = first_root_name_.substr(first_root_name_.rfind('.') + 1);
   switch (rule_.kind) {
     case StepRuleKind::kOptimizer:
       return WithDetail("optimizer", optimizer_name_);
@@ -217,8 +217,7 @@ std::string StepTracker::RuleInForce() const {
       break;
   }
   if (has_optimizer_) return WithDetail("optimizer", optimizer_name_);
-  if (has_first_root_) return WithDetail("forward", root);
-  return "auto";
+  return began_ ? WithDetail("forward", root) : "auto";
 }
 
 }  // namespace tdump::coordinator

@@ -43,7 +43,7 @@ class StepTracker {
 
   // `thread`: any number that tells threads apart.
   Verdict Observe(const Boundary& boundary, uint64_t thread);
-  // "optimizer (AdamW)", "forward (first root BertModel)"; "auto" while nothing was seen.
+  // "optimizer (AdamW)", "forward (BertModel)"; "auto" while nothing was seen.
   std::string RuleInForce() const;
   // The process becomes a rank only now: the next call begins a step. What is known of roots and
   // optimizers stays.

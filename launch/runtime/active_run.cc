@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "coordinator/transport_file.h"
 #include "launch/runtime/limits.h"
 
 namespace tdump::launch {
@@ -23,6 +24,12 @@ std::string Variable(const char* name) {
 std::string WorkingDirectory() {
   std::error_code ignored;
   return std::filesystem::current_path(ignored).string();
+}
+
+// Where tdump-run was called.
+std::string Base() {
+  const std::string base = Variable("TDUMP_BASE");
+  return base.empty() ? WorkingDirectory() : base;
 }
 
 // Relative directories start where tdump-run was called, wherever the job has gone since.
@@ -43,24 +50,25 @@ uint64_t SelectedRanks(const filters::Config& config, int world) {
 
 }  // namespace
 
-Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(const EffectiveConfig& settings,
-                                                   const RankDecision& who, const std::string& rule,
-                                                   const OperatorTable* operators) {
+coordinator::RunDirectoryOptions RunOptions(const EffectiveConfig& settings) {
+  return {.pattern = AbsolutePattern(settings.config.dir, Base()),
+          .error_if_exists = settings.config.error_if_exists,
+          .mode = settings.config.mode,
+          .config = settings.yaml,
+          .start_time = Variable("TDUMP_LAUNCH")};
+}
+
+Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
+    const EffectiveConfig& settings, const RankDecision& who,
+    std::unique_ptr<coordinator::AgreementTransport> mpi, const OperatorTable* operators) {
   const filters::Config& config = settings.config;
   auto run = std::make_unique<ActiveRun>();
   run->identity = who.identity;
   run->selected = config.ranks.Contains(who.identity.rank, who.identity.world);
   run->drain_seconds_ = config.drain_seconds;
 
-  std::string base = Variable("TDUMP_BASE");
-  if (base.empty()) base = WorkingDirectory();
   TDUMP_ASSIGN_OR_RETURN(run->directory_, coordinator::PrepareRunDirectory(
-                                              Env::Posix(), run->identity,
-                                              {.pattern = AbsolutePattern(config.dir, base),
-                                               .error_if_exists = config.error_if_exists,
-                                               .mode = config.mode,
-                                               .config = settings.yaml,
-                                               .start_time = Variable("TDUMP_LAUNCH")}));
+                                              Env::Posix(), run->identity, RunOptions(settings)));
   run->generation = run->directory_.generation;
   io::FileHeader header;
   header.magic = io::kManifestMagic;
@@ -75,22 +83,53 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(const EffectiveConfig& settin
                                  JoinPath(run->directory_.rank_directory, "manifest.tdm"), header));
   run->facts = {.identity = run->identity,
                 .nodes = who.nodes,
-                .run = ShownPath(run->directory_.run, base),
+                .run = ShownPath(run->directory_.run, Base()),
                 .generation = run->generation,
                 .config = config.source,
-                .rule = rule,
                 .first_step = config.first_step,
                 .steps = config.steps,
                 .ranks = config.ranks};
-  TDUMP_RETURN_IF_ERROR(run->WriteIdentity(settings.yaml));
+  run->config_hash_ = fmt::format("{:016x}", HashOf(settings.yaml));
+  run->started_ns_ = WallNs();
+  TDUMP_RETURN_IF_ERROR(run->WriteIdentity());
   for (const std::string& warning : who.warnings) {
     (void)run->manifest->Append(io::NoteSection{1, WallNs(), warning});
   }
+  run->OpenAgreement(std::move(mpi));
   TDUMP_RETURN_IF_ERROR(run->OpenSink(config, who.local_ranks, operators));
   return run;
 }
 
-Status ActiveRun::WriteIdentity(const std::string& yaml) {
+// A job whose processes talk to each other runs in lockstep: then begin times tell of extra steps.
+void ActiveRun::OpenAgreement(std::unique_ptr<coordinator::AgreementTransport> mpi) {
+  Env* env = Env::Posix();
+  slots = std::make_unique<coordinator::SlotWriter>(
+      env, std::move(directory_.slot),
+      coordinator::MakeSlotHeader(identity, generation, env->WallNs()));
+  std::unique_ptr<coordinator::AgreementTransport> transport = std::move(mpi);
+  if (transport == nullptr && identity.world > 1) {
+    transport = coordinator::NewFileTransport(
+        env, directory_.clock_directory,
+        {.rank = identity.rank, .world = identity.world, .generation = generation, .now_ns = [env] {
+           return env->MonotonicNs();
+         }});
+  }
+  const bool lockstep = identity.source == "process group" || identity.source == "MPI";
+  agreement = std::make_unique<coordinator::Agreement>(
+      coordinator::AgreementOptions{
+          .rank = identity.rank, .world = identity.world, .lockstep = lockstep},
+      std::move(transport), slots.get(), manifest.get());
+}
+
+void ActiveRun::FirstStep(const std::string& rule) noexcept {
+  try {
+    facts.rule = rule;
+    (void)WriteIdentity();
+  } catch (...) {  // out of memory: the manifest does not name the rule
+  }
+}
+
+Status ActiveRun::WriteIdentity() {
   io::IdentitySection entry;
   entry.rank = identity.rank;
   entry.world = identity.world;
@@ -104,10 +143,10 @@ Status ActiveRun::WriteIdentity(const std::string& yaml) {
   entry.program = identity.program;
   entry.generation = generation;
   entry.selected = selected ? 1 : 0;
-  entry.started_ns = WallNs();
+  entry.started_ns = started_ns_;
   entry.boundary = facts.rule;
   entry.versions = "tdump " TDUMP_VERSION;
-  entry.config_hash = fmt::format("{:016x}", HashOf(yaml));
+  entry.config_hash = config_hash_;
   return manifest->Append(entry);
 }
 
@@ -137,7 +176,7 @@ void ActiveRun::WriteClose(coordinator::StepClock::Counts counts, const char* ho
 }
 
 void ActiveRun::LeaveMpi(coordinator::StepClock::Counts counts) noexcept {
-  if (agreement != nullptr) agreement->Close();
+  if (agreement->transport_name() == "mpi") agreement->LeaveTransport();
   WriteClose(counts, "MPI_Finalize");
 }
 
@@ -149,6 +188,7 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
         io::RuleSection{count.filter_set, count.rule, count.text, count.selector, count.matched});
   }
   WriteClose(counts, "exit");
+  (void)slots->SetState(coordinator::SlotState::kClosed);
 }
 
 }  // namespace tdump::launch

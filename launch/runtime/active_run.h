@@ -5,8 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "coordinator/agreement.h"
 #include "coordinator/run_directory.h"
+#include "coordinator/slot_file.h"
 #include "coordinator/step_clock.h"
+#include "coordinator/transport.h"
 #include "core/identity.h"
 #include "core/operator_table.h"
 #include "core/status.h"
@@ -19,21 +22,27 @@
 
 namespace tdump::launch {
 
+// Where the runs of a job with these settings lie, and how they are made.
+coordinator::RunDirectoryOptions RunOptions(const EffectiveConfig& settings);
+
 // Members may be used from any thread once Open() returned. Never destroyed in a job: what a late
 // hook or exit handler touches must be there.
 class ActiveRun {
  public:
   // Joins the run directory (makes it, or a generation in it), writes the identity record, prepares
-  // the sink where this rank records. `rule`: the step rule in force. Error: nothing can be
-  // recorded, with the reason.
-  static Result<std::unique_ptr<ActiveRun>> Open(const EffectiveConfig& settings,
-                                                 const RankDecision& who, const std::string& rule,
-                                                 const OperatorTable* operators);
+  // the agreement and, where this rank records, the sink. `mpi`: the transport of a job whose MPI
+  // all ranks share, else null. Error: nothing can be recorded, with the reason.
+  static Result<std::unique_ptr<ActiveRun>> Open(
+      const EffectiveConfig& settings, const RankDecision& who,
+      std::unique_ptr<coordinator::AgreementTransport> mpi, const OperatorTable* operators);
+
+  // What marks steps is known: goes on record.
+  void FirstStep(const std::string& rule) noexcept;
 
   // MPI is about to be finalised: the transport lets go of it, and a closing record is written in
   // case the process ends without exit handlers.
   void LeaveMpi(coordinator::StepClock::Counts counts) noexcept;
-  // Drains, writes counts and the closing record; rank 0 prints the verdict.
+  // Drains, writes counts and the closing record.
   void Close(const filters::CompiledPlan& plan, coordinator::StepClock::Counts counts) noexcept;
 
   Identity identity;
@@ -42,15 +51,20 @@ class ActiveRun {
   StartFacts facts;
   std::unique_ptr<io::ManifestWriter> manifest;
   std::unique_ptr<io::CaptureSink> sink;  // null: this rank does not record
-  std::unique_ptr<coordinator::StepAgreement> agreement;
+  std::unique_ptr<coordinator::SlotWriter> slots;
+  std::unique_ptr<coordinator::Agreement> agreement;
+  const std::string& directory() const { return directory_.run; }
 
  private:
-  Status WriteIdentity(const std::string& rule);
+  Status WriteIdentity();
+  void OpenAgreement(std::unique_ptr<coordinator::AgreementTransport> mpi);
   Status OpenSink(const filters::Config& config, int local_ranks, const OperatorTable* operators);
   void WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept;
 
   coordinator::RunDirectory directory_;
   double drain_seconds_ = 30;
+  std::string config_hash_;
+  uint64_t started_ns_ = 0;
 };
 
 }  // namespace tdump::launch

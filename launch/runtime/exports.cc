@@ -68,7 +68,13 @@ void tdump_on_first_operator() {
   tdump::launch::Tell({.kind = tdump::BoundaryKind::kFirstOperator});
 }
 
-void tdump_on_mpi_init() { tdump::launch::Tell({.kind = tdump::BoundaryKind::kMpiInit}); }
+void tdump_on_mpi_initializing(int thread_level) {
+  if (Session* session = Session::Current()) session->MpiInitializing(thread_level);
+}
+
+void tdump_on_mpi_init() {
+  if (Session* session = Session::Current()) session->MpiInitialized();
+}
 
 void tdump_on_mpi_finalize() {
   if (Session* session = Session::Current()) session->MpiFinalizing();

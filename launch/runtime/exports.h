@@ -27,7 +27,9 @@ TDUMP_RUNTIME_EXPORT int tdump_runtime_torch_matches();
 // For a process whose collectors could not be opened: who it is goes on record at its first call of
 // a module.
 TDUMP_RUNTIME_EXPORT void tdump_on_first_operator();
-// From the shim.
+// From the shim: before the job's MPI_Init* (`thread_level`: what it asks for, 0 for MPI_Init) and
+// after it succeeded; before MPI_Finalize.
+TDUMP_RUNTIME_EXPORT void tdump_on_mpi_initializing(int thread_level);
 TDUMP_RUNTIME_EXPORT void tdump_on_mpi_init();
 TDUMP_RUNTIME_EXPORT void tdump_on_mpi_finalize();
 TDUMP_RUNTIME_EXPORT void tdump_on_optimizer_created(const void* optimizer);

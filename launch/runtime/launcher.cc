@@ -68,6 +68,12 @@ Identity IdentityOfLauncher() {
   return identity;
 }
 
+Identity IdentityBeforeMpi() {
+  return coordinator::DetectIdentity(coordinator::CurrentEnvironment(), coordinator::CurrentFacts(),
+                                     {})
+      .identity;
+}
+
 bool SpeaksForTheJob() { return IdentityOfLauncher().rank == 0; }
 
 RankDecision DecideRank(const Boundary& boundary, bool forked) {

@@ -15,6 +15,8 @@ namespace tdump::launch {
 bool WantedInThisProcess();
 // What the launcher's variables say; rank 0 of 1 without a launcher.
 Identity IdentityOfLauncher();
+// The same with the job's key and label: what is known before MPI is asked.
+Identity IdentityBeforeMpi();
 // One process of the job speaks before ranks are certain: rank 0 by the launcher's variables.
 bool SpeaksForTheJob();
 

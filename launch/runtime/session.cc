@@ -127,14 +127,14 @@ void Session::AdoptPlan(const Identity& identity) {
   }
 }
 
-coordinator::Activation Session::Activate(const tdump::Boundary& boundary, const std::string& rule,
+coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
                                           coordinator::ClockSession* session) {
   std::lock_guard lock(mutex_);
   if (closed_) return coordinator::Activation::kNever;
   const RankDecision decision = DecideRank(boundary, forked_);
   if (!decision.active)
     return decision.may_join ? coordinator::Activation::kLater : coordinator::Activation::kNever;
-  auto opened = ActiveRun::Open(settings_, decision, rule, &operators_);
+  auto opened = ActiveRun::Open(settings_, decision, std::move(mpi_.transport), &operators_);
   if (!opened.ok()) {
     TellUser(fmt::format("off on rank {}, nothing is recorded: {}", decision.identity.rank,
                          opened.status().message()));
@@ -151,12 +151,28 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary, const
   session->passes = active_->sink.get();
   session->manifest = active_->manifest.get();
   session->agreement = active_->agreement.get();
-  if (active_->identity.rank == 0) Print(StartLines(active_->facts));
   return coordinator::Activation::kActive;
 }
 
-void Session::Renumbered(const tdump::Boundary& boundary) {
-  if (active_ == nullptr || active_->manifest == nullptr) return;
+// The lines wait for the first step, so that they can name what marks steps.
+void Session::Introduce(const std::string& rule) {
+  if (introduced_ || active_ == nullptr) return;
+  introduced_ = true;
+  active_->FirstStep(rule);
+  if (active_->identity.rank == 0) Print(StartLines(active_->facts));
+}
+
+void Session::FirstStep(const std::string& rule) {
+  std::lock_guard lock(mutex_);
+  Introduce(rule);
+}
+
+void Session::Joined(const tdump::Boundary& boundary) {
+  if (active_ == nullptr) return;
+  active_->agreement->RunsInLockstep();
+  const bool renumbered = boundary.rank >= 0 && (boundary.rank != active_->identity.rank ||
+                                                 boundary.world != active_->identity.world);
+  if (!renumbered) return;
   const std::string text = fmt::format(
       "joined a group as rank {} of {} when already recorded as rank {} of {} ({})", boundary.rank,
       boundary.world, active_->identity.rank, active_->identity.world, active_->identity.source);
@@ -166,6 +182,40 @@ void Session::Renumbered(const tdump::Boundary& boundary) {
 void Session::TorchDoesNotFit(const std::string& reason) noexcept {
   sink_.note(reason);
   Report(reason);
+}
+
+// The run directory this process would use, before it activates.
+std::string Session::ClockDirectory(const Identity& identity) const {
+  return JoinPath(coordinator::ResolveRunPath(RunOptions(settings_), identity.job_label), "clock");
+}
+
+void Session::MpiInitializing(int thread_level) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    if (active_ != nullptr || closed_) return;  // it has its transport
+    const Identity identity = IdentityBeforeMpi();
+    if (identity.world < 2) return;
+    mpi_announced_ =
+        AnnounceMpi(Env::Posix(), ClockDirectory(identity), identity, thread_level).ok();
+  } catch (...) {  // out of memory: the others find this rank missing
+  }
+}
+
+void Session::MpiInitialized() noexcept {
+  try {
+    tdump::Boundary joined{.kind = BoundaryKind::kMpiInit};
+    {
+      std::lock_guard lock(mutex_);
+      if (mpi_announced_) {
+        const Identity identity = IdentityBeforeMpi();
+        mpi_ = OpenMpiWorld(Env::Posix(), ClockDirectory(identity), identity);
+      }
+      joined.rank = mpi_.rank;
+      joined.world = mpi_.world;
+    }
+    clock_.boundary(joined);
+  } catch (...) {
+  }
 }
 
 void Session::MpiFinalizing() noexcept {
@@ -183,6 +233,7 @@ void Session::Close() noexcept {
     if (closed_) return;
     closed_ = true;
     if (active_ == nullptr) return;
+    Introduce("none seen");
     active_->Close(*plan_.get(), counts);
     sink_.Detach();
   } catch (const std::exception& error) {
@@ -200,6 +251,7 @@ void Session::InForkedChild() noexcept {
   session->active_ = nullptr;
   session->active_pid_ = 0;
   session->forked_ = true;
+  session->introduced_ = false;
   new (&session->mutex_) std::mutex;
   session->clock_.AfterFork();
 }

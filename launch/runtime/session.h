@@ -27,6 +27,7 @@
 #include "launch/runtime/active_run.h"
 #include "launch/runtime/late_plan.h"
 #include "launch/runtime/late_sink.h"
+#include "launch/runtime/mpi_link.h"
 #include "launch/runtime/optimizers.h"
 #include "launch/runtime/predicates.h"
 
@@ -44,12 +45,15 @@ class Session final : public coordinator::Activator {
   // coverage.
   void TorchDoesNotFit(const std::string& reason) noexcept;
   void Boundary(const tdump::Boundary& boundary) noexcept { clock_.boundary(boundary); }
+  void MpiInitializing(int thread_level) noexcept;
+  void MpiInitialized() noexcept;
   void MpiFinalizing() noexcept;
   void Close() noexcept;
 
-  coordinator::Activation Activate(const tdump::Boundary& boundary, const std::string& rule,
+  coordinator::Activation Activate(const tdump::Boundary& boundary,
                                    coordinator::ClockSession* session) override;
-  void Renumbered(const tdump::Boundary& boundary) override;
+  void Joined(const tdump::Boundary& boundary) override;
+  void FirstStep(const std::string& rule) override;
 
  private:
   Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan> plan,
@@ -57,7 +61,9 @@ class Session final : public coordinator::Activator {
   static std::unique_ptr<Session> Make();
   static void InForkedChild() noexcept;
   void AdoptPlan(const Identity& identity);
+  void Introduce(const std::string& rule);
   void Report(const std::string& text) noexcept;
+  std::string ClockDirectory(const Identity& identity) const;
 
   const EffectiveConfig settings_;
   const filters::Config& config_;
@@ -76,7 +82,10 @@ class Session final : public coordinator::Activator {
   std::mutex mutex_;             // guards closing
   ActiveRun* active_ = nullptr;  // leaked on purpose
   int64_t active_pid_ = 0;
+  MpiWorld mpi_;
+  bool mpi_announced_ = false;
   bool closed_ = false;
+  bool introduced_ = false;  // the start lines are printed
   bool forked_ = false;
 };
 

@@ -1,6 +1,7 @@
 // MPI_Init*, MPI_Finalize under all their names. Each forwards to the library unchanged (arguments, thread level, result)
-// and tells libtdump.so: after a successful init, before finalize. Handles and constants are not touched, so one object
-// serves every MPI. Fortran entry points of Open MPI do not go through the C ones, those of MPICH do: `depth` tells once.
+// and tells libtdump.so: before init and after it succeeded, before finalize. Handles and constants are not touched, so
+// one object serves every MPI. Fortran entry points of Open MPI do not go through the C ones, those of MPICH do: `depth`
+// tells once.
 #include <stddef.h>
 
 #include "launch/shim/shim.h"
@@ -10,6 +11,11 @@ enum { kMpiErrOther = 15 };
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
 static void* Next(const char* name, const char* profiling) { return tdump_shim_next(name, profiling, "libmpi"); }
+
+static void Initializing(int thread_level) {
+  void (*tell)(int) = (void (*)(int))tdump_shim_runtime("tdump_on_mpi_initializing");
+  if (tell != NULL) tell(thread_level);
+}
 
 static void Initialized(void) {
   void (*tell)(void) = (void (*)(void))tdump_shim_runtime("tdump_on_mpi_init");
@@ -21,9 +27,10 @@ static void Finalizing(void) {
   if (tell != NULL) tell();
 }
 
-// Runs `call` and tells about it; `result` is its status.
-#define TDUMP_INIT(result, call)            \
+// Runs `call` and tells about it, before and after; `result` is its status.
+#define TDUMP_INIT(result, level, call)     \
   do {                                      \
+    if (depth == 0) Initializing(level);    \
     ++depth;                                \
     call;                                   \
     --depth;                                \
@@ -34,7 +41,7 @@ TDUMP_SHIM_EXPORT int MPI_Init(int* argc, char*** argv) {
   int (*next)(int*, char***) = (int (*)(int*, char***))Next("MPI_Init", "PMPI_Init");
   if (next == NULL) return kMpiErrOther;
   int result;
-  TDUMP_INIT(result, result = next(argc, argv));
+  TDUMP_INIT(result, 0, result = next(argc, argv));
   return result;
 }
 
@@ -43,7 +50,7 @@ TDUMP_SHIM_EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int
       (int (*)(int*, char***, int, int*))Next("MPI_Init_thread", "PMPI_Init_thread");
   if (next == NULL) return kMpiErrOther;
   int result;
-  TDUMP_INIT(result, result = next(argc, argv, required, provided));
+  TDUMP_INIT(result, required, result = next(argc, argv, required, provided));
   return result;
 }
 
@@ -67,7 +74,7 @@ TDUMP_SHIM_EXPORT int MPI_Finalize(void) {
       *result = kMpiErrOther;                                                 \
       return;                                                                 \
     }                                                                         \
-    TDUMP_INIT(*result, next(result));                                        \
+    TDUMP_INIT(*result, 0, next(result));                                     \
   }
 #define TDUMP_FORTRAN_INIT_THREAD(name, profiling)                            \
   TDUMP_SHIM_EXPORT void name(int* required, int* provided, int* status) {    \
@@ -78,7 +85,7 @@ TDUMP_SHIM_EXPORT int MPI_Finalize(void) {
       *result = kMpiErrOther;                                                 \
       return;                                                                 \
     }                                                                         \
-    TDUMP_INIT(*result, next(required, provided, result));                    \
+    TDUMP_INIT(*result, *required, next(required, provided, result));         \
   }
 #define TDUMP_FORTRAN_FINALIZE(name, profiling)                               \
   TDUMP_SHIM_EXPORT void name(int* status) {                                  \

@@ -21,7 +21,7 @@ class ThreadPeer final : public protocol::Peer {
     identity.pid = 100 + number;
     const std::string path = "/clock/rank" + std::to_string(number) + ".slot";
     slots = std::make_unique<SlotWriter>(shared, *shared->CreateExclusive(path, 0600),
-                                         MakeSlotHeader(identity, 0, lockstep, number));
+                                         MakeSlotHeader(identity, 0, number));
     Start(NewFileTransport(
               shared, "/clock",
               {.rank = number, .world = kWorld, .pace_ns = 0, .now_ns = [this] { return Now(); }}),

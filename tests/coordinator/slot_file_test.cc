@@ -19,7 +19,7 @@ class SlotFileTest : public testing::Test {
     identity.pid = 7;
     identity.host = "node042";
     identity.job_key = "job";
-    header = MakeSlotHeader(identity, 2, true, 12345);
+    header = MakeSlotHeader(identity, 2, 12345);
     writer = std::make_unique<SlotWriter>(env.get(), *env->CreateExclusive(kPath, 0600), header);
   }
   void Add(uint64_t local) {
@@ -79,7 +79,9 @@ TEST_F(SlotFileTest, ASlowReaderFindsTheLatest1024) {
   auto reader = *SlotReader::Open(env.get(), kPath);
   for (uint64_t local = 0; local < 3000; ++local) {
     Add(local);
-    if (local % 700 == 0) ASSERT_TRUE(writer->Flush(local, 0).ok());
+    if (local % 700 == 0) {
+      ASSERT_TRUE(writer->Flush(local, 0).ok());
+    }
   }
   ASSERT_TRUE(writer->Flush(3000, 0).ok());
   const Locals seen = Read(&reader);

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 namespace tdump::coordinator {
+
+void PrintTo(const ExtraStep& extra, std::ostream* out) {
+  *out << "rank " << extra.rank << " step " << extra.local << (extra.by_time ? " by time" : "");
+}
+
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
@@ -22,10 +27,6 @@ std::vector<ExtraStep> Align(StepAligner* aligner, const std::vector<History>& r
     }
   }
   return aligner->Advance(0).extras;
-}
-
-void PrintTo(const ExtraStep& extra, std::ostream* out) {
-  *out << "rank " << extra.rank << " step " << extra.local << (extra.by_time ? " by time" : "");
 }
 
 using Extras = std::vector<ExtraStep>;

@@ -19,15 +19,16 @@ class FakePasses : public io::PassControl {
 
 class FakeActivator : public Activator {
  public:
-  Activation Activate(const Boundary& boundary, const std::string&,
-                      ClockSession* session) override {
+  Activation Activate(const Boundary& boundary, ClockSession* session) override {
     asked.push_back(boundary.kind);
     *session = this->session;
     return answer;
   }
-  void Renumbered(const Boundary& boundary) override { renumbered.push_back(boundary.rank); }
+  void Joined(const Boundary& boundary) override { joined.push_back(boundary.rank); }
+  void FirstStep(const std::string& rule) override { rules.push_back(rule); }
   std::vector<BoundaryKind> asked;
-  std::vector<int> renumbered;
+  std::vector<int> joined;
+  std::vector<std::string> rules;
   ClockSession session;
   Activation answer = Activation::kActive;
 };
@@ -231,12 +232,25 @@ TEST_F(StepClockTest, NeverMeansOff) {
   EXPECT_EQ(activator.asked.size(), 1u);
 }
 
-TEST_F(StepClockTest, AGroupThatNumbersTheProcessOtherwiseIsTold) {
+TEST_F(StepClockTest, AGroupThatAnActiveProcessJoinsIsTold) {
   Root();
-  clock().boundary({.kind = BoundaryKind::kProcessGroup, .rank = 3, .world = 4});
-  EXPECT_TRUE(activator.renumbered.empty());
+  EXPECT_TRUE(activator.joined.empty());
   clock().boundary({.kind = BoundaryKind::kProcessGroup, .rank = 1, .world = 2});
-  EXPECT_EQ(activator.renumbered, std::vector<int>{1});
+  EXPECT_EQ(activator.joined, std::vector<int>{1});
+}
+
+TEST_F(StepClockTest, TheRuleIsToldOnceWhenTheFirstStepBegins) {
+  Tell(BoundaryKind::kMpiInit);
+  EXPECT_TRUE(activator.rules.empty());
+  Root();
+  Root();
+  EXPECT_EQ(activator.rules, std::vector<std::string>{"forward (Net), gradients off"});
+}
+
+TEST_F(StepClockTest, TheOptimizerIsTheRuleWhereTheJobHasOne) {
+  Tell(BoundaryKind::kOptimizerCreated);
+  Root(true);
+  EXPECT_EQ(activator.rules, std::vector<std::string>{"optimizer (AdamW)"});
 }
 
 TEST_F(StepClockTest, AJobWithoutABoundaryIsTold) {

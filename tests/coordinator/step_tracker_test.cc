@@ -151,7 +151,7 @@ TEST(StepTracker, RuleInForce) {
   EXPECT_EQ(tracker.RuleInForce(), "auto");
   std::string steps, micros;
   Fire(&tracker, "r", 1, &steps, &micros);
-  EXPECT_EQ(tracker.RuleInForce(), "forward (first root Net)");
+  EXPECT_EQ(tracker.RuleInForce(), "forward (Net)");
   Fire(&tracker, "C", 1, &steps, &micros);
   EXPECT_EQ(tracker.RuleInForce(), "optimizer (AdamW)");
   StepTracker named(*ParseStepRule("forward:Critic"));
