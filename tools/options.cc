@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+
+#include "core/text.h"
 
 namespace tdump::tools {
 
@@ -45,6 +48,25 @@ void Options::Number(const std::string& name, unsigned* target, const std::strin
   impl_->app.add_option(name, *target, help)->type_name(value);
 }
 
+void Options::Integer(const std::string& name, int* target, const std::string& value,
+                      const std::string& help) {
+  impl_->app.add_option(name, *target, help)->type_name(value)->check(CLI::NonNegativeNumber);
+}
+
+void Options::OptionalText(const std::string& name, bool* given, std::string* target,
+                           const std::string& value, const std::string& help) {
+  impl_->app
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [given, target](const std::vector<std::string>& words) {
+            *given = true;
+            if (!words.empty()) *target = words.front();
+          },
+          help)
+      ->type_name(value)
+      ->expected(0, 1);
+}
+
 void Options::List(const std::string& name, std::vector<std::string>* target,
                    const std::string& value, const std::string& help) {
   impl_->app.add_option(name, *target, help)->type_name(value)->expected(1)->take_all();
@@ -53,6 +75,13 @@ void Options::List(const std::string& name, std::vector<std::string>* target,
 void Options::Choice(const std::string& name, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
   impl_->app.add_option(name, *target, help)->check(CLI::IsMember(choices));
+}
+
+void Options::Later(const std::string& name, bool takes_value, const std::string& instead) {
+  CLI::Option* option = takes_value ? impl_->app.add_option(name) : impl_->app.add_flag(name);
+  option->group("")->each([name, instead](const std::string&) {
+    throw CLI::ValidationError(name + " is not in this version; " + instead);
+  });
 }
 
 void Options::Positional(const std::string& name, std::vector<std::string>* target, size_t least,
@@ -79,7 +108,13 @@ std::optional<int> Options::Parse(int argc, char** argv) {
 }
 
 int Fail(const std::string& tool, const std::string& message) {
-  std::fprintf(stderr, "%s: %s\n", tool.c_str(), message.c_str());
+  std::string text;
+  for (size_t at = 0; at <= message.size();) {
+    const size_t end = std::min(message.find('\n', at), message.size());
+    text += (at == 0 ? "" : "\n") + Printable(message.substr(at, end - at));
+    at = end + 1;
+  }
+  std::fprintf(stderr, "%s: %s\n", tool.c_str(), text.c_str());
   return kExitTrouble;
 }
 

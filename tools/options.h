@@ -35,11 +35,19 @@ class Options {
             const std::string& help);
   void Number(const std::string& name, unsigned* target, const std::string& value,
               const std::string& help);
+  void Integer(const std::string& name, int* target, const std::string& value,
+               const std::string& help);
+  // An option whose value may be left out. `given` tells whether it was there.
+  void OptionalText(const std::string& name, bool* given, std::string* target,
+                    const std::string& value, const std::string& help);
   void List(const std::string& name, std::vector<std::string>* target, const std::string& value,
             const std::string& help);
   // One of `choices`.
   void Choice(const std::string& name, std::string* target, const std::vector<std::string>& choices,
               const std::string& help);
+  // An option of a later version, with or without a value: refused with "not in this version" and
+  // `instead`, not listed by --help.
+  void Later(const std::string& name, bool takes_value, const std::string& instead);
   void Positional(const std::string& name, std::vector<std::string>* target, size_t least,
                   size_t most, const std::string& help);
 

@@ -1,0 +1,35 @@
+// The faces of tdump-view. Each prints to standard output and returns the exit status.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/options.h"
+#include "tools/record_filter.h"
+#include "tools/run_source.h"
+
+namespace tdump::tools {
+
+inline constexpr const char* kViewTool = "tdump-view";
+
+struct ViewRequest {
+  LoadedRun run;
+  std::string shown;  // how the user named the run: "latest", "runs/a@1"
+  RecordFilter filter;
+  CommonOptions common;
+  std::string sort = "none";  // none, absmax, nan, bytes
+  uint64_t top = 40;          // rows; ~0: all
+  uint64_t values = 4;        // of each record
+  unsigned jobs = 0;          // threads; 0: one a core, at most 16
+  std::string name_pattern;   // of --names
+};
+
+int ViewRun(const ViewRequest& request);       // coverage and signature; without a face asked for
+int ViewCoverage(const ViewRequest& request);  // the same at length, by rank
+int ViewNames(const ViewRequest& request);     // operators
+int ViewRecords(const ViewRequest& request);   // a table of records
+int ViewTensors(const ViewRequest& request);   // the records of one name, with values
+int ViewText(const ViewRequest& request, const std::string& path);  // exports
+int ViewVerify(const ViewRequest& request);                         // reads every byte
+
+}  // namespace tdump::tools

@@ -1,0 +1,130 @@
+#include "tools/view_command.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "tools/names.h"
+
+namespace tdump::tools {
+namespace {
+
+constexpr const char* kAbout =
+    "Look into a captured run: what is there, what is missing, and the tensors themselves.\n"
+    "Works at any time: while the job runs, after a kill, on a copy, with or without tdump-merge.";
+
+constexpr const char* kTeach =
+    "RUN is a directory, 'latest', RUN@GENERATION or RUN/rankN; without it the newest run in "
+    "outputs/.\n"
+    "ADDRESS is RUN:STEP/RANK/NAME, NAME as --names or --records print it, with ::callN, @ROLE and "
+    "#ARG\n"
+    "left out at will. STEP is the number all ranks agreed on.\n"
+    "\n"
+    "Examples:\n"
+    "  tdump-view                                    is the newest run complete, what is in it?\n"
+    "  tdump-view latest --names 'layer\\.3\\.'        operators, how often called and kept\n"
+    "  tdump-view latest --records --step 0 --rank 2 --role output\n"
+    "  tdump-view latest --records --sort nan        the records with most NaN first\n"
+    "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --values 8\n"
+    "  tdump-view latest:0/2/encoder.layer.3@input#0 --txt x.txt    exact text, reads back as the "
+    "same bits\n"
+    "  tdump-view latest --records --rank 2 --txt dir/              one file a record\n"
+    "  tdump-view latest --coverage --rank 2         one rank at length: passes, gaps, notes\n"
+    "  tdump-view latest --verify                    read everything; exit 1 when damaged\n"
+    "\n"
+    "Exit status: 0, 1 damaged (--verify), 2 trouble or nothing there.\n"
+    "See also: tdump-diff A B; in Python: tdump.open(\"latest\")[STEP, RANK][\"NAME\"]";
+
+// Nothing that was not said restricts.
+Status ParseSpec(const std::string& option, const std::string& text, std::optional<Spec>* spec) {
+  if (text.empty()) return {};
+  auto parsed = Spec::Parse(text);
+  if (!parsed.ok()) return std::move(parsed).status().Annotate(option);
+  *spec = std::move(*parsed);
+  return {};
+}
+
+}  // namespace
+
+ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
+  options_.Positional("RUN|ADDRESS", &what_, 0, 1, "a run, or a step, rank or record of it");
+  options_.Flag("--coverage", &coverage_, "what is there and what is missing, by rank");
+  options_.OptionalText("--names", &names_, &names_pattern_, "[RE]",
+                        "operators; those whose name matches");
+  options_.Flag("--records", &records_, "a table of records");
+  options_.Text("--step", &steps_, "SPEC", "of these steps: 0-9, 3,7, 0-100:10");
+  options_.Text("--rank", &ranks_, "SPEC", "of these ranks: 0-7, -1");
+  options_.Text("--role", &roles_, "ROLES", "input, output, grad_output, param, ...");
+  options_.List("--arg", &arg_, "RE", "argument names that match");
+  options_.List("--select", &select_, "RE", "operator names that match");
+  options_.Choice("--sort", &sort_, {"none", "absmax", "nan", "bytes"},
+                  "largest first; absmax and nan read the values");
+  options_.Number("--top", &top_, "N", "rows to show; default 40, or all as JSON");
+  options_.Flag("--all", &all_, "all rows");
+  options_.Integer("--values", &values_, "N", "first values of each record; default 4");
+  options_.Text("--txt", &txt_, "FILE",
+                "write exact text; DIR/ for one file a record, - for stdout");
+  options_.Flag("--verify", &verify_, "read every byte and check it; exit 1 when damaged");
+  options_.Number("-j,--jobs", &jobs_, "N", "threads; default: one a core, at most 16");
+  options_.Text("--stage", &stage_, "SPEC", "pipeline stages (not in this version)");
+  options_.Flag("--nan", &nan_, "the first non-finite value (not in this version)");
+  options_.Flag("--crash", &crash_, "last operator of each rank (not in this version)");
+}
+
+std::string ViewCommand::Later() const {
+  if (nan_)
+    return "--nan is not in this version; tdump-view RUN --records --sort nan reads the values";
+  if (crash_) return "--crash is not in this version (no breadcrumbs are written)";
+  if (!stage_.empty()) return "--stage is not in this version; name the ranks: --rank SPEC";
+  return "";
+}
+
+Status ViewCommand::Read() {
+  RecordFilter& filter = request_.filter;
+  TDUMP_RETURN_IF_ERROR(ParseSpec("--step", steps_, &filter.steps));
+  TDUMP_RETURN_IF_ERROR(ParseSpec("--rank", ranks_, &filter.ranks));
+  TDUMP_ASSIGN_OR_RETURN(filter.roles, ParseRoles(roles_));
+  TDUMP_ASSIGN_OR_RETURN(filter.arg, MatchAny(arg_));
+  TDUMP_ASSIGN_OR_RETURN(filter.select, MatchAny(select_));
+  const std::string what = what_.empty() ? "latest" : what_[0];
+  TDUMP_ASSIGN_OR_RETURN(const io::Address address, io::ResolveAddress(Env::Posix(), what));
+  if (address.step) {
+    if (filter.steps) return InvalidArgument("--step: the address names a step already");
+    TDUMP_ASSIGN_OR_RETURN(filter.steps, Spec::Parse(fmt::format("{}", *address.step)));
+  }
+  if (address.rank) {
+    if (filter.ranks) return InvalidArgument("--rank: the address names a rank already");
+    TDUMP_ASSIGN_OR_RETURN(filter.ranks, Spec::Parse(fmt::format("{}", *address.rank)));
+  }
+  filter.name = address.name;
+  TDUMP_ASSIGN_OR_RETURN(request_.run, LoadRun(address.run));
+  request_.shown = address.run.text;
+  request_.common = options_.common;
+  request_.sort = sort_;
+  if (all_ || (options_.common.json && top_ == 0))
+    request_.top = ~uint64_t{0};
+  else if (top_ != 0)
+    request_.top = top_;
+  if (values_ >= 0) request_.values = static_cast<uint64_t>(values_);
+  request_.jobs = jobs_;
+  request_.name_pattern = names_pattern_;
+  return {};
+}
+
+int ViewCommand::Run(int argc, char** argv) {
+  if (const auto status = options_.Parse(argc, argv)) return *status;
+  if (const std::string later = Later(); !later.empty()) return Fail(kViewTool, later);
+  if (coverage_ + names_ + records_ + verify_ > 1)
+    return Fail(kViewTool, "--coverage, --names, --records and --verify: one at a time");
+  if (const Status status = Read(); !status.ok()) return Fail(kViewTool, status.message());
+  if (!txt_.empty()) return ViewText(request_, txt_);
+  if (verify_) return ViewVerify(request_);
+  if (names_) return ViewNames(request_);
+  if (coverage_) return ViewCoverage(request_);
+  const bool narrowed = sort_ != "none" || request_.filter.steps || request_.filter.arg ||
+                        request_.filter.select || !request_.filter.roles.empty();
+  if (!request_.filter.name.empty() && !records_) return ViewTensors(request_);
+  return records_ || narrowed ? ViewRecords(request_) : ViewRun(request_);
+}
+
+}  // namespace tdump::tools

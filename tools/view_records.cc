@@ -1,0 +1,194 @@
+// The table of records. Nothing is held but the rows shown: without --sort they are printed as they
+// are read; with --sort the places of the best are kept, and read again for printing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/text.h"
+#include "tools/coverage_json.h"
+#include "tools/record_text.h"
+#include "tools/table.h"
+#include "tools/value_stream.h"
+#include "tools/view.h"
+
+namespace tdump::tools {
+namespace {
+
+constexpr size_t kRowsAtOnce = 256;
+
+uint64_t BytesOf(const io::Record& record) {
+  return record.payload ? record.payload->logical_bytes : 0;
+}
+
+// Prints rows, or entries of a JSON array, a few at a time.
+class RowPrinter {
+ public:
+  RowPrinter(const ViewRequest& request, bool measured)
+      : request_(request),
+        measured_(measured),
+        table_({true, true, false, false, false, false, false, true, true, true, false}) {}
+
+  void Begin() {
+    if (request_.common.json) {
+      Print(fmt::format("{{\n  \"run\": {},\n  \"records\": [",
+                        nlohmann::json(request_.run.ref.path)
+                            .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+    } else {
+      table_.Add({"step", "rank", "name", "role", "shape", "dtype", "kept", "bytes",
+                  measured_ ? "nan" : "", measured_ ? "absmax" : "", "remarks"});
+    }
+  }
+
+  void Row(const OpenPass& pass, const io::Record& record, const Measure& measure) {
+    ++rows_;
+    if (request_.common.json) return JsonRow(pass, record, measure);
+    table_.Add({fmt::format("{}", pass.place->global_step),
+                fmt::format("{}", pass.process->identity.rank), NameText(record.key),
+                RoleText(record.key), ShapeText(record), Printable(record.dtype.view()),
+                KeptText(record), record.payload ? BytesText(BytesOf(record)) : "-",
+                measured_ ? CountText(measure.nan) : "", measured_ ? measure.absmax_text : "",
+                RemarksText(record)});
+    if (table_.rows() >= kRowsAtOnce) Show(table_.Take());
+  }
+
+  void End(uint64_t left_out) {
+    if (request_.common.json) {
+      Show(fmt::format("{}],\n  \"left_out\": {}\n}}\n", rows_ == 0 ? "" : "\n  ", left_out));
+      return;
+    }
+    Show(table_.Take());
+    if (left_out != 0) Show(fmt::format("{} more: --all, or --top N\n", CountText(left_out)));
+  }
+
+  uint64_t rows() const { return rows_; }
+
+ private:
+  void Show(const std::string& text) {
+    if (!request_.common.quiet) Print(text);
+  }
+
+  void JsonRow(const OpenPass& pass, const io::Record& record, const Measure& measure) {
+    nlohmann::ordered_json json = {{"step", pass.place->global_step},
+                                   {"rank", pass.process->identity.rank},
+                                   {"process", pass.process->identity.process},
+                                   {"extra", pass.place->extra}};
+    json.update(RecordJson(record));
+    if (measured_) {
+      json["nan"] = measure.nan;
+      json["inf"] = measure.infinite;
+      json["absmax"] = measure.absmax_text;
+    }
+    Show(fmt::format("{}\n    {}", rows_ == 1 ? "" : ",",
+                     json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+  }
+
+  const ViewRequest& request_;
+  const bool measured_;
+  Table table_;
+  uint64_t rows_ = 0;
+};
+
+// Where a record is, and what it is sorted by.
+struct Ranked {
+  double first = 0, second = 0;
+  uint64_t nth = 0;  // in the order of the walk: decides ties
+  const io::IndexedPass* place = nullptr;
+  uint64_t record = 0;
+  Measure measure;
+};
+
+bool Before(const Ranked& a, const Ranked& b) {
+  return std::make_pair(-a.first, -a.second) < std::make_pair(-b.first, -b.second) ||
+         (a.first == b.first && a.second == b.second && a.nth < b.nth);
+}
+
+class Troubles {
+ public:
+  void operator()(const std::string& text) {
+    ++count;
+    Fail(kViewTool, text);
+  }
+  uint64_t count = 0;
+};
+
+int Sorted(const ViewRequest& request) {
+  const bool measured = request.sort != "bytes";
+  Troubles troubles;
+  std::vector<Ranked> best;
+  uint64_t seen = 0;
+  const auto trouble = [&](const std::string& text) { troubles(text); };
+  ForEachRecord(
+      request.run, request.filter,
+      [&](const OpenPass& pass, const io::Record& record) {
+        Ranked ranked;
+        ranked.nth = seen++;
+        ranked.place = pass.place;
+        ranked.record = record.id;
+        if (measured) {
+          const auto measure = MeasureRecord(*pass.reader, record);
+          if (!measure.ok())
+            trouble(measure.status().message());
+          else
+            ranked.measure = *measure;
+          const auto nan = static_cast<double>(ranked.measure.nan);
+          ranked.first = request.sort == "nan" ? nan : ranked.measure.absmax;
+          ranked.second = request.sort == "nan" ? ranked.measure.absmax : nan;
+        } else {
+          ranked.first = static_cast<double>(BytesOf(record));
+        }
+        best.push_back(std::move(ranked));
+        std::push_heap(best.begin(), best.end(), Before);
+        if (best.size() > request.top) {
+          std::pop_heap(best.begin(), best.end(), Before);
+          best.pop_back();
+        }
+        return true;
+      },
+      trouble);
+  std::sort_heap(best.begin(), best.end(), Before);
+  RowPrinter printer(request, measured);
+  printer.Begin();
+  OpenPass open;
+  for (const Ranked& ranked : best) {
+    if (open.place != ranked.place) {
+      auto opened = Open(request.run, *ranked.place);
+      if (!opened.ok()) continue;  // told above
+      open = std::move(*opened);
+    }
+    const auto record = open.reader->Get(ranked.record);
+    if (record.ok()) printer.Row(open, *record, ranked.measure);
+  }
+  printer.End(seen - best.size());
+  return troubles.count != 0 || seen == 0 ? kExitTrouble : kExitOk;
+}
+
+int InOrder(const ViewRequest& request) {
+  Troubles troubles;
+  RowPrinter printer(request, false);
+  printer.Begin();
+  uint64_t seen = 0;
+  ForEachRecord(
+      request.run, request.filter,
+      [&](const OpenPass& pass, const io::Record& record) {
+        if (seen++ < request.top) printer.Row(pass, record, {});
+        return true;
+      },
+      [&](const std::string& text) { troubles(text); });
+  printer.End(seen - printer.rows());
+  return troubles.count != 0 || seen == 0 ? kExitTrouble : kExitOk;
+}
+
+}  // namespace
+
+int ViewRecords(const ViewRequest& request) {
+  if (SelectPasses(request.run, request.filter).empty())
+    return Fail(kViewTool, "no pass of these steps and ranks; see tdump-view " + request.shown +
+                               " --coverage");
+  const int status = request.sort == "none" ? InOrder(request) : Sorted(request);
+  return status;
+}
+
+}  // namespace tdump::tools

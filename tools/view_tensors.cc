@@ -1,0 +1,197 @@
+// The records under one name: what they are, their first values, and the call they belong to.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/coverage_names.h"
+#include "core/text.h"
+#include "tools/coverage_json.h"
+#include "tools/record_text.h"
+#include "tools/value_stream.h"
+#include "tools/view.h"
+
+namespace tdump::tools {
+namespace {
+
+// "[0, 0, 0:4] = 1 2 3 4": where in the tensor the first `count` units are.
+std::string WhereText(const io::Record& record, uint64_t count) {
+  if (record.sizes.empty()) return "value";
+  if (count > static_cast<uint64_t>(record.sizes.back()))
+    return fmt::format("first {} of {}", count, CountText(record.numel()));
+  std::vector<std::string> index(record.sizes.size(), "0");
+  index.back() = fmt::format("0:{}", count);
+  return fmt::format("[{}]", fmt::join(index, ", "));
+}
+
+Result<std::vector<std::string>> FirstValues(const io::PassReader& reader, const io::Record& record,
+                                             uint64_t most) {
+  std::vector<std::string> texts;
+  if (!record.payload) return texts;
+  ValueStream values(&reader, &record);
+  while (!values.done() && texts.size() < most) {
+    TDUMP_ASSIGN_OR_RETURN(const auto unit, values.Next());
+    texts.push_back(values.Text(unit));
+  }
+  return texts;
+}
+
+std::string Quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string StorageText(const io::Record& record) {
+  std::string text = fmt::format("strides [{}]", fmt::join(record.strides, ", "));
+  if (record.storage_offset != 0) text += fmt::format(", offset {}", record.storage_offset);
+  if (record.storage_id != 0) text += fmt::format(", storage {:#x}", record.storage_id);
+  return text;
+}
+
+class Viewer {
+ public:
+  explicit Viewer(const ViewRequest& request) : request_(request) {}
+
+  int Run() {
+    for (const io::IndexedPass* place : SelectPasses(request_.run, request_.filter)) {
+      const auto pass = Open(request_.run, *place);
+      if (!pass.ok()) {
+        Trouble(pass.status());
+        continue;
+      }
+      calls_.clear();
+      head_.clear();
+      const Status status = pass->reader->ForEachRecord([&](const io::Record& record) {
+        if (request_.filter.Takes(record)) Show(*pass, record);
+        return true;
+      });
+      if (!status.ok()) Trouble(status);
+      ShowCalls(*pass);
+    }
+    if (found_ == 0) return NothingFound();
+    if (request_.common.json)
+      Print(JsonText({{"run", request_.run.ref.path}, {"records", json_}}));
+    else if (!request_.common.quiet)
+      Say("python: " + python_ + "\n");
+    return trouble_ ? kExitTrouble : kExitOk;
+  }
+
+ private:
+  void Trouble(const Status& status) {
+    trouble_ = true;
+    Fail(kViewTool, status.message());
+  }
+  void Say(const std::string& text) {
+    if (!request_.common.quiet && !request_.common.json) Print(text);
+  }
+
+  void Show(const OpenPass& pass, const io::Record& record) {
+    ++found_;
+    if (record.call_begin != 0 && calls_.size() < kMostCalls) calls_.emplace(record.call_begin, 0);
+    const auto values = FirstValues(*pass.reader, record, request_.values);
+    if (!values.ok()) Trouble(values.status());
+    if (request_.common.json) {
+      nlohmann::ordered_json json = {{"step", pass.place->global_step},
+                                     {"rank", pass.process->identity.rank}};
+      json.update(RecordJson(record));
+      json["values"] = values.ok() ? nlohmann::ordered_json(*values) : nlohmann::ordered_json();
+      json_.push_back(std::move(json));
+      return;
+    }
+    Remember(pass, record);
+    Heading(pass, record);
+    std::string line =
+        fmt::format("  {:<12} {} {}  kept {}", RoleText(record.key), ShapeText(record),
+                    Printable(record.dtype.view()), KeptText(record));
+    if (record.payload) line += "  " + BytesText(record.payload->logical_bytes);
+    const std::string remarks = RemarksText(record);
+    if (!remarks.empty()) line += "  (" + remarks + ")";
+    line += "\n";
+    if (record.layout == Layout::kStrided)
+      line += fmt::format("  {:<12} {}, {}\n", "", StorageText(record), Printable(record.device));
+    if (record.hash) line += fmt::format("  {:<12} hash {}\n", "", HashText(*record.hash));
+    if (!record.dims.empty()) line += fmt::format("  {:<12} dims {}\n", "", Printable(record.dims));
+    if (values.ok() && !values->empty())
+      line += fmt::format("  {:<12} {} = {}\n", "", WhereText(record, values->size()),
+                          fmt::join(*values, "  "));
+    Say(line);
+  }
+
+  // Once for each name and call.
+  void Heading(const OpenPass& pass, const io::Record& record) {
+    const std::string name = NameText(record.key);
+    if (head_ == name) return;
+    head_ = name;
+    Say(fmt::format("step {}, rank {}{}   {}   {}{}\n", pass.place->global_step,
+                    pass.process->identity.rank, pass.place->extra ? " (extra)" : "", name,
+                    Printable(record.cls), pass.entry->part ? "   (unfinished pass)" : ""));
+  }
+
+  // What the calls took, whatever was kept of it.
+  void ShowCalls(const OpenPass& pass) {
+    if (calls_.empty() || request_.common.json || request_.common.quiet) return;
+    (void)pass.reader->ForEachCall([&](const io::CallRecord& call) {
+      if (!calls_.contains(call.call.begin)) return true;
+      std::string text =
+          fmt::format("  {:<12} sequence {}-{}, lane {}, thread {}", "call", call.call.begin,
+                      call.call.end, call.call.lane, call.call.thread);
+      if (call.call.threw) text += ", threw";
+      for (const ArgumentMeta& argument : call.arguments) {
+        text += fmt::format("; {} {} [{}] {}", ToString(argument.role), Printable(argument.arg),
+                            fmt::join(argument.sizes, ", "), Printable(argument.dtype));
+      }
+      if (!call.call.text.empty()) text += "; " + Printable(call.call.text);
+      Say(text + "\n");
+      return true;
+    });
+  }
+
+  // The record that the line for Python names: the first output with values, by its plain name,
+  // else the first record, by its key.
+  void Remember(const OpenPass& pass, const io::Record& record) {
+    const Key& key = record.key;
+    const bool plain = key.role == Role::kOutput && record.payload && key.arg.empty() &&
+                       key.call == 0 && key.phase == Phase::kForward;
+    if (!python_.empty() && (python_is_plain_ || !plain)) return;
+    python_is_plain_ = plain;
+    python_ = fmt::format("tdump.open({})[{}, {}][{}]", Quoted(request_.run.ref.text),
+                          pass.place->global_step, pass.process->identity.rank,
+                          Quoted(plain ? PlainName(key.root, key.path, key.op) : ToText(key)));
+  }
+
+  int NothingFound() {
+    if (SelectPasses(request_.run, request_.filter).empty()) {
+      return Fail(kViewTool, fmt::format("no pass of that step and rank; see tdump-view {} "
+                                         "--coverage",
+                                         request_.shown));
+    }
+    std::vector<std::string> names;
+    for (const io::OperatorCoverage& op : request_.run.index.operators) {
+      if (op.name == request_.filter.name && op.ranks_called == 0)
+        return Fail(kViewTool, fmt::format("'{}' was selected but never called", op.name));
+      names.push_back(op.name);
+    }
+    std::string near;
+    for (const std::string& name : coordinator::NearNames(request_.filter.name, names, 3))
+      near += fmt::format("{} '{}'", near.empty() ? ". Near:" : ",", name);
+    return Fail(kViewTool, fmt::format("no record '{}' there{}. See tdump-view {} --names",
+                                       request_.filter.name, near, request_.shown));
+  }
+
+  static constexpr size_t kMostCalls = 64;
+
+  const ViewRequest& request_;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+  std::map<uint64_t, int> calls_;  // by begin
+  std::string head_;
+  uint64_t found_ = 0;
+  std::string python_;
+  bool python_is_plain_ = false;
+  bool trouble_ = false;
+};
+
+}  // namespace
+
+int ViewTensors(const ViewRequest& request) { return Viewer(request).Run(); }
+
+}  // namespace tdump::tools
