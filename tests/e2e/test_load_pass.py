@@ -16,7 +16,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "format"))
 import independent_reader
 
 JOB = Path(__file__).parent / "jobs" / "several_sizes.py"
-LARGE = 48 << 20  # bytes
+LARGE = 24 << 20  # bytes
 
 
 @pytest.fixture(scope="module")

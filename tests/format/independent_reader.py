@@ -563,7 +563,8 @@ class PassFile(File):
         view: dict[str, dict[str, Any]] = {}
         for record in sorted(outputs, key=lambda r: (r["seen"], r["record"])):
             op = record["operator"]
-            name = "/".join(filter(None, (op["root"] + op["path"] if op["root"] else op["path"], op["op_name"])))
+            path = ".".join(filter(None, (op["root"], "" if op["root"] and op["path"] == "." else op["path"])))
+            name = "/".join(filter(None, (path, op["op_name"])))
             calls = seen.setdefault(name, [])
             if record["call_begin"] not in calls:
                 calls.append(record["call_begin"])
