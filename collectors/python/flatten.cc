@@ -1,5 +1,6 @@
 #include "collectors/python/flatten.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "collectors/python/python_tensor.h"
@@ -8,9 +9,7 @@
 namespace tdump::collectors {
 namespace {
 
-constexpr int kMaxDepth =
-    16;  // containers inside containers; a structure that contains itself ends here
-constexpr int kMaxLeaves = 4096;  // of one argument list or result
+constexpr int kMaxLeaves = 65536;  // tensors and other values of one argument list or result
 
 // Appends ".name" (or "name" at the top) and cuts it off again.
 class PathPart {
@@ -73,12 +72,18 @@ void Flattener::VisitKeywords(PyObject* kwargs) {
 }
 
 void Flattener::VisitValue(PyObject* value) {
-  if (leaves_ >= kMaxLeaves) return;
+  if (leaves_ >= kMaxLeaves) {
+    recorder_.sink().note(
+        "an argument list or result holds more than 65,536 values: the rest of it is not captured");
+    return;
+  }
   if (IsTensor(value)) return VisitTensor(value);
   if (value == Py_None || PyUnicode_Check(value) || PyLong_Check(value) || PyFloat_Check(value))
     return NoteValue(value);
-  if (depth_ < kMaxDepth) {
-    ++depth_;
+  const auto end = above_.begin() + depth_;
+  const bool contains_itself = std::find(above_.begin(), end, value) != end;
+  if (!contains_itself && depth_ < static_cast<int>(above_.size())) {
+    above_[depth_++] = value;
     const bool container = VisitContainer(value);
     --depth_;
     if (container) return;
@@ -186,6 +191,7 @@ void Flattener::VisitTensor(PyObject* tensor) {
 
 void Flattener::NoteValue(PyObject* value) {
   ++leaves_;
+  if (!HasRoomForText(*scope_)) return;
   const std::string name =
       (role_ == Role::kOutput ? "out" + std::string(path_.empty() ? "" : ".") : "") + path_;
   const bool plain = value == Py_None || PyBool_Check(value) || PyUnicode_CheckExact(value) ||

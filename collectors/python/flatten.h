@@ -5,6 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <array>
 #include <string>
 
 #include "core/recorder.h"
@@ -41,6 +42,7 @@ class Flattener {
   Role role_;
   bool late_;
   std::string path_;
+  std::array<PyObject*, 32> above_{};  // containers that are being visited, outermost first
   int depth_ = 0;
   int leaves_ = 0;
 };

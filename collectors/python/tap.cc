@@ -13,8 +13,10 @@
 namespace tdump::collectors {
 namespace {
 
-// str() of an object, "" when it has none.
+// A str or number as text; of anything else the type.
 std::string TextOf(PyObject* object) {
+  const bool plain = PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object);
+  if (!plain) return std::string("<") + Py_TYPE(object)->tp_name + ">";
   PyObject* text = PyObject_Str(object);
   Py_ssize_t length = 0;
   const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &length) : nullptr;

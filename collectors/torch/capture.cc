@@ -7,8 +7,6 @@
 namespace tdump::collectors {
 namespace {
 
-constexpr size_t kMaxText = 1024;
-
 void CopyInto(const TensorView& view, const Slot& slot) {
   CopyStrided({view.data, view.meta.sizes, view.meta.strides, view.meta.dtype.unit_bytes()},
               slot.data);
@@ -68,7 +66,7 @@ void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
 void AddText(Recorder::CallScope* scope, std::string_view name, std::string_view value) noexcept {
   try {
     std::string& text = scope->call.text;
-    if (text.size() >= kMaxText) return;
+    if (!HasRoomForText(*scope)) return;
     if (!text.empty()) text += "; ";
     text.append(name).append(name.empty() ? "" : "=").append(value);
     if (text.size() > kMaxText) {

@@ -30,6 +30,10 @@ struct Seen {
 TDUMP_TORCH_EXPORT void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
                                 const at::TensorBase& tensor) noexcept;
 
+inline constexpr size_t kMaxText = 1024;  // bytes of a call's text
+inline bool HasRoomForText(const Recorder::CallScope& scope) {
+  return scope.call.text.size() < kMaxText;
+}
 // Adds "name=value" to the call's text, which holds scalar and string arguments, at most 1 KiB.
 TDUMP_TORCH_EXPORT void AddText(Recorder::CallScope* scope, std::string_view name,
                                 std::string_view value) noexcept;
