@@ -7,8 +7,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "compare/text.h"
 #include "core/key.h"
+#include "core/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -78,15 +78,15 @@ std::vector<int64_t> StepsOf(const std::vector<PassRef>& passes) {
 
 // "steps 0-9 on ranks 0-3" of all that a side has.
 std::string ContentOf(const RunSide& side) {
-  std::vector<int64_t> steps, ranks;
+  std::vector<uint64_t> steps, ranks;
   for (const io::IndexedPass& pass : side.index->passes) {
     const int32_t rank = side.store->processes()[pass.process].identity.rank;
     if (side.rank && rank != *side.rank) continue;
-    steps.push_back(static_cast<int64_t>(pass.global_step));
-    ranks.push_back(rank);
+    steps.push_back(pass.global_step);
+    ranks.push_back(static_cast<uint64_t>(rank));
   }
   if (steps.empty()) return "has no pass at all";
-  return fmt::format("has steps {} on ranks {}", Ranges(steps), Ranges(ranks));
+  return fmt::format("has steps {} on ranks {}", RangesText(steps), RangesText(ranks));
 }
 
 // Record ids under one key, in file order, not yet given away.

@@ -13,22 +13,22 @@ namespace {
 constexpr size_t kMostHoles = 3, kMostNames = 3;
 
 std::string StepsText(const DiffReport& report, bool a) {
-  std::vector<int64_t> steps;
-  for (const auto& [step_a, step_b] : report.steps)
-    steps.push_back(static_cast<int64_t>(a ? step_a : step_b));
-  return (steps.size() == 1 ? "step " : "steps ") + Ranges(steps);
+  std::vector<uint64_t> steps;
+  for (const auto& [step_a, step_b] : report.steps) steps.push_back(a ? step_a : step_b);
+  return (steps.size() == 1 ? "step " : "steps ") + RangesText(steps);
 }
 
 // "rank 2", "ranks 0-1,3".
 std::string RanksText(const std::vector<int32_t>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges({ranks.begin(), ranks.end()});
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RangesText({ranks.begin(), ranks.end()});
 }
 
 std::string SideLine(const DiffReport& report, const SideInfo& side, bool a) {
   std::vector<int32_t> ranks;
   for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
-  std::string line = fmt::format("{} {}   {} of {}   {}", a ? 'A' : 'B', Printable(side.label),
-                                 RanksText(ranks), side.world, StepsText(report, a));
+  std::string line = fmt::format("{} {}", a ? 'A' : 'B', Printable(side.label));
+  if (!ranks.empty())
+    line += fmt::format("   {} of {}   {}", RanksText(ranks), side.world, StepsText(report, a));
   if (side.holes.empty()) return line + "\n";
   line += "   INCOMPLETE\n";
   for (size_t i = 0; i < std::min(kMostHoles, side.holes.size()); ++i)
@@ -44,14 +44,16 @@ std::string PairedLine(const DiffReport& report) {
   std::string line = fmt::format("paired    {} in {}", Plural(c.paired, "record"),
                                  Plural(c.passes_paired, "pass"));
   if (c.unpaired_a + c.unpaired_b > 0) {
-    line += fmt::format("; only in A {}, only in B {}", c.unpaired_a, c.unpaired_b);
-    if (c.unpaired_allowed > 0) line += fmt::format(" ({} allowed)", c.unpaired_allowed);
+    line += fmt::format("; only in A {}, only in B {}", CountText(c.unpaired_a),
+                        CountText(c.unpaired_b));
+    if (c.unpaired_allowed > 0) line += fmt::format(" ({} allowed)", CountText(c.unpaired_allowed));
   } else {
     line += "; none without a partner";
   }
-  line += fmt::format("; {} equal by hash, {} read", c.equal_by_hash, c.read);
-  if (c.not_judged > 0) line += fmt::format("; {} not judged (shape and dtype only)", c.not_judged);
-  if (c.unreadable > 0) line += fmt::format("; {} damaged", c.unreadable);
+  line += fmt::format("; {} equal by hash, {} read", CountText(c.equal_by_hash), CountText(c.read));
+  if (c.not_judged > 0)
+    line += fmt::format("; {} not judged (shape and dtype only)", CountText(c.not_judged));
+  if (c.unreadable > 0) line += fmt::format("; {} damaged", CountText(c.unreadable));
   return line + "\n";
 }
 
@@ -88,7 +90,8 @@ std::string InputsLine(const DiffReport& report) {
 std::string DifferingIn(const Counts& c) {
   std::string text =
       fmt::format("differing in: shape {}, dtype {}, special values {}, bits {}, tolerance {}",
-                  c.shape, c.dtype, c.special, c.bits, c.tolerance);
+                  CountText(c.shape), CountText(c.dtype), CountText(c.special), CountText(c.bits),
+                  CountText(c.tolerance));
   if (const uint64_t unproven = c.unproven - c.unproven_weights; unproven > 0)
     text += fmt::format(" (of {} only the hash was kept)", unproven);
   return text;
@@ -109,8 +112,9 @@ std::string ValuesText(const Row& row) {
   if (comparison.evidence == Evidence::kMeta) return text + "values were not kept";
   if (v.bitwise == Answer::kSame) return text + "bit for bit equal";
   const Metrics& m = comparison.metrics;
-  text += fmt::format("{} of {} elements outside, max abs {}, max rel {}, mean abs {}", m.outside(),
-                      m.elements, m.max_abs_text, Short(m.max_rel), Short(m.mean_abs));
+  text += fmt::format("{} of {} elements outside, max abs {}, max rel {}, mean abs {}",
+                      CountText(m.outside()), CountText(m.elements), m.max_abs_text,
+                      Short(m.max_rel), Short(m.mean_abs));
   if (m.nan_mismatch + m.inf_mismatch > 0) {
     text += fmt::format("; NaN on one side only {}, Inf {}", m.nan_mismatch, m.inf_mismatch);
   }
@@ -215,18 +219,19 @@ std::string FailingTable(const DiffReport& report, const Style& style) {
     if (v.special == Answer::kDiffers) in.push_back("special values");
     if (v.tolerance == Answer::kDiffers) in.push_back("tolerance");
     if (in.empty()) in.push_back(v.bitwise == Answer::kDiffers ? "bits" : "");
-    rows.push_back({std::to_string(row.rank_b), std::to_string(row.step_b), ShownName(row.name),
-                    Printable(Observation(row)),
-                    read ? fmt::format("{} of {}", m.outside(), m.elements) : "-",
-                    read ? m.max_abs_text : "-", read ? Short(m.max_rel) : "-",
-                    fmt::format("{}{}", fmt::join(in, ", "), row.allowed ? " (allowed)" : "")});
+    rows.push_back(
+        {std::to_string(row.rank_b), std::to_string(row.step_b), ShownName(row.name),
+         Printable(Observation(row)),
+         read ? fmt::format("{} of {}", CountText(m.outside()), CountText(m.elements)) : "-",
+         read ? m.max_abs_text : "-", read ? Short(m.max_rel) : "-",
+         fmt::format("{}{}", fmt::join(in, ", "), row.allowed ? " (allowed)" : "")});
   }
   std::string text =
       "\n" + Table(rows, {true, true, false, false, true, true, true, false}, "  ", style);
   const uint64_t all = report.counts.failing + report.counts.allowed;
   if (all > report.failing.size())
-    text +=
-        fmt::format("  {} more like this: --all, or --jsonl FILE\n", all - report.failing.size());
+    text += fmt::format("  {} more like this: --all, or --jsonl FILE\n",
+                        CountText(all - report.failing.size()));
   return text;
 }
 
@@ -281,9 +286,9 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
   const Counts& c = report.counts;
   const uint64_t alone = c.unpaired_a + c.unpaired_b - c.unpaired_allowed;
   if (c.failing > 0) {
-    return fmt::format("DIFFERS  {} of {} {}{}      {}", c.failing, c.paired,
+    return fmt::format("DIFFERS  {} of {} {}{}      {}", CountText(c.failing), CountText(c.paired),
                        required_bits ? "not equal" : "outside their bound",
-                       alone == 0 ? "" : fmt::format(", {} without a partner", alone),
+                       alone == 0 ? "" : fmt::format(", {} without a partner", CountText(alone)),
                        DifferingIn(c));
   }
   if (alone > 0) {

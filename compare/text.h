@@ -1,10 +1,12 @@
-// Small pieces of the reports' text.
+// Small pieces of the reports' text, beyond those of core/text.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/text.h"
 
 namespace tdump::compare {
 
@@ -22,16 +24,9 @@ class Style {
   bool colour_;
 };
 
-// {0, 1, 2, 5} -> "0-2,5"; {} -> "none". Sorts and removes duplicates.
-std::string Ranges(std::vector<int64_t> numbers);
 std::string ShapeText(const std::vector<uint64_t>& shape);  // "[4, 128, 384]"
-std::string BytesText(uint64_t bytes);                      // "1.9 GiB"
-std::string Plural(uint64_t count, std::string_view noun);  // "1 rank", "4 ranks"
 // A number for people: 4 digits, "0" for zero.
 std::string Short(double value);
-// Text without control bytes: names come from files, and must not steer a terminal.
-std::string Printable(std::string_view text);
-
 // Columns padded to the widest cell; the first row is the head. Numbers are right-aligned when
 // `right` says so.
 std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,

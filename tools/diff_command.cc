@@ -10,6 +10,7 @@
 #include "compare/report.h"
 #include "tools/names.h"
 #include "tools/run_source.h"
+#include "tools/strict.h"
 
 namespace tdump::tools {
 namespace {
@@ -44,11 +45,34 @@ constexpr const char* kTeach =
     "  tdump-diff A B --jsonl all.jsonl --json     every pair as a line; the verdict as a "
     "document\n"
     "\n"
-    "Exit status: 0 same, 1 differs, 2 trouble, damaged files or nothing comparable.\n"
+    "Exit status: 0 same, 1 differs, 2 trouble, damaged files, nothing comparable, or a run with "
+    "'strict:\n"
+    "true' that is incomplete.\n"
     "See also: tdump-view A, tdump-view A:STEP/RANK/NAME --values 4";
+
+// Of the interface, but not of this version.
+struct LaterOption {
+  const char* name;
+  bool takes_value;
+  const char* instead;
+};
+constexpr LaterOption kLater[] = {
+    {"--across", true, "compare single ranks: tdump-diff RUN/rank0 RUN/rank1"},
+    {"--map", true, "records pair by equal names"},
+    {"--suggest-map", false, "records pair by equal names"},
+    {"--dims", true, "both runs need the same parallel layout"},
+    {"--compute", true, "the bound follows the dtypes that were recorded"},
+    {"--noise", true, "the bound follows the dtypes and the lengths of the sums"},
+    {"--bounds", true, "--allow-failed RE takes names out of the verdict"},
+    {"--html", true, "--jsonl FILE has every pair"},
+    {"--bisect", false, "the exit status is 2 in trouble"},
+    {"--mpi", false, "-j N compares on N threads"},
+};
 
 // "0-4", or "0-4=10-14": the steps of A, and how far B's are ahead.
 Status ParseSteps(const std::string& text, compare::PairOptions* options) {
+  if (text == "auto")
+    return InvalidArgument("auto is not in this version; say A=B, e.g. 0-4=10-14");
   const size_t equals = text.find('=');
   TDUMP_ASSIGN_OR_RETURN(options->steps, Spec::Parse(text.substr(0, equals)));
   if (equals == std::string::npos) return {};
@@ -89,15 +113,31 @@ void ShowProgress(size_t done, size_t all) {
 }
 
 int ExitStatus(const compare::DiffReport& report) {
-  if (!report.damage.empty() || report.overall == compare::Overall::kNotComparable)
-    return kExitTrouble;
-  return report.overall == compare::Overall::kSame ? kExitOk : kExitDiffers;
+  switch (report.overall) {
+    case compare::Overall::kSame:
+      return kExitOk;
+    case compare::Overall::kDiffers:
+      return kExitDiffers;
+    case compare::Overall::kNotComparable:
+    case compare::Overall::kDamaged:
+      break;
+  }
+  return kExitTrouble;
+}
+
+// A run that was asked to be whole and is not. Told whatever else is.
+bool HasForbiddenHole(const LoadedRun& run) {
+  if (run.index.complete() || !IsStrict(run.store->run())) return false;
+  Fail(kTool,
+       run.label + " is incomplete and its configuration says strict: " + run.index.holes.front());
+  return true;
 }
 
 }  // namespace
 
 DiffCommand::DiffCommand() : options_(kTool, kAbout, kTeach) {
-  options_.Positional("A B", &runs_, 2, 2, "the two runs");
+  options_.Positional("A", &a_, "the run, or the rank, to trust");
+  options_.Positional("B", &b_, "the one to compare with it");
   options_.Choice("--require", &require_, {"tolerance", "bitwise"},
                   "what 'same' asks for (default tolerance)");
   options_.Text("--steps", &steps_, "SPEC",
@@ -112,6 +152,8 @@ DiffCommand::DiffCommand() : options_(kTool, kAbout, kTeach) {
   options_.Flag("--all", &all_, "list every one");
   options_.Text("--jsonl", &jsonl_, "FILE", "write every pair as a JSON line");
   options_.Number("-j,--jobs", &jobs_, "N", "threads (default: all cores, at most 16)");
+  for (const LaterOption& later : kLater)
+    options_.Later(later.name, later.takes_value, later.instead);
 }
 
 int DiffCommand::Run(int argc, char** argv) {
@@ -146,7 +188,7 @@ int DiffCommand::Run(int argc, char** argv) {
 
   std::vector<LoadedRun> runs;
   std::vector<compare::RunSide> sides;
-  for (const std::string& text : runs_) {
+  for (const std::string& text : {a_, b_}) {
     auto run = LoadRun(text);
     if (!run.ok()) return Fail(kTool, run.status().message());
     runs.push_back(std::move(*run));
@@ -166,7 +208,9 @@ int DiffCommand::Run(int argc, char** argv) {
     Print(compare::RenderText(*report, a, b, diff.pass.require_bits,
                               compare::Style(WantsColour(options_.common))));
   }
-  return ExitStatus(*report);
+  bool forbidden = false;
+  for (const LoadedRun& run : runs) forbidden |= HasForbiddenHole(run);
+  return forbidden ? kExitTrouble : ExitStatus(*report);
 }
 
 }  // namespace tdump::tools

@@ -15,7 +15,7 @@ class DiffCommand {
 
  private:
   Options options_;
-  std::vector<std::string> runs_;
+  std::string a_, b_;
   std::string require_ = "tolerance";
   std::string steps_ = "all", ranks_ = "all";
   std::vector<std::string> select_, allow_unpaired_, allow_failed_;

@@ -8,18 +8,16 @@
 #include "coordinator/coverage.h"
 #include "coordinator/merge.h"
 #include "core/text.h"
-#include "filters/parse_config.h"
 #include "io/address.h"
 #include "io/merged_manifest.h"
 #include "tools/coverage_json.h"
 #include "tools/run_source.h"
+#include "tools/strict.h"
 
 namespace tdump::tools {
 namespace {
 
 constexpr const char* kTool = "tdump-merge";
-
-constexpr uint64_t kMostConfig = 1 << 20;
 
 constexpr const char* kAbout =
     "Merge what the ranks of a run wrote into one index, RUN/manifest.tdm, and say what is there "
@@ -54,15 +52,6 @@ MergeCommand::MergeCommand() : options_(kTool, kAbout, kTeach) {
   options_.Number("-j,--jobs", &jobs_, "N", "manifests read at a time; default: one a core");
 }
 
-bool MergeCommand::IsStrict(const std::string& run) const {
-  if (strict_) return true;
-  const std::string path = JoinPath(run, "config.yaml");
-  const auto yaml = ReadFile(Env::Posix(), path, kMostConfig);
-  if (!yaml.ok()) return false;
-  const auto config = filters::ParseConfig(*yaml, path);
-  return config.ok() && config->strict;
-}
-
 int MergeCommand::Merge(const JoinedRun& run, const std::string& shown) {
   Env* env = Env::Posix();
   auto store = io::PassStore::Open(env, run.path, jobs_);
@@ -95,7 +84,7 @@ int MergeCommand::Merge(const JoinedRun& run, const std::string& shown) {
                       Plural(run.from.size(), "directory"), Printable(run.path),
                       Plural(run.linked, "file"), Plural(run.copied, "file")));
   }
-  return holes && IsStrict(run.path) ? kExitDiffers : kExitOk;
+  return holes && (strict_ || IsStrict(run.path)) ? kExitDiffers : kExitOk;
 }
 
 int MergeCommand::Run(int argc, char** argv) {

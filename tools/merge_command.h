@@ -17,7 +17,6 @@ class MergeCommand {
  private:
   // Exit status.
   int Merge(const JoinedRun& run, const std::string& shown);
-  bool IsStrict(const std::string& run) const;
 
   Options options_;
   std::vector<std::string> runs_;

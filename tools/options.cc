@@ -78,10 +78,18 @@ void Options::Choice(const std::string& name, std::string* target,
 }
 
 void Options::Later(const std::string& name, bool takes_value, const std::string& instead) {
-  CLI::Option* option = takes_value ? impl_->app.add_option(name) : impl_->app.add_flag(name);
-  option->group("")->each([name, instead](const std::string&) {
-    throw CLI::ValidationError(name + " is not in this version; " + instead);
-  });
+  const auto refuse = [text = name + ": not in this version; " + instead] {
+    throw CLI::ParseError(text, kExitTrouble);
+  };
+  CLI::Option* option =
+      takes_value ? impl_->app.add_option_function<std::string>(
+                        name, [refuse](const std::string&) { refuse(); })
+                  : impl_->app.add_flag_callback(name, refuse);
+  option->group("");
+}
+
+void Options::Positional(const std::string& name, std::string* target, const std::string& help) {
+  impl_->app.add_option(name, *target, help)->required()->type_name("");
 }
 
 void Options::Positional(const std::string& name, std::vector<std::string>* target, size_t least,
