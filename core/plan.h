@@ -25,6 +25,7 @@ struct ObservationKey {
   uint64_t numel = 0;
   uint64_t call = 0;
   uint64_t step = 0;
+  bool first_state = false;  // parameters and buffers: those of this operator for the first time
 };
 
 struct Decision {

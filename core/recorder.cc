@@ -18,6 +18,7 @@ struct Recorder::Shared {
   std::mutex mutex;
   uint64_t pass = 0;
   uint32_t next_lane = 0;
+  std::vector<bool> state_seen;           // by operator
   std::vector<uint64_t> ended_elsewhere;  // begin numbers
   std::atomic<size_t> ended_count{0};
   std::map<std::tuple<OperatorId, uint32_t, uint32_t>, uint64_t> backward;  // op, lane, micro
@@ -39,6 +40,13 @@ struct Recorder::Shared {
       next_lane = 0;
     }
     return next_lane++;
+  }
+  bool IsFirstState(OperatorId op) {
+    std::lock_guard lock(mutex);
+    if (op >= state_seen.size()) state_seen.resize(op + 64);
+    const bool first = !state_seen[op];
+    state_seen[op] = true;
+    return first;
   }
   void NoteEndedElsewhere(uint64_t begin) {
     std::lock_guard lock(mutex);
@@ -153,6 +161,7 @@ Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId r
   scope->call = Call{};
   scope->arguments.clear();
   scope->rule = rule;
+  scope->first_state = false;
   Call& call = scope->call;
   call.op = op;
   call.pass = gate_->pass.load(std::memory_order_acquire);
@@ -188,6 +197,7 @@ bool Recorder::BeginState(OperatorId op, const void* subject, CallScope* scope) 
   const RuleId rule = plan_->op(op, operators_->Get(op), subject);
   if (rule == kNoRule) return false;
   Start(op, scope, rule);
+  scope->first_state = shared_->IsFirstState(op);
   scope->call.begin = gate_->NextSequence();
   return true;
 } catch (...) {
@@ -206,7 +216,8 @@ Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcep
                                    .dtype = observation.meta.dtype.view(),
                                    .numel = numel,
                                    .call = call.index,
-                                   .step = gate_->step.load(std::memory_order_relaxed)});
+                                   .step = gate_->step.load(std::memory_order_relaxed),
+                                   .first_state = scope->first_state});
   if (decision.parts == kPartNone) return decision;
   scope->call.was_kept = true;
   if (decision.max_records != 0 && !Local().TakeRecord(call, decision.max_records)) {

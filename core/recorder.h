@@ -35,7 +35,8 @@ class Recorder {
     Call call;
     RuleId rule = kNoRule;
     std::vector<ArgumentMeta> arguments;
-    uint64_t kept = 0;  // records of this operator in this step so far, for `max`
+    bool first_state = false;  // of BeginState: the first time for this operator in the run
+    uint64_t kept = 0;         // records of this operator in this step so far, for `max`
   };
 
   Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock);

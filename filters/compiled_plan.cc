@@ -165,6 +165,7 @@ CompiledPlan::Candidates CompiledPlan::Select(const std::vector<Hit>& hits,
     return candidates;
   candidates.signature_params = true;
   candidates.wanted |= WantedBit(Role::kParam, Phase::kForward);
+  candidates.wanted |= WantedBit(Role::kState, Phase::kForward);
   if (info.path == ".") {
     candidates.signature_inputs = true;
     candidates.wanted |= WantedBit(Role::kInput, Phase::kForward);
@@ -234,8 +235,8 @@ Decision CompiledPlan::observe(RuleId rule, const ObservationKey& key) const noe
     decided_set = matcher->filter_set;
     if (matcher->rule->level != kPartNone) Unite(*matcher->rule, matcher->filter_set, &decision);
   }
-  const bool signed_param =
-      candidates->signature_params && key.role == Role::kParam && key.step == 0;
+  const bool is_state = key.role == Role::kParam || key.role == Role::kState;
+  const bool signed_param = candidates->signature_params && is_state && key.first_state;
   const bool signed_input = candidates->signature_inputs && key.role == Role::kInput;
   if (key.phase == Phase::kForward && (signed_param || signed_input)) {
     decision.parts |= kSignatureParts;

@@ -9,9 +9,8 @@
 //   2. observe(): in each set the first candidate that matches role, phase, arg, dtype, numel, call
 //   and step decides;
 //      the parts of the sets are united.
-// The signature is one more set, bit 63: role param at the first recorded step, and the inputs of
-// root modules (path
-// "."), meta and hash.
+// The signature is one more set, bit 63, of meta and hash: roles param and state the first time an
+// operator's are seen, and the inputs of root modules (path ".").
 //
 // Which operators a rule applies to:
 //   op given             ATen operators; `name` and `class` are those of the module around it

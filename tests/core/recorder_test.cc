@@ -108,6 +108,9 @@ TEST_F(RecorderTest, OperatorsWantedForParametersOnlyOpenNoCall) {
   EXPECT_FALSE(recorder.Begin(1, nullptr, Phase::kForward, false, &scope));
   EXPECT_TRUE(recorder.BeginState(1, nullptr, &scope));
   EXPECT_EQ(scope.call.op, 1u);
+  EXPECT_TRUE(scope.first_state);
+  EXPECT_TRUE(recorder.BeginState(1, nullptr, &scope));
+  EXPECT_FALSE(scope.first_state);
   EXPECT_EQ(CallIndex(2), 0u);
   EXPECT_EQ(sink.calls[0].parent, 0u);  // state encloses nothing
 }

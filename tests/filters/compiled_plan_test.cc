@@ -217,10 +217,12 @@ TEST(CompiledPlan, UsedListsDecideInPlace) {
 
 TEST(CompiledPlan, SignatureIsASetOfItsOwn) {
   Asked asked("capture: [{name: nothing}]\n", {}, /*signature=*/true);
-  const Decision param = asked.Observe(Module("a"), {.role = Role::kParam, .step = 0});
+  const Decision param =
+      asked.Observe(Module("a"), {.role = Role::kParam, .step = 3, .first_state = true});
   EXPECT_EQ(param.parts, kPartMeta | kPartHash);
   EXPECT_EQ(param.filter_sets, kSignatureSet);
-  EXPECT_EQ(asked.Level(Module("a"), {.role = Role::kParam, .step = 1}), "off");
+  EXPECT_EQ(asked.Level(Module("a"), {.role = Role::kState, .first_state = true}), "hash");
+  EXPECT_EQ(asked.Level(Module("a"), {.role = Role::kParam, .step = 0}), "off");
   EXPECT_EQ(asked.Level(Module("."), {.role = Role::kInput, .step = 7}), "hash");
   EXPECT_EQ(asked.Level(Module("a"), {.role = Role::kInput}), "off");
   const RuleId rule = asked.Op(Module("a"));
