@@ -1,0 +1,103 @@
+"""The observer does not change the run, and is not there when it is not asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import tdump
+from conftest import BUILD, TDUMP_RUN, execute, latest, no_run
+
+JOB = Path(__file__).parent / "jobs" / "quiet.py"
+ENV = {"PYTHONPATH": str(BUILD / "python")}
+
+ENTRY_POINT = """
+import importlib, json, sys, time
+opened, armed = [], True
+def audit(event, args):
+    if armed and event in ("open", "ctypes.dlopen", "subprocess.Popen", "os.putenv") and args[0] is not None:
+        opened.append(str(args[0]))
+sys.addaudithook(audit)
+import torch
+armed = False
+ours = [name for name in sys.modules if name.startswith("tdump")]
+costs = []
+for _ in range(20):
+    sys.modules.pop("tdump_autoload", None)
+    began = time.perf_counter()
+    importlib.import_module("tdump_autoload").load()
+    costs.append(time.perf_counter() - began)
+print(json.dumps({
+    "opened": [name for name in opened if "tdump" in name],
+    "modules": ours,
+    "hooks": len(torch.nn.modules.module._global_forward_hooks),
+    "ms": min(costs) * 1000,
+}))
+"""
+
+
+def test_with_nothing_set_the_entry_point_returns_at_once(tmp_path):
+    for extra in ({}, {"TDUMP_CONFIG": str(tmp_path / "none.yaml"), "TDUMP_DISABLE": "1"}):
+        done = execute([sys.executable, "-c", ENTRY_POINT], tmp_path, ENV | extra)
+        assert (done.returncode, done.stderr) == (0, ""), extra
+        seen = json.loads(done.stdout)
+        assert seen["hooks"] == 0 and no_run(tmp_path)
+        if not extra:
+            assert seen["modules"] == ["tdump_autoload"]
+            files = {Path(name).name.split(".")[0] for name in seen["opened"] if "dist-info" not in name}
+            assert files <= {"tdump_autoload"}, seen["opened"]
+            assert seen["ms"] < 1  # the file is read again each time
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    cwd = tmp_path_factory.mktemp("quiet")
+    (cwd / "c.yaml").write_text("steps: all\ncapture: [{role: [input, output], level: full}]\n")
+    bare = execute([sys.executable, JOB], cwd, ENV)
+    assert bare.returncode == 0, bare.stderr
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, JOB], cwd)
+    assert dumped.returncode == 0, dumped.stderr
+    return bare, dumped, [tdump.load_pass(file) for file in latest(cwd).passes(0)]
+
+
+def test_the_job_is_the_same_job(job):
+    bare, dumped, _ = job
+    assert dumped.stdout.splitlines() == bare.stdout.splitlines()
+    assert "gradients_keep_their_buffers [True]" in bare.stdout  # so are they under tdump
+    assert len(bare.stdout.splitlines()) == 6
+
+
+def test_a_recomputed_forward_is_marked_and_not_in_the_plain_view(job):
+    training = [seen for seen in job[2] if seen.info.mode == "train"]
+    of_model = [seen for seen in training if any(record.cls.endswith(".Model") for record in seen.records())]
+    assert len(of_model) == 2
+    for seen in of_model:
+        (prefix,) = {record.root for record in seen.records() if record.cls.endswith(".Model")}
+        first = f"{prefix}.first" if prefix else "first"
+        calls = [call for call in seen.calls() if call.name == f"{first}.lin"]
+        assert [(call.recompute, call.index) for call in calls] == [(False, 0), (True, 0)]
+        again = [record for record in seen.records() if record.name == f"{first}.lin" and record.recompute]
+        assert {record.role for record in again} == {"input", "output"}
+        assert seen.tensor(again[-1]).equal(seen[f"{first}.lin"])  # it computes what it computed
+        assert f"{first}.lin::call1" not in seen
+
+
+def test_threads_have_lanes_of_their_own(job):
+    blocks = [
+        call
+        for seen in job[2]
+        for call in seen.calls()
+        if call.name.endswith("lin") and "first" not in call.name and "second" not in call.name
+    ]
+    of_lane: dict[tuple[int, int], list[int]] = {}
+    for call in blocks:
+        of_lane.setdefault((call.thread, call.lane), []).append(call.index)
+    threads = [thread for thread, _ in of_lane]
+    assert len(blocks) == 80 and len(set(threads)) == 4
+    for seen in job[2]:
+        lanes = {}
+        for call in seen.calls():
+            lanes.setdefault(call.lane, set()).add(call.thread)
+        assert all(len(threads) == 1 for threads in lanes.values())  # a lane is one thread of a pass
