@@ -1,0 +1,383 @@
+// tdump-diff as a process, on runs made with the writers.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/coordinator/run_image.h"
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using coordinator::test::BytesOf;
+using coordinator::test::ProcessImage;
+using coordinator::test::TensorImage;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Json = nlohmann::json;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <class T>
+TensorImage Out(const std::string& path, const std::string& dtype, const std::vector<T>& values,
+                std::vector<int64_t> sizes = {}) {
+  if (sizes.empty()) sizes = {static_cast<int64_t>(values.size())};
+  return {.path = path,
+          .bytes = BytesOf(values),
+          .dtype = dtype,
+          .bits = 8 * static_cast<int>(sizeof(T)),
+          .sizes = std::move(sizes)};
+}
+
+// Three modules of one output each, of step `step`.
+std::vector<TensorImage> Model(float second = 2.0f) {
+  return {Out<float>("first", "float32", {1, 1.5f}),
+          Out<float>("second", "float32", {second, 2.5f}),
+          Out<float>("third", "float32", {second, 3.5f})};
+}
+
+class DiffProcessTest : public test::ScratchTest {
+ protected:
+  // `step_values`: what "second" returns in each step, by rank.
+  void MakeRun(const std::string& name, const std::vector<std::vector<float>>& step_values,
+               uint64_t first_step = 0) {
+    const auto world = static_cast<int32_t>(step_values.size());
+    for (int32_t rank = 0; rank < world; ++rank) {
+      ProcessImage process(env_, Path(name), {.rank = rank, .world = world});
+      uint64_t step = first_step;
+      for (const float value : step_values[static_cast<size_t>(rank)]) {
+        process.Tensors(step, Model(value)).Map(step, step, 1);
+        ++step;
+      }
+      process.Exit(step);
+    }
+  }
+  void MakeOneStep(const std::string& name, const std::vector<TensorImage>& tensors) {
+    ProcessImage(env_, Path(name), {}).Tensors(0, tensors).Exit(1);
+  }
+
+  test::Finished Diff(std::vector<std::string> arguments) { return Run("tdump-diff", arguments); }
+  Json Report(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    return Json::parse(Diff(arguments).out);
+  }
+  // Of the one record of two runs; its row in the report.
+  Json Row(const TensorImage& a, const TensorImage& b, int expected_status) {
+    std::filesystem::remove_all(Path("a"));
+    std::filesystem::remove_all(Path("b"));
+    MakeOneStep("a", {a});
+    MakeOneStep("b", {b});
+    const auto done = Diff({"a", "b", "--jsonl", Path("rows"), "--quiet"});
+    EXPECT_EQ(done.status, expected_status) << done.err;
+    EXPECT_EQ(done.out, "");
+    return Json::parse(Text(Path("rows")));
+  }
+};
+
+TEST_F(DiffProcessTest, SameDiffersAndTrouble) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{2, 2}, {2, 4}});
+  const auto same = Diff({"a", "a"});
+  EXPECT_EQ(same.status, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("\nSAME  12 of 12 bit for bit\n"));
+
+  const auto differs = Diff({"a", "b"});
+  EXPECT_EQ(differs.status, 1) << differs.err;
+  EXPECT_THAT(differs.out, StartsWith("A a@0   ranks 0-1 of 2   steps 0-1\n"
+                                      "B b@0   ranks 0-1 of 2   steps 0-1\n"));
+  EXPECT_THAT(differs.out, HasSubstr("\nDIFFERS  2 of 12 outside their bound"));
+  EXPECT_THAT(differs.out, HasSubstr("\nORIGIN    rank 1, step 1, second, output\n"));
+  EXPECT_THAT(differs.out, HasSubstr("worst element [0]   A 2   B 4\n"));
+
+  const auto trouble = Diff({"a", "nowhere"});
+  EXPECT_EQ(trouble.status, 2);
+  EXPECT_THAT(trouble.err, StartsWith("tdump-diff: 'nowhere': no such directory"));
+  EXPECT_EQ(Diff({"a"}).status, 2);
+  EXPECT_EQ(Diff({"a", "b", "c"}).status, 2);
+}
+
+TEST_F(DiffProcessTest, TheJsonDocument) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{2, 2}, {2, 4}});
+  const Json report = Report({"a", "b"});
+  EXPECT_EQ(report["verdict"], "differs");
+  EXPECT_EQ(report["origin"]["rank"], 1);
+  EXPECT_EQ(report["origin"]["step"], 1);
+  EXPECT_EQ(report["origin"]["name"], "second");
+  EXPECT_EQ(report["origin"]["difference"]["metrics"]["max_abs"], 2.0);
+  EXPECT_EQ(report["origin"]["difference"]["metrics"]["max_rel"], 0.5);
+  EXPECT_EQ(report["counts"]["paired"], 12);
+  EXPECT_EQ(report["counts"]["equal_by_hash"], 10);
+  EXPECT_EQ(report["counts"]["read"], 2);
+  EXPECT_EQ(report["counts"]["differing"]["bitwise"], 2);
+  EXPECT_EQ(Report({"a", "a"})["verdict"], "same");
+  EXPECT_TRUE(Report({"a", "a"})["origin"].is_null());
+}
+
+TEST_F(DiffProcessTest, EveryPairAsALine) {
+  MakeOneStep("a", {Out<float>("x", "float32", {1}), Out<float>("only", "float32", {1})});
+  MakeOneStep("b", {Out<float>("x", "float32", {1})});
+  EXPECT_EQ(Diff({"a", "b", "--jsonl", "rows"}).status, 1);
+  std::istringstream lines(Text(Path("rows")));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const Json pair = Json::parse(line);
+  EXPECT_EQ(pair["name"], "x");
+  EXPECT_EQ(pair["evidence"], "hash");
+  EXPECT_EQ(pair["verdicts"]["tolerance"], "same");
+  ASSERT_TRUE(std::getline(lines, line));
+  const Json alone = Json::parse(line);
+  EXPECT_EQ(alone["type"], "unpaired");
+  EXPECT_EQ(alone["side"], "A");
+  EXPECT_EQ(alone["name"], "only");
+  EXPECT_FALSE(std::getline(lines, line));
+  EXPECT_EQ(Diff({"a", "b", "--jsonl", "no/such/place"}).status, 2);
+}
+
+TEST_F(DiffProcessTest, GenerationsAndSingleRanks) {
+  for (uint32_t generation : {0u, 1u}) {
+    for (int32_t rank : {0, 1}) {
+      ProcessImage process(env_, Path("run"),
+                           {.rank = rank,
+                            .world = 2,
+                            .generation = generation,
+                            .pid = 10 * generation + rank + 1,
+                            .job_key = "job" + std::to_string(generation)});
+      // Generation 1, rank 1 is the odd one out.
+      process.Tensors(0, Model(generation == 1 && rank == 1 ? 4 : 2)).Exit(1);
+    }
+  }
+  EXPECT_EQ(Diff({"run@0", "run@0"}).status, 0);
+  const Json generations = Report({"run@0", "run@1"});
+  EXPECT_EQ(generations["origin"]["rank"], 1);
+  EXPECT_EQ(generations["b"]["label"], "run@1");
+  EXPECT_EQ(Diff({"run", "run@1"}).status, 0);  // the newest is meant
+  EXPECT_EQ(Diff({"run@0/rank0", "run@0/rank1"}).status, 0);
+  const Json ranks = Report({"run@1/rank0", "run@1/rank1"});
+  EXPECT_EQ(ranks["verdict"], "differs");
+  EXPECT_EQ(ranks["origin"]["rank_a"], 0);
+  EXPECT_EQ(ranks["origin"]["rank"], 1);
+  EXPECT_THAT(Diff({"run@7", "run"}).err, HasSubstr("the run has no generation 7"));
+}
+
+// Each switch turns the verdict where it matters, and only with it.
+TEST_F(DiffProcessTest, EverySwitchTurnsTheVerdict) {  // D06
+  const float near = std::nextafter(2.0f, 3.0f);
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("near", {{2, 2}, {2, near}});
+  MakeRun("far", {{2, 2}, {2, 4}});
+  MakeRun("later", {{2, 2}, {2, 2}}, 5);
+  MakeRun("more", {{2, 2}, {2, 2}});
+  ProcessImage(env_, Path("more"), {.rank = 0, .world = 2, .pid = 55, .started_ns = 9})
+      .Tensors(0, {Out<float>("added", "float32", {1})})
+      .Map(0, 0, 1)
+      .Exit(1);
+  const auto status = [&](std::vector<std::string> arguments) { return Diff(arguments).status; };
+  EXPECT_EQ(status({"a", "near"}), 0);
+  EXPECT_EQ(status({"a", "near", "--require", "tolerance"}), 0);
+  EXPECT_EQ(status({"a", "near", "--require", "bitwise"}), 1);
+  EXPECT_EQ(status({"a", "near", "--require", "nonsense"}), 2);
+  EXPECT_EQ(status({"a", "far"}), 1);
+  EXPECT_EQ(status({"a", "far", "--steps", "0"}), 0);
+  EXPECT_EQ(status({"a", "far", "--steps", "1"}), 1);
+  EXPECT_EQ(status({"a", "far", "--ranks", "0"}), 0);
+  EXPECT_EQ(status({"a", "far", "--ranks", "1"}), 1);
+  EXPECT_EQ(status({"a", "far", "--select", "first"}), 0);
+  EXPECT_EQ(status({"a", "far", "--select", "first", "--select", "third"}), 1);
+  EXPECT_EQ(status({"a", "far", "--allow-failed", "second|third"}), 0);
+  EXPECT_EQ(status({"a", "far", "--allow-failed", "second"}), 1);
+  EXPECT_EQ(status({"a", "later"}), 2);
+  EXPECT_EQ(status({"a", "later", "--steps", "0-1=5-6"}), 0);
+  EXPECT_EQ(status({"a", "later", "--steps", "0-1=5-9"}), 2);
+  EXPECT_EQ(status({"a", "more"}), 1);
+  EXPECT_EQ(status({"a", "more", "--allow-unpaired", "added"}), 0);
+  EXPECT_EQ(status({"a", "more", "--allow-unpaired", "other"}), 1);
+}
+
+TEST_F(DiffProcessTest, ListsAsManyAsAskedFor) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{4, 4}, {4, 4}});
+  EXPECT_EQ(Report({"a", "b"})["failing"].size(), 5u);
+  EXPECT_EQ(Report({"a", "b", "--topk", "1"})["failing"].size(), 1u);
+  EXPECT_EQ(Report({"a", "b", "--all"})["failing"].size(), 8u);
+  EXPECT_THAT(Diff({"a", "b", "--topk", "1"}).out, HasSubstr("  7 more like this: --all"));
+  EXPECT_THAT(Diff({"a", "b", "--all"}).out, Not(HasSubstr("more like this")));
+}
+
+TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
+  MakeRun("a", {{2}});
+  for (const std::vector<std::string>& later :
+       std::vector<std::vector<std::string>>{{"--across", "dp"},
+                                             {"--map", "hf"},
+                                             {"--suggest-map"},
+                                             {"--dims", "b s"},
+                                             {"--compute", "fp8"},
+                                             {"--noise", "a"},
+                                             {"--bounds", "f"},
+                                             {"--html", "f"},
+                                             {"--bisect"},
+                                             {"--mpi"},
+                                             {"--steps", "auto"}}) {
+    std::vector<std::string> arguments = {"a", "a"};
+    arguments.insert(arguments.end(), later.begin(), later.end());
+    const auto done = Diff(arguments);
+    EXPECT_EQ(done.status, 2) << later[0];
+    EXPECT_THAT(done.err, HasSubstr("not in this version")) << later[0];
+    EXPECT_EQ(done.out, "") << later[0];
+  }
+  EXPECT_THAT(Diff({"--help"}).out, Not(HasSubstr("--bisect")));
+}
+
+TEST_F(DiffProcessTest, ShapesAreNeverBroadcast) {  // D01
+  const std::vector<float> three(3, 3.0f);
+  const Json row =
+      Row(Out<float>("x", "float32", three), Out<float>("x", "float32", three, {3, 1}), 1);
+  EXPECT_EQ(row["verdicts"]["shape"], "differs");
+  EXPECT_EQ(row["verdicts"]["tolerance"], "not judged");
+  EXPECT_FALSE(row.contains("metrics"));
+  Row(Out<float>("x", "float32", {3}), Out<float>("x", "float32", std::vector<float>(1000, 3)), 1);
+}
+
+TEST_F(DiffProcessTest, SharedZerosHideNoRelativeDifference) {  // D03
+  const Json row = Row(Out<float>("x", "float32", {0, 1}), Out<float>("x", "float32", {0, 2}), 1);
+  EXPECT_EQ(row["metrics"]["max_abs"], 1.0);
+  EXPECT_EQ(row["metrics"]["max_rel"], 0.5);
+  EXPECT_EQ(row["metrics"]["outside"], 1);
+  EXPECT_EQ(row["metrics"]["elements"], 2);
+}
+
+TEST_F(DiffProcessTest, NanIsNeverAPass) {  // D04
+  const Json row =
+      Row(Out<float>("x", "float32", {1, 2}), Out<float>("x", "float32", {kNan, 2}), 1);
+  EXPECT_EQ(row["verdicts"]["special"], "differs");
+  EXPECT_EQ(row["verdicts"]["tolerance"], "differs");
+  EXPECT_EQ(row["metrics"]["nan_mismatch"], 1);
+  EXPECT_EQ(row["metrics"]["worst"]["b"], "nan");
+  Row(Out<float>("x", "float32", {kNan}), Out<float>("x", "float32", {1}), 1);
+  Row(Out<float>("x", "float32", {kNan}), Out<float>("x", "float32", {kNan}), 0);
+}
+
+TEST_F(DiffProcessTest, IntegersAreExact) {  // D08, B02
+  const auto most = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(Row(Out<uint8_t>("x", "uint8", {1}), Out<uint8_t>("x", "uint8", {254}),
+                1)["metrics"]["max_abs_text"],
+            "253");
+  EXPECT_EQ(Row(Out<uint8_t>("x", "bool", {0}), Out<uint8_t>("x", "bool", {1}),
+                1)["metrics"]["max_abs_text"],
+            "1");
+  const Json wide = Row(Out<uint64_t>("x", "uint64", {uint64_t{1} << 63}),
+                        Out<uint64_t>("x", "uint64", {most}), 1);
+  EXPECT_EQ(wide["metrics"]["max_abs_text"], "9223372036854775807");
+  EXPECT_EQ(wide["metrics"]["worst"]["a"], "9223372036854775808");
+  EXPECT_EQ(wide["metrics"]["worst"]["b"], "18446744073709551615");
+}
+
+TEST_F(DiffProcessTest, NumbersBeyondDoublesStayExact) {  // B10
+  const uint64_t step = (uint64_t{1} << 53) + 1;
+  MakeRun("a", {{2}}, step);
+  MakeRun("b", {{4}}, step);
+  EXPECT_EQ(Report({"a", "b"})["origin"]["step"], step);
+  EXPECT_THAT(Diff({"a", "b"}).out, HasSubstr("step 9007199254740993"));
+}
+
+TEST_F(DiffProcessTest, ADamagedPayloadIsNoDifference) {
+  MakeRun("a", {{2}});
+  MakeRun("b", {{4}});
+  const std::string file = Path("b/rank0_pid100/pass00000.tdp");
+  std::string bytes = Text(file);
+  const size_t at = bytes.find(BytesOf<float>({4.0f, 2.5f}));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] ^= 1;
+  ASSERT_TRUE(WriteFileAtomically(env_, file, bytes, 0600).ok());
+  const auto done = Diff({"a", "b", "--select", "second"});
+  EXPECT_EQ(done.status, 2);
+  EXPECT_THAT(done.out, HasSubstr("DAMAGED  1 place could not be read; of 0 pairs"));
+  EXPECT_THAT(done.out, HasSubstr("pass00000.tdp"));
+  EXPECT_THAT(done.out, Not(HasSubstr("ORIGIN")));
+  const Json report = Report({"a", "b"});
+  EXPECT_EQ(report["verdict"], "damaged");
+  EXPECT_EQ(report["counts"]["unreadable"], 1);
+  EXPECT_EQ(report["counts"]["failing"], 1);  // of "third", which is whole
+}
+
+TEST_F(DiffProcessTest, ATruncatedPassIsDamageWhereverItEnds) {  // A08
+  MakeRun("a", {{2}});
+  MakeRun("b", {{2}});
+  const std::string file = Path("b/rank0_pid100/pass00000.tdp");
+  const std::string bytes = Text(file);
+  for (size_t i = 0; i < 12; ++i) {
+    const std::string cut = bytes.substr(0, bytes.size() * i / 12);
+    ASSERT_TRUE(WriteFileAtomically(env_, file, cut, 0600).ok());
+    const auto done = Diff({"a", "b"});
+    EXPECT_EQ(done.status, 2) << cut.size() << ": " << done.out;
+    EXPECT_THAT(done.out + done.err, HasSubstr("pass00000.tdp")) << cut.size();
+    EXPECT_THAT(done.out, Not(HasSubstr("ORIGIN"))) << cut.size();
+  }
+}
+
+TEST_F(DiffProcessTest, AKilledRankIsComparedAsFarAsItCame) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{2, 2}});
+  std::filesystem::remove_all(Path("b"));
+  ProcessImage(env_, Path("b"), {.rank = 0, .world = 2})
+      .Tensors(0, Model())
+      .Tensors(1, Model())
+      .Exit(2);
+  ProcessImage(env_, Path("b"), {.rank = 1, .world = 2}).Tensors(0, Model());
+  const auto done = Diff({"a", "b"});
+  EXPECT_EQ(done.status, 1) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("steps 0-1   INCOMPLETE\n  missing   rank 1 (node0, pid 101) "
+                                  "wrote no closing record"));
+  EXPECT_THAT(done.out, HasSubstr("DIFFERS  3 records without a partner; the 9 pairs agree\n"));
+  EXPECT_THAT(done.out, HasSubstr("  only in A   rank 1, step 1: the whole step (3 records); rank "
+                                  "1: "));
+  EXPECT_EQ(Report({"a", "b"})["b"]["complete"], false);
+  EXPECT_EQ(Diff({"a", "b", "--steps", "0"}).status, 0);
+  // A run that was asked to be whole.
+  ASSERT_TRUE(WriteFileAtomically(env_, Path("b/config.yaml"), "strict: true\n", 0600).ok());
+  const auto strict = Diff({"a", "b", "--steps", "0"});
+  EXPECT_EQ(strict.status, 2);
+  EXPECT_THAT(strict.err, HasSubstr("b@0 is incomplete and its configuration says strict"));
+}
+
+TEST_F(DiffProcessTest, ATornPassIsComparedAsFarAsItGoes) {
+  ProcessImage(env_, Path("a"), {}).Pass(0, {"x", "yy", "zzz"}).Exit(1);
+  ProcessImage(env_, Path("whole"), {}).TornPass(0, {"x", "yy", "zzz"}, 0);
+  uint64_t most = 0;
+  for (const uint64_t cut : {100, 400, 700, 900}) {
+    std::filesystem::remove_all(Path("b"));
+    ProcessImage(env_, Path("b"), {}).TornPass(0, {"x", "yy", "zzz"}, cut);
+    const Json report = Report({"a", "b"});
+    EXPECT_NE(report["verdict"], "damaged") << cut;
+    EXPECT_EQ(report["counts"]["failing"], 0) << cut;
+    const uint64_t paired = report["counts"]["paired"];
+    EXPECT_EQ(paired + report["counts"]["unpaired_a"].get<uint64_t>(), 3) << cut;
+    most = std::max(most, paired);
+  }
+  EXPECT_EQ(most, 3u);  // only index and footer were missing
+}
+
+TEST_F(DiffProcessTest, MemoryDoesNotGrowWithThePayload) {
+  std::vector<float> values(1 << 20);
+  for (const std::string name : {"a", "b"}) {
+    ProcessImage process(env_, Path(name), {});
+    std::vector<TensorImage> tensors;
+    for (int i = 0; i < 10; ++i) {
+      values[7] = name == "a" ? 1.0f : 2.0f;
+      values[8] = static_cast<float>(i);  // no two payloads are equal
+      tensors.push_back(Out<float>("m" + std::to_string(i), "float32", values));
+    }
+    process.Tensors(0, tensors).Exit(1);
+  }
+  const auto done = Diff({"a", "b", "-j", "2"});
+  EXPECT_EQ(done.status, 1) << done.err;
+  EXPECT_LT(done.peak_kib, 32 * 1024);  // 80 MiB were read
+}
+
+}  // namespace
+}  // namespace tdump::tools
