@@ -61,11 +61,13 @@ Status LinkDirectory(const fs::path& from, const fs::path& to, JoinedRun* run) {
     if (SameFile(from / name, to / name)) continue;
     TDUMP_RETURN_IF_ERROR(LinkFile(from / name, to / name, run));
   }
-  // What was unfinished at an earlier join and now has its final name.
-  for (const std::string& name : names) {
-    const fs::path part = to / (name + ".part");
-    if (!fs::exists(from / part.filename(), error)) fs::remove(part, error);
+  // What was unfinished at an earlier join and has its final name now.
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(to, error)) {
+    const fs::path name = entry.path().filename();
+    if (name.extension() == ".part" && !fs::exists(from / name, error)) stale.push_back(name);
   }
+  for (const fs::path& name : stale) fs::remove(to / name, error);
   return Status::Ok();
 }
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "tools/options.h"
 #include "tools/record_text.h"
 #include "tools/value_stream.h"
@@ -37,7 +38,7 @@ std::string Head(const OpenPass& pass, const io::Record& record) {
   std::string text =
       fmt::format("# tdump text 1\n# key {}\n# step {}, rank {}, dtype {}, shape {}, kept {}",
                   Quoted(ToText(record.key)), pass.place->global_step, pass.process->identity.rank,
-                  record.dtype.view(), ShapeText(record), KeptText(record));
+                  Printable(record.dtype.view()), ShapeText(record), KeptText(record));
   if (record.hash) text += ", hash " + HashText(*record.hash);
   return text + "\n";
 }

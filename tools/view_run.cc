@@ -41,12 +41,17 @@ std::string StepsOf(const std::set<uint64_t>& steps) {
 std::string RankTable(const ViewRequest& request) {
   const io::RunIndex& index = request.run.index;
   const auto covered = coordinator::CoverRanks(*request.run.store, index);
+  std::vector<uint64_t> absent;
   Table table({true, false, true, false, false, false, true, true, true, true, true});
   table.Add({"rank", "node", "pid", "state", "steps", "unfinished", "records", "calls", "bytes",
              "not kept", "blocked"});
   for (size_t i = 0; i < covered.size(); ++i) {
-    if (!Wants(request, static_cast<int32_t>(i))) continue;
     const io::RankState& state = index.ranks[i];
+    if (!Wants(request, state.rank)) continue;
+    if (state.processes.empty()) {
+      absent.push_back(i);
+      continue;
+    }
     const coordinator::RankCoverage& rank = covered[i];
     std::string node, pid;
     for (const size_t process : state.processes) {
@@ -56,15 +61,18 @@ std::string RankTable(const ViewRequest& request) {
     }
     std::string steps = rank.whole.empty() ? "-" : StepsOf(rank.whole);
     if (!rank.extra.empty()) steps += " extra " + StepsOf(rank.extra);
-    const std::string how = state.selected || state.processes.empty()
-                                ? Printable(state.how)
-                                : Printable(state.how) + ", not selected";
+    const std::string how = Printable(state.how) + (state.selected ? "" : ", not selected");
     table.Add({fmt::format("{}", i), node, pid, how, steps,
                rank.torn.empty() ? "-" : StepsOf(rank.torn), CountText(rank.records),
                CountText(rank.calls), BytesText(rank.bytes), CountText(rank.not_kept),
                fmt::format("{:.1f} ms", static_cast<double>(rank.blocked_ns) / 1e6)});
   }
-  return table.Take("  ");
+  std::string text = table.Take("  ");
+  if (!absent.empty()) {
+    text += fmt::format("  rank{} {} {}\n", absent.size() == 1 ? "" : "s", RangesText(absent),
+                        index.ranks[absent.front()].how);
+  }
+  return text;
 }
 
 // One rank: its processes, and its passes one by one.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,36 @@
 #include "io/pass_store.h"
 
 namespace tdump::coordinator::test {
+
+// One tensor of a pass: the output of a call of its own unless told otherwise.
+struct TensorImage {
+  std::string path = "a";
+  std::string bytes = "\1\2\3\4";
+  std::string dtype = "uint8";
+  int bits = 8;
+  std::vector<int64_t> sizes = {4};
+  std::vector<int64_t> strides = {};  // empty: contiguous
+  Role role = Role::kOutput;
+  std::string arg = "";
+  std::string op = "";
+  bool late = false;
+};
+
+inline std::vector<TensorImage> OneOfEach(const std::vector<std::string>& paths) {
+  std::vector<TensorImage> tensors;
+  for (const std::string& path : paths) {
+    TensorImage tensor;
+    tensor.path = path;
+    tensor.bytes[0] = static_cast<char>(path.size());
+    tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+template <class T>
+std::string BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
 
 // One process: writes its identity when made, then whatever it is told. Without Exit() it was
 // killed.
@@ -58,7 +89,7 @@ class ProcessImage {
     identity.boundary = "forward";
     Add(identity);
     sink_ = io::CaptureSink::Create(env, &operators_, manifest_.get(), directory_,
-                                    {.arena_bytes = 1 << 20, .thread = false});
+                                    {.arena_bytes = 8 << 20, .thread = false});
   }
 
   template <class Section>
@@ -75,25 +106,30 @@ class ProcessImage {
 
   // A pass of `local` with one call and one record of each of `paths`, four bytes each.
   ProcessImage& Pass(uint64_t local, const std::vector<std::string>& paths = {"a"}) {
-    WritePass(sink_.get(), local, paths);
+    return Tensors(local, OneOfEach(paths));
+  }
+  ProcessImage& Tensors(uint64_t local, const std::vector<TensorImage>& tensors) {
+    WritePass(sink_.get(), local, tensors);
     return *this;
   }
   // The same, killed within it: the file ends `cut` bytes before the pass would have.
   ProcessImage& TornPass(uint64_t local, const std::vector<std::string>& paths, uint64_t cut) {
-    const std::string scratch = "scratch_" + name_;
+    const std::string scratch = directory_ + "_scratch";
     EXPECT_TRUE(env_->MakeDirs(scratch, 0700).ok());
     io::FileHeader header;
     header.magic = io::kManifestMagic;
     auto manifest = io::ManifestWriter::Create(env_, scratch + "/manifest.tdm", header);
     auto sink = io::CaptureSink::Create(env_, &operators_, manifest->get(), scratch,
-                                        {.arena_bytes = 1 << 20, .thread = false});
+                                        {.arena_bytes = 8 << 20, .thread = false});
     const std::string file = "pass0000" + std::to_string(passes_) + ".tdp";
-    WritePass(sink.get(), local, paths);
+    WritePass(sink.get(), local, OneOfEach(paths));
     const auto bytes = ReadFile(env_, scratch + "/" + file, 1 << 20);
     EXPECT_TRUE(bytes.ok()) << bytes.status().message();
     EXPECT_TRUE(WriteFileAtomically(env_, directory_ + "/" + file + ".part",
                                     std::string_view(*bytes).substr(0, bytes->size() - cut), 0600)
                     .ok());
+    EXPECT_TRUE(env_->Remove(scratch + "/" + file).ok());
+    EXPECT_TRUE(env_->Remove(scratch + "/manifest.tdm").ok());
     return *this;
   }
   ProcessImage& Map(uint64_t local, uint64_t global, uint8_t flags, uint32_t lag = 1) {
@@ -107,7 +143,7 @@ class ProcessImage {
   const std::string& name() const { return name_; }
 
  private:
-  void WritePass(io::CaptureSink* sink, uint64_t local, const std::vector<std::string>& paths) {
+  void WritePass(io::CaptureSink* sink, uint64_t local, const std::vector<TensorImage>& tensors) {
     io::PassInfo info;
     info.ordinal = passes_++;
     info.local_step = info.mode_step = local;
@@ -117,31 +153,40 @@ class ProcessImage {
     info.pid = options_.pid;
     info.host = options_.host;
     sink->open_pass(info);
-    for (const std::string& path : paths) Record(sink, info.ordinal, path);
+    for (const TensorImage& tensor : tensors) Record(sink, info.ordinal, tensor);
     sink->close_pass();
     EXPECT_TRUE(sink->Drain(10000));
   }
 
-  void Record(io::CaptureSink* sink, uint64_t pass, const std::string& path) {
+  void Record(io::CaptureSink* sink, uint64_t pass, const TensorImage& tensor) {
     OperatorInfo info;
-    info.path = path;
+    info.path = tensor.path;
+    info.op = tensor.op;
+    info.kind = tensor.op.empty() ? OperatorKind::kModule : OperatorKind::kAten;
     info.cls = "Linear";
     info.leaf = true;
     Call call;
     call.op = operators_.Intern(info);
     call.pass = pass;
     call.begin = ++sequence_;
-    const int64_t sizes[] = {4}, strides[] = {1};
+    std::vector<int64_t> strides = tensor.strides;
+    if (strides.empty()) {
+      strides.assign(tensor.sizes.size(), 1);
+      for (size_t dim = tensor.sizes.size(); dim-- > 1;)
+        strides[dim - 1] = strides[dim] * tensor.sizes[dim];
+    }
     Observation seen;
-    seen.arg = "";
-    seen.meta.dtype = MakeDType("uint8", 8);
-    seen.meta.sizes = sizes;
+    seen.role = tensor.role;
+    seen.arg = tensor.arg;
+    seen.late = tensor.late;
+    seen.meta.dtype = MakeDType(tensor.dtype, tensor.bits);
+    seen.meta.sizes = tensor.sizes;
     seen.meta.strides = strides;
-    const Slot slot = sink->reserve(call, seen, kLevelFull, 4);
-    ASSERT_NE(slot.data, nullptr);
-    for (int i = 0; i < 4; ++i)
-      static_cast<std::byte*>(slot.data)[i] = static_cast<std::byte>(sequence_ + i);
-    sink->commit(slot);
+    const Slot slot = sink->reserve(call, seen, kLevelFull, tensor.bytes.size());
+    if (slot.data != nullptr) {
+      std::memcpy(slot.data, tensor.bytes.data(), tensor.bytes.size());
+      sink->commit(slot);
+    }
     call.end = ++sequence_;
     call.was_kept = true;
     sink->end_call(call, {});

@@ -1,0 +1,76 @@
+// tdump-merge as a process: exit status, what it prints, what it leaves.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/merged_manifest.h"
+#include "tests/coordinator/run_image.h"
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using coordinator::test::ProcessImage;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class MergeProcessTest : public test::ScratchTest {
+ protected:
+  void WriteRank(int32_t rank, bool whole = true) {
+    ProcessImage process(env_, Path("run"), {.rank = rank, .world = 2});
+    process.Expect("a").Pass(0).Map(0, 0, 1);
+    if (whole) process.Exit(1);
+  }
+};
+
+TEST_F(MergeProcessTest, AWholeRunMergesAndSaysSo) {
+  WriteRank(0);
+  WriteRank(1);
+  const auto done = Run("tdump-merge", {"run", "--strict"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("tdump: COMPLETE  run  "));
+  const auto merged = io::ReadMergedManifest(env_, Path("run"));
+  ASSERT_TRUE(merged.ok()) << merged.status().message();
+  EXPECT_EQ(merged->generations.at(0).passes.size(), 2u);
+  EXPECT_TRUE(io::IsFresh(env_, **io::PassStore::Open(env_, Path("run")), *merged));
+  // The merged manifest is no process, and changes nothing for the tools.
+  EXPECT_EQ(Run("tdump-merge", {"run", "--strict"}).out, done.out);
+  EXPECT_EQ(Run("tdump-view", {"run", "--verify"}).status, 0);
+}
+
+TEST_F(MergeProcessTest, HolesFailOnlyWhenStrict) {
+  WriteRank(0);
+  WriteRank(1, false);
+  const auto lenient = Run("tdump-merge", {"run"});
+  EXPECT_EQ(lenient.status, 0);
+  EXPECT_THAT(lenient.out, StartsWith("tdump: INCOMPLETE  run"));
+  EXPECT_EQ(Run("tdump-merge", {"run", "--strict", "--quiet"}).status, 1);
+  EXPECT_EQ(Run("tdump-merge", {"run", "--strict", "--quiet"}).out, "");
+  ASSERT_TRUE(WriteFileAtomically(env_, Path("run/config.yaml"), "strict: true\n", 0600).ok());
+  EXPECT_EQ(Run("tdump-merge", {"run"}).status, 1);
+}
+
+TEST_F(MergeProcessTest, AHoleIsInTheJson) {
+  WriteRank(0);
+  const auto done = Run("tdump-merge", {"run", "--json"});
+  EXPECT_EQ(done.status, 0);
+  const auto json = nlohmann::json::parse(done.out);
+  EXPECT_EQ(json["runs"][0]["verdict"], "INCOMPLETE");
+  EXPECT_EQ(json["runs"][0]["holes"][0], "rank 1 never started under tdump");
+  EXPECT_EQ(json["runs"][0]["ranks"][1]["state"], "never started");
+  EXPECT_EQ(json["runs"][0]["ranks"][0]["steps"], nlohmann::json({0}));
+}
+
+TEST_F(MergeProcessTest, TroubleIsStatusTwo) {
+  const auto none = Run("tdump-merge", {"run"});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("tdump-merge: 'run': no such directory"));
+  EXPECT_EQ(Run("tdump-merge", {}).status, 2);
+  EXPECT_EQ(Run("tdump-merge", {"--help"}).status, 0);
+  WriteRank(0);
+  EXPECT_THAT(Run("tdump-merge", {"run/rank0"}).err, HasSubstr("a run is merged as a whole"));
+  EXPECT_THAT(Run("tdump-merge", {"run/rank0_pid100"}).err, HasSubstr("one rank's directory"));
+}
+
+}  // namespace
+}  // namespace tdump::tools

@@ -1,0 +1,229 @@
+// tdump-view as a process, on a run of two ranks made with the writers.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/coordinator/run_image.h"
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using coordinator::test::BytesOf;
+using coordinator::test::ProcessImage;
+using coordinator::test::TensorImage;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class ViewProcessTest : public test::ScratchTest {
+ protected:
+  ViewProcessTest() {
+    for (int rank : {0, 1}) {
+      ProcessImage process(env_, Path("run"), {.rank = rank, .world = 2});
+      process.Expect("mlp").Expect("drop").Expect("norm");
+      const TensorImage input{.path = "mlp",
+                              .bytes = BytesOf<float>({1.25f, -4.5f}),
+                              .dtype = "float32",
+                              .bits = 32,
+                              .sizes = {1, 2},
+                              .role = Role::kInput,
+                              .arg = "0",
+                              .late = true};
+      const TensorImage output{.path = "mlp",
+                               .bytes = BytesOf<float>({rank == 1 ? kNan : 1.0f, 0.1f}),
+                               .dtype = "float32",
+                               .bits = 32,
+                               .sizes = {1, 2}};
+      const TensorImage norm{.path = "norm",
+                             .bytes = BytesOf<uint64_t>({~0ull}),
+                             .dtype = "uint64",
+                             .bits = 64,
+                             .sizes = {}};
+      process.Tensors(0, {input, output, norm}).Tensors(1, {output});
+      process.Map(0, 0, 1).Map(1, 1, 1).Add(io::AgreementSection{"file", 1, {}});
+      process.Exit(2);
+    }
+  }
+  test::Finished View(std::vector<std::string> arguments) { return Run("tdump-view", arguments); }
+  nlohmann::json Json(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const auto done = View(arguments);
+    EXPECT_EQ(done.status, 0) << done.err;
+    return nlohmann::json::parse(done.out);
+  }
+};
+
+TEST_F(ViewProcessTest, TheRunAtAGlance) {
+  const auto done = View({"run"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("tdump: COMPLETE  run  "));
+  EXPECT_THAT(done.out, HasSubstr("0-1 agreed on all 2 ranks (transport file, lag 1 step)"));
+  EXPECT_THAT(done.out, HasSubstr("3 selected, 2 seen, 2 complete on every rank; never called: "
+                                  "drop\n"));
+  EXPECT_EQ(Json({"run"})["operators"]["never_called"], nlohmann::json({"drop"}));
+}
+
+TEST_F(ViewProcessTest, NamesAreOperators) {
+  EXPECT_THAT(View({"run", "--names"}).out, HasSubstr("drop"));
+  const auto some = Json({"run", "--names", "^m"});
+  ASSERT_EQ(some["operators"].size(), 1u);
+  EXPECT_EQ(some["operators"][0]["name"], "mlp");
+  EXPECT_EQ(some["operators"][0]["records"], 6);
+  EXPECT_EQ(View({"run", "--names", "zzz"}).status, 2);
+  EXPECT_THAT(View({"run", "--names", "("}).err, HasSubstr("("));
+}
+
+TEST_F(ViewProcessTest, RecordsByStepRankAndRole) {
+  EXPECT_EQ(Json({"run", "--records"})["records"].size(), 8u);
+  EXPECT_EQ(Json({"run", "--records", "--step", "1"})["records"].size(), 2u);
+  EXPECT_EQ(Json({"run:0/1", "--records"})["records"].size(), 3u);
+  EXPECT_EQ(Json({"run/rank1", "--records"})["records"].size(), 4u);
+  EXPECT_EQ(Json({"run", "--records", "--rank", "-1"})["records"].size(), 4u);
+  const auto inputs = Json({"run", "--records", "--role", "input", "--arg", "^0$"})["records"];
+  ASSERT_EQ(inputs.size(), 2u);
+  EXPECT_EQ(inputs[0]["key"], "mlp@input#0");
+  EXPECT_TRUE(inputs[0]["late"].get<bool>());  // E02
+  EXPECT_EQ(Json({"run", "--records", "--select", "norm"})["records"].size(), 2u);
+  EXPECT_THAT(View({"run", "--records", "--role", "inptu"}).err, HasSubstr("'inptu' is no role"));
+  EXPECT_THAT(View({"run", "--records", "--step", "7"}).err, HasSubstr("no pass of these steps"));
+  EXPECT_THAT(View({"run", "--records", "--top", "3"}).out, HasSubstr("5 more: --all"));
+}
+
+TEST_F(ViewProcessTest, SortsByWhatIsInTheValues) {
+  const auto nan = Json({"run", "--records", "--sort", "nan", "--top", "2"});
+  EXPECT_EQ(nan["records"][0]["rank"], 1);
+  EXPECT_EQ(nan["records"][0]["nan"], 1);
+  EXPECT_EQ(nan["records"][1]["nan"], 1);
+  EXPECT_EQ(nan["left_out"], 6);
+  const auto large = Json({"run", "--sort", "absmax", "--top", "3"});
+  EXPECT_EQ(large["records"][0]["absmax"], "18446744073709551615");
+  EXPECT_EQ(large["records"][2]["absmax"], "4.5");
+}
+
+TEST_F(ViewProcessTest, OneTensorByItsAddress) {
+  const auto done = View({"run:0/1/mlp@input#0"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("step 0, rank 1   mlp   Linear\n"));
+  EXPECT_THAT(done.out,
+              HasSubstr("[1, 2] float32  kept meta+hash+payload  8 B  (read after the call)"));
+  EXPECT_THAT(done.out, HasSubstr("[0, 0:2] = 1.25  -4.5\n"));
+  EXPECT_THAT(View({"run:0/1/mlp"}).out, HasSubstr("python: tdump.open(\"run\")[0, 1][\"mlp\"]\n"));
+  const auto json = Json({"run:0/1/mlp@output", "--values", "1"});
+  EXPECT_EQ(json["records"][0]["values"], nlohmann::json({"nan"}));
+  EXPECT_EQ(Json({"run:0/0/norm"})["records"][0]["values"],
+            nlohmann::json({"18446744073709551615"}));
+  EXPECT_THAT(View({"run:0/0/mpl"}).err, HasSubstr("no record 'mpl' there. Near: 'mlp'"));
+  EXPECT_THAT(View({"run:0/0/drop"}).err, HasSubstr("selected but never called"));
+  EXPECT_EQ(View({"run:9/0/mlp"}).status, 2);
+}
+
+TEST_F(ViewProcessTest, ExportsText) {
+  EXPECT_THAT(View({"run:0/0/mlp@input#0", "--txt", "x.txt"}).out, HasSubstr("1 record in x.txt"));
+  EXPECT_THAT(Text(Path("x.txt")), HasSubstr("\n1.25 -4.5\n"));
+  EXPECT_THAT(View({"run:0/0/mlp@input#0", "--txt", "-"}).out, HasSubstr("\n1.25 -4.5\n"));
+  EXPECT_THAT(View({"run", "--rank", "1", "--txt", "all/"}).out, HasSubstr("4 records in all/"));
+  EXPECT_EQ(View({"run:0/0/nothing", "--txt", "y.txt"}).status, 2);
+}
+
+TEST_F(ViewProcessTest, CoverageAtLength) {
+  const auto all = View({"run", "--coverage"});
+  EXPECT_THAT(all.out, HasSubstr("\n  drop                 0   2         0\n"));
+  const auto one = View({"run", "--coverage", "--rank", "1"});
+  EXPECT_THAT(one.out, HasSubstr("rank 1  rank1_pid101  started as pid 101 by PMIx"));
+  EXPECT_THAT(one.out, HasSubstr("rank1_pid101/pass00001.tdp"));
+  EXPECT_THAT(one.out, Not(HasSubstr("rank0_pid100")));
+  EXPECT_EQ(Json({"run", "--coverage", "--rank", "1"})["ranks"].size(), 1u);
+  EXPECT_EQ(View({"run", "--coverage", "--rank", "9"}).status, 2);
+}
+
+TEST_F(ViewProcessTest, VerifyFindsOneFlippedBit) {
+  EXPECT_EQ(View({"run", "--verify"}).status, 0);
+  const std::string path = Path("run/rank1_pid101/pass00000.tdp");
+  std::string bytes = Text(path);
+  const std::string payload = BytesOf<float>({1.25f, -4.5f});
+  const size_t at = bytes.find(payload);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  ASSERT_TRUE(WriteFileAtomically(env_, path, bytes, 0600).ok());
+  const auto damaged = View({"run", "--verify"});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_THAT(damaged.out, StartsWith("DAMAGED  4 passes"));
+  EXPECT_THAT(damaged.out, HasSubstr("rank1_pid101/pass00000.tdp, byte "));
+  EXPECT_EQ(View({"run", "--verify", "--rank", "0"}).status, 0);
+  // Elsewhere damage is trouble, never a number.
+  const auto read = View({"run:0/1/mlp@input#0"});
+  EXPECT_EQ(read.status, 2);
+  EXPECT_THAT(read.err, HasSubstr("pass00000.tdp"));
+}
+
+TEST_F(ViewProcessTest, AKilledPassIsReadableAndNotDamage) {
+  ProcessImage killed(env_, Path("killed"), {.rank = 0, .world = 1});
+  killed.Pass(0).TornPass(1, {"first", "second"}, 120);
+  const auto verified = View({"killed", "--verify"});
+  EXPECT_EQ(verified.status, 0) << verified.out;
+  EXPECT_THAT(verified.out, HasSubstr("SOUND  2 passes"));
+  EXPECT_THAT(verified.out, HasSubstr("unfinished  "));
+  EXPECT_THAT(View({"killed:1/0/first"}).out, HasSubstr("(unfinished pass)"));
+  EXPECT_THAT(View({"killed"}).out, HasSubstr("in step 1"));
+}
+
+TEST_F(ViewProcessTest, NothingInAFileSteersTheTerminal) {
+  const std::string evil = "\033]0;owned\007\033[2J";
+  ProcessImage process(env_, Path("evil"), {.rank = 0, .world = 1, .host = evil});
+  TensorImage tensor;
+  tensor.path = tensor.arg = tensor.dtype = evil;
+  process.Expect(evil).Tensors(0, {tensor}).Add(io::NoteSection{3, 1, evil});
+  process.Add(io::RuleSection{0, 1, evil, evil, 0});
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"evil"},
+                                             {"evil", "--coverage"},
+                                             {"evil", "--coverage", "--rank", "0"},
+                                             {"evil", "--names"},
+                                             {"evil", "--records"},
+                                             {"evil", "--verify"},
+                                             {"evil:0/0/" + evil},
+                                             {"evil:0/0/nothing"},
+                                             {"evil", "--json"},
+                                             {"evil", "--records", "--json"},
+                                             {"evil", "--txt", "-"},
+                                             {evil}}) {
+    const auto done = View(arguments);
+    EXPECT_THAT(done.out, Not(HasSubstr("\033"))) << arguments.back();
+    EXPECT_THAT(done.err, Not(HasSubstr("\033"))) << arguments.back();
+  }
+}
+
+TEST_F(ViewProcessTest, RefusesWhatIsNotInThisVersion) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", "--nan"}, {"run", "--crash"}, {"run", "--records", "--stage", "1"}}) {
+    const auto done = View(arguments);
+    EXPECT_EQ(done.status, 2);
+    EXPECT_THAT(done.err, HasSubstr("not in this version"));
+  }
+}
+
+TEST_F(ViewProcessTest, LatestIsTheDefault) {
+  EXPECT_EQ(View({}).status, 2);
+  EXPECT_THAT(View({}).err, HasSubstr("tdump-run --dump"));
+  ASSERT_TRUE(env_->MakeDirs(Path("outputs"), 0700).ok());
+  ASSERT_TRUE(env_->Rename(Path("run"), Path("outputs/tdump_1")).ok());
+  ASSERT_TRUE(env_->Symlink("tdump_1", Path("outputs/latest")).ok());
+  EXPECT_THAT(View({}).out, StartsWith("tdump: COMPLETE  latest  "));
+  EXPECT_THAT(View({"latest:0/0/norm"}).out, HasSubstr("value = 18446744073709551615"));
+}
+
+TEST_F(ViewProcessTest, AReaderThatLeavesIsNoTrouble) {
+  const std::string command = "cd '" + path_ +
+                              "' && { " TDUMP_BIN
+                              "/tdump-view run --records --all; echo $? >status; } 2>err | true";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(Text(Path("status")), "0\n");
+  EXPECT_EQ(Text(Path("err")), "");
+}
+
+}  // namespace
+}  // namespace tdump::tools
