@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "filters/regex.h"
 #include "launch/config/effective_config.h"
+#include "launch/config/first_on_node.h"
 #include "launch/runtime/launcher.h"
 #include "launch/runtime/terminal.h"
 
@@ -18,20 +20,43 @@ namespace {
 std::atomic<Session*> current{nullptr};
 
 bool DiffersByRank(const filters::Config& config) {
-  for (const filters::FilterSet& set : config.capture) {
-    for (const filters::Rule& rule : set.rules) {
-      if (!rule.ranks.is_all()) return true;
-    }
-  }
-  return false;
+  const auto differs = [](const std::vector<filters::Rule>& rules) {
+    return std::any_of(rules.begin(), rules.end(),
+                       [](const filters::Rule& rule) { return !rule.ranks.is_all(); });
+  };
+  return std::any_of(config.capture.begin(), config.capture.end(),
+                     [&](const filters::FilterSet& set) { return differs(set.rules); }) ||
+         std::any_of(config.filters.begin(), config.filters.end(),
+                     [&](const auto& list) { return differs(list.second); });
 }
 
-std::unique_ptr<filters::CompiledPlan> CompileFor(const filters::Config& config, int rank,
-                                                  int world,
-                                                  std::function<void(const std::string&)> note) {
-  auto plan = filters::CompiledPlan::Compile(
-      config, {.rank = rank, .world = world, .note = std::move(note)});
-  return plan.ok() ? std::move(plan).value() : nullptr;
+// Patterns of `steps.boundary` are the same kind of regex as those of the rules.
+Result<std::function<bool(std::string_view)>> CompilePattern(const std::string& pattern) {
+  TDUMP_ASSIGN_OR_RETURN(filters::Regex compiled, filters::Regex::Compile(pattern));
+  auto regex = std::make_shared<const filters::Regex>(std::move(compiled));
+  return std::function<bool(std::string_view)>([regex](std::string_view name) {
+    return regex->Search(name) == filters::Regex::Match::kYes;
+  });
+}
+
+LogLevel LevelOf(const std::string& log) {
+  return log == "debug"     ? LogLevel::kDebug
+         : log == "warning" ? LogLevel::kWarning
+         : log == "error"   ? LogLevel::kError
+                            : LogLevel::kInfo;
+}
+
+Result<std::unique_ptr<filters::CompiledPlan>> CompileFor(
+    const filters::Config& config, int rank, int world,
+    std::function<void(const std::string&)> note) {
+  return filters::CompiledPlan::Compile(config,
+                                        {.rank = rank, .world = world, .note = std::move(note)});
+}
+
+void TellWrongConfig(const Status& status) {
+  if (SpeaksForTheJob())
+    TellUser(fmt::format("off, the configuration is wrong:\n{}", status.message()),
+             LogLevel::kError);
 }
 
 std::string JoinRoots(const std::map<std::string, std::string>& roots) {
@@ -65,18 +90,21 @@ std::unique_ptr<Session> Session::Make() {
   if (!WantedInThisProcess()) return nullptr;
   auto settings = EffectiveConfigOfProcess();
   if (!settings.ok()) {
-    if (SpeaksForTheJob())
-      TellUser(fmt::format("off, the configuration is wrong:\n{}", settings.status().message()));
+    TellWrongConfig(settings.status());
     return nullptr;
   }
-  auto rule = coordinator::ParseStepRule(settings->config.boundary);
+  SetLogLevel(LevelOf(settings->config.log));
+  auto rule = coordinator::ParseStepRule(settings->config.boundary, CompilePattern);
   const Identity guess = IdentityOfLauncher();
   auto plan = CompileFor(settings->config, guess.rank, guess.world, [](const std::string& text) {
     if (Session* session = Current()) session->sink_.note(text);
   });
-  if (!rule.ok() || plan == nullptr) return nullptr;
+  if (!rule.ok() || !plan.ok()) {
+    TellWrongConfig(rule.ok() ? plan.status() : rule.status());
+    return nullptr;
+  }
   std::unique_ptr<Session> session(
-      new Session(std::move(settings).value(), std::move(plan), std::move(rule).value()));
+      new Session(std::move(settings).value(), std::move(plan).value(), std::move(rule).value()));
   session->planned_rank_ = guess.rank;
   return session;
 }
@@ -119,7 +147,7 @@ void Session::AdoptPlan(const Identity& identity) {
   if (identity.rank != planned_rank_ && DiffersByRank(config_)) {
     auto plan = CompileFor(config_, identity.rank, identity.world,
                            [this](const std::string& text) { sink_.note(text); });
-    if (plan != nullptr) plan_.Replace(plan.release());
+    if (plan.ok()) plan_.Replace(std::move(plan).value().release());
   }
   if (runtime_.predicate != nullptr) {
     predicates_ = std::make_unique<RuntimePredicates>(runtime_.predicate);
@@ -136,8 +164,10 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
     return decision.may_join ? coordinator::Activation::kLater : coordinator::Activation::kNever;
   auto opened = ActiveRun::Open(settings_, decision, std::move(mpi_.transport), &operators_);
   if (!opened.ok()) {
-    TellUser(fmt::format("off on rank {}, nothing is recorded: {}", decision.identity.rank,
-                         opened.status().message()));
+    if (ClaimOnNode("off " + decision.identity.job_key) != Claim::kTaken)
+      TellUser(fmt::format("off on rank {}, nothing is recorded: {}", decision.identity.rank,
+                           opened.status().message()),
+               LogLevel::kError);
     return coordinator::Activation::kNever;
   }
   MarkOwner();
@@ -151,7 +181,20 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
   session->passes = active_->sink.get();
   session->manifest = active_->manifest.get();
   session->agreement = active_->agreement.get();
+  TellMissingRanks();
   return coordinator::Activation::kActive;
+}
+
+// tdump-run knows the number of ranks only where its launcher makes them.
+void Session::TellMissingRanks() {
+  const int world = active_->identity.world;
+  std::string misfit;
+  if (config_.ranks.FitsIn(static_cast<uint64_t>(world), &misfit)) return;
+  const std::string text = fmt::format(
+      "ranks: {} is out of range: the job has {} rank{}; only ranks that exist are recorded",
+      misfit, world, world == 1 ? "" : "s");
+  sink_.note(text);
+  Report(text);
 }
 
 // The lines wait for the first step, so that they can name what marks steps.

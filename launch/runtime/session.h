@@ -62,6 +62,7 @@ class Session final : public coordinator::Activator {
   static void InForkedChild() noexcept;
   void AdoptPlan(const Identity& identity);
   void Introduce(const std::string& rule);
+  void TellMissingRanks();
   void Report(const std::string& text) noexcept;
   std::string ClockDirectory(const Identity& identity) const;
 

@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
+
 #include <fmt/format.h>
 
 namespace tdump::launch {
 namespace {
+
+std::atomic<LogLevel> least{LogLevel::kInfo};
 
 std::string Count(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -55,13 +59,16 @@ std::string StartLines(const StartFacts& facts) {
       Bytes(facts.arena_bytes), limit, Bytes(facts.free_bytes));
 }
 
-void Print(const std::string& text) noexcept {
+void SetLogLevel(LogLevel level) noexcept { least.store(level, std::memory_order_relaxed); }
+
+void Print(const std::string& text, LogLevel level) noexcept {
+  if (level < least.load(std::memory_order_relaxed)) return;
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-void TellUser(const std::string& text) noexcept {
+void TellUser(const std::string& text, LogLevel level) noexcept {
   try {
-    Print(fmt::format("tdump: {}\n", text));
+    Print(fmt::format("tdump: {}\n", text), level);
   } catch (...) {
   }
 }

@@ -30,9 +30,13 @@ std::string Bytes(uint64_t bytes);
 // `path` relative to `base` when it lies below it.
 std::string ShownPath(const std::string& path, const std::string& base);
 
+enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
+// The key `log`: what is below is not written. kInfo at first. Thread-safe.
+void SetLogLevel(LogLevel level) noexcept;
+
 // Writes to stderr in one write(2) call, so that lines of many ranks do not mix. TellUser: "tdump:
 // <text>\n".
-void Print(const std::string& text) noexcept;
-void TellUser(const std::string& text) noexcept;
+void Print(const std::string& text, LogLevel level = LogLevel::kInfo) noexcept;
+void TellUser(const std::string& text, LogLevel level = LogLevel::kWarning) noexcept;
 
 }  // namespace tdump::launch

@@ -1,18 +1,17 @@
 #include "launch/tdump_run/tell_once.h"
 
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <thread>
+
+#include "launch/config/first_on_node.h"
 
 namespace tdump::launch {
 namespace {
@@ -57,30 +56,18 @@ bool OnOneNode() {
   return local > 0 && local == Number("OMPI_COMM_WORLD_SIZE");
 }
 
-enum class ClaimResult { kMine, kTaken, kNoKey };
-
-// Holds the claim until the process ends.
-ClaimResult Claim() {
+// The job as Open MPI or PMIx names it.
+Claim ClaimForJob() {
   const char* job = std::getenv("OMPI_MCA_orte_precondition_transports");
   if (job == nullptr) job = std::getenv("PMIX_NAMESPACE");
-  if (job == nullptr) return ClaimResult::kNoKey;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name =
-      std::string("tdump-run ").append(job).substr(0, sizeof address.sun_path - 2);
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return ClaimResult::kNoKey;
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 ? ClaimResult::kMine
-                                                                              : ClaimResult::kTaken;
+  return job != nullptr ? ClaimOnNode(std::string("run ") + job) : Claim::kNone;
 }
 
 bool Speaks(long rank) {
   if (!OnOneNode()) return IsFirstOfItsProgram(rank);
   if (rank != 0) std::this_thread::sleep_for(kAfterRankZero);
-  const ClaimResult claim = Claim();
-  return claim == ClaimResult::kMine || (claim == ClaimResult::kNoKey && IsFirstOfItsProgram(rank));
+  const Claim claim = ClaimForJob();
+  return claim == Claim::kMine || (claim == Claim::kNone && IsFirstOfItsProgram(rank));
 }
 
 void WaitUntilRead(int fd) {

@@ -1,0 +1,305 @@
+"""What goes wrong: a mistake stops the job before it starts; whatever fails later never changes its output or status."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import TDUMP_RUN, Run, clean_environment, execute, latest, mpirun, no_run
+
+# Two steps of a small model; prints what it computed.
+JOB = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+with torch.no_grad():
+    for step in range(2):
+        out = model(torch.full((16, 64), float(step)))
+        print(step, float(out.double().sum()), flush=True)
+"""
+RANKS = 4
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """The program and what it prints without tdump."""
+    cwd = tmp_path_factory.mktemp("failures")
+    path = cwd / "job.py"
+    path.write_text(JOB)
+    bare = execute([sys.executable, path], cwd)
+    assert bare.returncode == 0 and len(bare.stdout.splitlines()) == 2
+    return str(path), bare.stdout
+
+
+def told(stderr: str, word: str) -> list[str]:
+    return [line for line in stderr.splitlines() if word in line]
+
+
+# ---- before the start ----
+
+
+def test_a_wrong_config_stops_four_ranks_20_times_of_20(tmp_path):
+    (tmp_path / "c.yaml").write_text("steps: 0-1\ncapture:\n  - {leaf: true, levle: full}\n")
+    message = "c.yaml:3:18: unknown key 'capture[0].levle'"
+    for _ in range(20):
+        failed = mpirun(RANKS, [TDUMP_RUN, "-c", "c.yaml", "--", "sh", "-c", "touch started"], tmp_path)
+        assert failed.returncode == 125
+        assert len(told(failed.stderr, message)) == 1, failed.stderr
+        assert failed.stderr.count("the job was not started") == 1
+        assert not (tmp_path / "started").exists()
+
+
+def test_a_mistake_of_one_rank_only_is_told(tmp_path):
+    (tmp_path / "c.yaml").write_text("steps: 0-1\n")
+    script = 'test $OMPI_COMM_WORLD_RANK = 2 && export TDUMP_STEPS=x; exec "$@"'
+    failed = mpirun(RANKS, ["sh", "-c", script, "-", TDUMP_RUN, "-c", "c.yaml", "--", "sleep", "20"], tmp_path)
+    assert failed.returncode == 125
+    assert len(told(failed.stderr, "TDUMP_STEPS: steps.select: 'x'")) == 1, failed.stderr
+
+
+# ---- while the job runs ----
+
+PREDICATES = """
+def throws(name, module):
+    raise ValueError("no such luck")
+
+def not_a_function_of_two(name):
+    return True
+"""
+
+
+@pytest.mark.parametrize(
+    "function, reason",
+    [("throws", "ValueError: no such luck"), ("missing", "missing"), ("not_a_function_of_two", "argument")],
+)
+def test_a_predicate_that_fails_matches_nothing_and_is_told(tmp_path, job, function, reason):
+    path, output = job
+    (tmp_path / "predicates.py").write_text(PREDICATES)
+    (tmp_path / "c.yaml").write_text(f"capture:\n  - {{where: 'predicates.py:{function}'}}\n  - {{name: '^0$'}}\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, path], tmp_path)
+    assert (done.returncode, done.stdout) == (0, output), done.stderr
+
+    import tdump
+
+    assert list(tdump.load_pass(latest(tmp_path).passes(0)[0])) == ["0"]
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest", "--coverage"], tmp_path)
+    assert reason in view.stdout + view.stderr, view.stdout
+    assert f"predicates.py:{function}" in view.stdout
+
+
+def read_only(tmp_path: Path) -> str:
+    """A directory that nobody, root included, can write to."""
+    place = tmp_path / "closed"
+    place.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro,size=64k", "tmpfs", str(place)], capture_output=True
+    ).returncode:
+        pytest.skip("mounting a file system is not possible here")
+    return str(place)
+
+
+@pytest.fixture
+def unmount():
+    places: list[str] = []
+    yield places.append
+    for place in places:
+        subprocess.run(["umount", "-l", place], check=False)
+
+
+@pytest.mark.parametrize("kind", ["a file is in the way", "read-only file system"])
+def test_a_directory_that_cannot_be_written(tmp_path, job, unmount, kind):
+    path, output = job
+    if kind == "read-only file system":
+        place = read_only(tmp_path)
+        unmount(place)
+    else:
+        place = str(tmp_path / "file")
+        Path(place).write_text("in the way")
+    done = mpirun(RANKS, [TDUMP_RUN, "--dump", "-o", f"{place}/run", "--", sys.executable, path], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert Counter(done.stdout) == Counter(output * RANKS)  # mpirun mixes the ranks' lines
+    lines = told(done.stderr, "tdump: off")
+    assert len(lines) == 1 and place in lines[0], done.stderr
+
+
+# Steps of 1.5 MiB each. With an argument the job itself fills the disk when it has done two.
+LARGE = """
+import os, sys, time, torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512))
+
+def fill(path):
+    time.sleep(1)  # what was kept is written
+    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(file, bytes(4096))
+    except OSError:
+        pass
+
+with torch.no_grad():
+    for step in range(8):
+        if step == 3 and sys.argv[1:]:
+            fill(sys.argv[1])
+        out = model(torch.full((256, 512), float(step)))
+        print(step, float(out.double().sum()), flush=True)
+"""
+
+
+def test_a_full_disk(tmp_path, app, python, unmount):
+    path = app(LARGE)
+    bare = execute([python, path], tmp_path)
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a file system is not possible here")
+    unmount(str(place))
+    options = ["--dump", "-o", str(place / "run"), "--set", "output.limit=1GiB"]
+    done = execute([TDUMP_RUN, *options, "--", python, path, str(place / "filler")], tmp_path)
+    assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
+    assert len(told(done.stderr, "pass 3 ends there, the job goes on")) == 1, done.stderr
+    assert len(told(done.stderr, "No space left on device")) <= 2, done.stderr  # and that no verdict could be written
+    # What was written before is readable, and the coverage says what is missing.
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), str(place / "run")], tmp_path)
+    assert "INCOMPLETE" in view.stdout, view.stdout + view.stderr
+
+    import tdump
+
+    written = Run(place / "run").passes(0)
+    assert len(written) >= 2
+    for path in written:
+        assert set(tdump.load_pass(path)) == {"0", "1", "2"}
+
+
+ENDLESS = LARGE.replace("range(8)", "__import__('itertools').count()").replace("print", "if step % 16 == 15: print")
+
+
+def size_of(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+def wait_for(condition, seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("limit", ["steps", "bytes"])
+def test_an_endless_loop_stops_being_written(tmp_path, app, python, limit):
+    options = ["--dump"] if limit == "steps" else ["--dump", "--steps", "all", "--set", "output.limit=8MiB"]
+    with open(tmp_path / "out", "w+") as out, open(tmp_path / "err", "w+") as err:
+        process = subprocess.Popen(
+            [TDUMP_RUN, *options, "--", python, app(ENDLESS)],
+            cwd=tmp_path,
+            env=clean_environment(),
+            stdout=out,
+            stderr=err,
+        )
+        try:
+            # 16 steps of 1.5 MiB are beyond both limits.
+            assert wait_for(lambda: (tmp_path / "out").read_text().count("\n") >= 4)
+            time.sleep(0.5)
+            size = size_of(tmp_path / "outputs")
+            printed = (tmp_path / "out").read_text().count("\n")
+            assert wait_for(lambda: (tmp_path / "out").read_text().count("\n") >= printed + 4)
+            assert process.poll() is None
+            # Far less than a step: the slot file is still on its way to its fixed size.
+            assert size_of(tmp_path / "outputs") <= size + (128 << 10)
+        finally:
+            process.kill()
+            process.wait()
+        err.seek(0)
+        said = err.read()
+    run = latest(tmp_path)
+    if limit == "steps":
+        assert len(run.passes(0)) == 10
+    else:
+        assert 0 < size_of(run.path) <= 8 << 20
+        assert len(told(said, "limit")) == 1, said
+
+
+# ---- a rank that dies ----
+
+# Each rank: two finished steps, then a step in which rank 2 stops after its first layer, long enough for the writer, and
+# is killed. The others go on.
+DIES = """
+import os, signal, sys, time, torch
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+torch.manual_seed(rank)
+
+class Waits(torch.nn.Module):
+    def forward(self, x):
+        if step == 2 and rank == 2:
+            time.sleep(1.5)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x + 1
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), Waits(), torch.nn.ReLU())
+with torch.no_grad():
+    for step in range(3):
+        torch.manual_seed(100 * rank + step)
+        model(torch.rand(2, 8))
+time.sleep(3 if rank != 2 else 0)
+"""
+
+
+def first_layer(rank: int, step: int):
+    """The output of the first layer, computed again."""
+    import torch
+
+    torch.manual_seed(rank)
+    layer = torch.nn.Linear(8, 8)
+    torch.manual_seed(100 * rank + step)
+    with torch.no_grad():
+        return layer(torch.rand(2, 8))
+
+
+def test_kill_9_of_a_rank_inside_a_pass(tmp_path, app, python):
+    torch = pytest.importorskip("torch")
+    import tdump
+
+    done = mpirun(RANKS, [TDUMP_RUN, "--dump", "--", python, app(DIES)], tmp_path)
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
+    run = latest(tmp_path)
+    assert sorted(run.ranks()) == list(range(RANKS))
+    for rank in range(RANKS):
+        finished = run.passes(rank)
+        assert [path.name for path in finished[:2]] == ["pass00000.tdp", "pass00001.tdp"], rank
+        for step, path in enumerate(finished[:2]):
+            seen = tdump.load_pass(path)
+            assert set(seen) == {"0", "1", "2"}
+            assert torch.equal(seen["0"], first_layer(rank, step)), (rank, step)
+
+    # The pass in which rank 2 died: what is older than half a second stands under its name.
+    [torn] = run.ranks()[2][0].glob("*.part")
+    with pytest.warns(UserWarning, match="unfinished pass"):
+        part = tdump.load_pass(torn)
+    assert not part.complete
+    assert torch.equal(part["0"], first_layer(2, 2))
+
+    # mpirun may return before the last of the ranks that it ends is gone.
+    pids = [int(directories[0].name.split("pid")[1]) for directories in run.ranks().values()]
+    assert wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    tools = Path(TDUMP_RUN).parent
+    merged = execute([tools / "tdump-merge", "latest"], tmp_path)
+    assert merged.returncode == 0, merged.stderr
+    assert "INCOMPLETE" in merged.stdout and re.search(r"ranks? .*killed", merged.stdout), merged.stdout
+    same = execute([tools / "tdump-diff", "latest", "latest"], tmp_path)
+    assert same.returncode == 0 and same.stdout.count("SAME") >= 1, same.stdout + same.stderr
+
+
+def test_nothing_is_left_when_the_job_never_ran(tmp_path):
+    failed = execute([TDUMP_RUN, "--dump", "--steps", "x", "--", "true"], tmp_path)
+    assert failed.returncode == 125 and no_run(tmp_path)
+    assert os.listdir(tmp_path) == []
