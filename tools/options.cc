@@ -81,10 +81,9 @@ void Options::Later(const std::string& name, bool takes_value, const std::string
   const auto refuse = [text = name + ": not in this version; " + instead] {
     throw CLI::ParseError(text, kExitTrouble);
   };
-  CLI::Option* option =
-      takes_value ? impl_->app.add_option_function<std::string>(
-                        name, [refuse](const std::string&) { refuse(); })
-                  : impl_->app.add_flag_callback(name, refuse);
+  CLI::Option* option = takes_value ? impl_->app.add_option_function<std::string>(
+                                          name, [refuse](const std::string&) { refuse(); })
+                                    : impl_->app.add_flag_callback(name, refuse);
   option->group("");
 }
 

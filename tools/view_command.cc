@@ -66,17 +66,10 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
                 "write exact text; DIR/ for one file a record, - for stdout");
   options_.Flag("--verify", &verify_, "read every byte and check it; exit 1 when damaged");
   options_.Number("-j,--jobs", &jobs_, "N", "threads; default: one a core, at most 16");
-  options_.Text("--stage", &stage_, "SPEC", "pipeline stages (not in this version)");
-  options_.Flag("--nan", &nan_, "the first non-finite value (not in this version)");
-  options_.Flag("--crash", &crash_, "last operator of each rank (not in this version)");
-}
-
-std::string ViewCommand::Later() const {
-  if (nan_)
-    return "--nan is not in this version; tdump-view RUN --records --sort nan reads the values";
-  if (crash_) return "--crash is not in this version (no breadcrumbs are written)";
-  if (!stage_.empty()) return "--stage is not in this version; name the ranks: --rank SPEC";
-  return "";
+  options_.Later("--nan", false, "--records --sort nan reads the values");
+  options_.Later("--crash", false,
+                 "no breadcrumbs are written yet; --coverage tells the last step");
+  options_.Later("--stage", true, "name the ranks: --rank SPEC");
 }
 
 Status ViewCommand::Read() {
@@ -113,7 +106,6 @@ Status ViewCommand::Read() {
 
 int ViewCommand::Run(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
-  if (const std::string later = Later(); !later.empty()) return Fail(kViewTool, later);
   if (coverage_ + names_ + records_ + verify_ > 1)
     return Fail(kViewTool, "--coverage, --names, --records and --verify: one at a time");
   if (const Status status = Read(); !status.ok()) return Fail(kViewTool, status.message());

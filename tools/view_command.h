@@ -16,14 +16,11 @@ class ViewCommand {
 
  private:
   Status Read();
-  // The first option of a later version that was given.
-  std::string Later() const;
 
   Options options_;
   std::vector<std::string> what_;  // RUN or ADDRESS
   bool coverage_ = false, records_ = false, verify_ = false, names_ = false;
-  bool nan_ = false, crash_ = false;
-  std::string names_pattern_, steps_, ranks_, roles_, stage_, sort_ = "none", txt_;
+  std::string names_pattern_, steps_, ranks_, roles_, sort_ = "none", txt_;
   std::vector<std::string> arg_, select_;
   int values_ = -1;
   unsigned top_ = 0, jobs_ = 0;

@@ -18,6 +18,7 @@ namespace tdump::tools {
 namespace {
 
 constexpr size_t kRowsAtOnce = 256;
+constexpr size_t kBytesAtOnce = 64 * 1024;
 
 uint64_t BytesOf(const io::Record& record) {
   return record.payload ? record.payload->logical_bytes : 0;
@@ -33,9 +34,9 @@ class RowPrinter {
 
   void Begin() {
     if (request_.common.json) {
-      Print(fmt::format("{{\n  \"run\": {},\n  \"records\": [",
-                        nlohmann::json(request_.run.ref.path)
-                            .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+      Show(fmt::format("{{\n  \"run\": {},\n  \"records\": [",
+                       nlohmann::json(request_.run.ref.path)
+                           .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
     } else {
       table_.Add({"step", "rank", "name", "role", "shape", "dtype", "kept", "bytes",
                   measured_ ? "nan" : "", measured_ ? "absmax" : "", "remarks"});
@@ -57,18 +58,22 @@ class RowPrinter {
   void End(uint64_t left_out) {
     if (request_.common.json) {
       Show(fmt::format("{}],\n  \"left_out\": {}\n}}\n", rows_ == 0 ? "" : "\n  ", left_out));
-      return;
+    } else {
+      Show(table_.Take());
+      if (left_out != 0) Show(fmt::format("{} more: --all, or --top N\n", CountText(left_out)));
     }
-    Show(table_.Take());
-    if (left_out != 0) Show(fmt::format("{} more: --all, or --top N\n", CountText(left_out)));
+    if (!waiting_.empty()) Flush();
   }
 
   uint64_t rows() const { return rows_; }
 
  private:
   void Show(const std::string& text) {
-    if (!request_.common.quiet) Print(text);
+    if (request_.common.quiet) return;
+    waiting_ += text;
+    if (waiting_.size() >= kBytesAtOnce) Flush();
   }
+  void Flush() { Print(std::exchange(waiting_, {})); }
 
   void JsonRow(const OpenPass& pass, const io::Record& record, const Measure& measure) {
     nlohmann::ordered_json json = {{"step", pass.place->global_step},
@@ -88,6 +93,7 @@ class RowPrinter {
   const ViewRequest& request_;
   const bool measured_;
   Table table_;
+  std::string waiting_;
   uint64_t rows_ = 0;
 };
 
