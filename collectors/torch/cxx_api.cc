@@ -105,14 +105,18 @@ void ApiWatch(const void* module, const char* root) noexcept try {
   if (Runtime* runtime = Running()) runtime->sink->note("a C++ model could not be watched");
 }
 
-void* ApiScopeBegin(const void* module, const char* name) noexcept try {
+// `here`: frame address of the function that was called from outside.
+ModuleFrame* BeginOrNull(const void* module, const char* name, const void* here) noexcept try {
   Runtime* runtime = Running();
   if (runtime == nullptr || !runtime->collect_modules) return nullptr;
-  const ModuleFrame* frame =
-      Begin(runtime, static_cast<const Module*>(module), name, __builtin_frame_address(0));
-  return frame != nullptr ? TokenOf(frame) : nullptr;
-} catch (...) {
+  return Begin(runtime, static_cast<const Module*>(module), name, here);
+} catch (...) {  // out of memory
   return nullptr;
+}
+
+void* ApiScopeBegin(const void* module, const char* name) noexcept {
+  const ModuleFrame* frame = BeginOrNull(module, name, __builtin_frame_address(0));
+  return frame != nullptr ? TokenOf(frame) : nullptr;
 }
 
 void ApiScopeInput(void* token, const void* tensor, const char* arg) noexcept {
@@ -149,10 +153,13 @@ extern "C" {
 
 void* tdump_torch_forward_begin(const void* module, const void* const* tensors, size_t count) {
   using namespace tdump::collectors;
-  void* token = ApiScopeBegin(module, nullptr);
-  // A C library function without cleanup runs around the forward: an exception skips the end.
-  if (ModuleFrame* frame = FrameOf(token)) frame->stack = __builtin_frame_address(0);
-  for (size_t i = 0; token != nullptr && i < count; ++i)
+  const void* here = __builtin_frame_address(0);
+  ModuleFrame* frame = BeginOrNull(module, nullptr, here);
+  if (frame == nullptr) return nullptr;
+  // The shim has no cleanup around the forward: an exception skips the end.
+  frame->stack = here;
+  void* token = TokenOf(frame);
+  for (size_t i = 0; i < count; ++i)
     Record(token, tensors[i], std::to_string(i).c_str(), tdump::Role::kInput);
   return token;
 }

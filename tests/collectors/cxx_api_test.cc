@@ -1,0 +1,248 @@
+// The public header as a program uses it, on a runtime in memory.
+#include <gtest/gtest.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "collectors/torch/cxx_api.h"
+#include "collectors/torch/plugin.h"
+#include "tdump/tdump.h"
+#include "tests/collectors/collector_rig.h"
+
+// In a job this is the shim's.
+extern "C" const void* tdump_api(int version) { return tdump_torch_api(version); }
+
+namespace tdump::collectors {
+namespace {
+
+using Names = std::vector<std::string>;
+namespace nn = torch::nn;
+
+struct PairImpl : nn::Module {
+  PairImpl() {
+    first = register_module("first", nn::Linear(2, 3));
+    second = register_module("second", nn::Linear(nn::LinearOptions(3, 3).bias(false)));
+    register_module("again", second);
+    scale = register_buffer("scale", at::ones({1}));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    ::tdump::scope scope(this, x);
+    if (x.size(0) == 0) throw std::runtime_error("empty");
+    ::tdump::tap(x, "given", {"early"});
+    return scope.output(at::add(x, scale));
+  }
+  nn::Linear first{nullptr}, second{nullptr};
+  at::Tensor scale;
+};
+TORCH_MODULE(Pair);
+
+// The collector keeps its first runtime for the life of the process, so all cases share one.
+CollectorRig& Rig() {
+  static auto* rig = [] {
+    auto* made = new CollectorRig;
+    Runtime foreign = made->runtime;
+    foreign.stamp ^= 1;
+    EXPECT_EQ(tdump_torch_start(nullptr), 0);
+    EXPECT_EQ(tdump_torch_start(&foreign), 0);  // of another build: stays out
+    EXPECT_EQ(CurrentRuntime(), nullptr);
+    ::tdump::step(1);  // before the start: nothing to do, nothing happens
+    EXPECT_EQ(tdump_torch_start(&made->runtime), 1);
+    EXPECT_EQ(tdump_torch_start(&made->runtime), 1);
+    EXPECT_EQ(CurrentRuntime(), &made->runtime);
+    return made;
+  }();
+  return *rig;
+}
+
+class CxxApiTest : public ::testing::Test {
+ protected:
+  CxxApiTest() : rig(Rig()) {
+    rig.gate.state = GateState::kArmed;
+    ++rig.gate.pass;
+    rig.sink.calls.clear();
+    rig.sink.kept.clear();
+    rig.sink.expected.clear();
+    rig.clock.kinds.clear();
+    rig.clock.names.clear();
+  }
+  Names Kept(Role role) {
+    Names names;
+    for (const MemorySink::Kept& kept : rig.sink.kept) {
+      if (kept.role == role) names.push_back(rig.Name(kept.op) + "#" + kept.arg);
+    }
+    return names;
+  }
+  std::vector<float> Values(const MemorySink::Kept& kept) {
+    std::vector<float> values(kept.data.size() / sizeof(float));
+    std::memcpy(values.data(), kept.data.data(), kept.data.size());
+    return values;
+  }
+
+  CollectorRig& rig;
+};
+
+TEST_F(CxxApiTest, AWatchedModuleHasItsNamesParametersAndBuffers) {
+  Pair pair;
+  ::tdump::watch(pair);
+  pair->forward(at::ones({1, 1}));
+  EXPECT_EQ(Kept(Role::kParam), (Names{"first#weight", "first#bias", "second#weight"}));
+  EXPECT_EQ(Kept(Role::kState), Names{".#scale"});
+  EXPECT_EQ(rig.Calls(), (Names{"./given", "."}));
+  Names expected;
+  for (OperatorId op : rig.sink.expected) expected.push_back(rig.Name(op));
+  EXPECT_EQ(expected, (Names{".", "first", "second"}));
+  EXPECT_EQ(rig.operators.Get(rig.sink.expected[2]).aliases, Names{"again"});
+  EXPECT_TRUE(rig.operators.Get(rig.sink.expected[1]).leaf);
+  EXPECT_FALSE(rig.operators.Get(rig.sink.expected[0]).leaf);
+  EXPECT_EQ(rig.operators.Get(rig.sink.expected[1]).cls, "torch::nn::LinearImpl");
+  EXPECT_EQ(rig.clock.kinds, (std::vector{BoundaryKind::kRootBegin, BoundaryKind::kRootEnd}));
+}
+
+TEST_F(CxxApiTest, InputsOutputsAndTapsAreSnapshots) {
+  Pair pair;
+  ::tdump::watch(pair);
+  at::Tensor x = at::full({2}, 3.0f);
+  at::Tensor y = pair->forward(x);
+  x.zero_();
+  y.zero_();
+  ASSERT_EQ(Kept(Role::kInput), Names{".#0"});
+  ASSERT_EQ(Kept(Role::kOutput), (Names{"./given#", ".#"}));
+  for (const MemorySink::Kept& kept : rig.sink.kept) {
+    const bool is_output = kept.role == Role::kOutput && rig.Name(kept.op) == ".";
+    const bool is_given = kept.role == Role::kInput || rig.Name(kept.op) == "./given";
+    if (is_output) {
+      EXPECT_EQ(Values(kept), (std::vector<float>{4, 4}));
+    } else if (is_given) {
+      EXPECT_EQ(Values(kept), (std::vector<float>{3, 3}));
+    }
+  }
+  EXPECT_EQ(rig.sink.calls[0].text, "tag=early");
+  EXPECT_EQ(rig.sink.calls[0].parent, rig.sink.calls[1].begin);
+}
+
+TEST_F(CxxApiTest, ParametersOncePerPass) {
+  Pair pair;
+  ::tdump::watch(pair);
+  pair->forward(at::ones({1}));
+  pair->forward(at::ones({1}));
+  EXPECT_EQ(Kept(Role::kParam).size(), 3u);
+  ++rig.gate.pass;
+  pair->forward(at::ones({1}));
+  EXPECT_EQ(Kept(Role::kParam).size(), 6u);
+}
+
+TEST_F(CxxApiTest, AMetaParameterIsListedWithItsReason) {  // known fault A13
+  auto module = std::make_shared<nn::Module>();
+  module->register_parameter("real", at::ones({2}));
+  module->register_parameter("meta", at::empty({2}, at::kMeta));
+  ::tdump::watch(module);
+  { ::tdump::scope scope(module.get()); }
+  ASSERT_EQ(Kept(Role::kParam), (Names{".#real", ".#meta"}));
+  EXPECT_EQ(rig.sink.kept[0].reason, SkipReason::kNone);
+  EXPECT_EQ(rig.sink.kept[1].reason, SkipReason::kNoData);
+}
+
+TEST_F(CxxApiTest, AnExceptionEndsTheCall) {
+  Pair pair;
+  ::tdump::watch(pair);
+  EXPECT_THROW(pair->forward(at::ones({0})), std::runtime_error);
+  EXPECT_EQ(rig.Calls(), Names{".!"});
+  pair->forward(at::ones({1}));
+  EXPECT_EQ(rig.sink.calls.back().index, 1u);
+  EXPECT_EQ(rig.sink.calls.back().parent, 0u);
+}
+
+// A forward that LibTorch exports, as the shim surrounds it; `raise`: its end is not reached.
+[[gnu::noinline]] void Forward(const nn::Module* module, const at::Tensor& x, bool raise) {
+  const void* const list[] = {&x};
+  void* token = tdump_torch_forward_begin(module, list, 1);
+  if (raise) throw std::runtime_error("inside");
+  tdump_torch_forward_end(token, &x);
+}
+
+TEST_F(CxxApiTest, AForwardThatNeverEndedIsClosedByTheNextCall) {
+  Pair pair;
+  ::tdump::watch(pair);
+  const at::Tensor x = at::ones({2});
+  EXPECT_THROW(Forward(pair->first.get(), x, true), std::runtime_error);
+  EXPECT_TRUE(rig.Calls().empty());
+  Forward(pair->second.get(), x, false);
+  EXPECT_EQ(rig.Calls(), (Names{"first!", "second"}));
+  EXPECT_EQ(rig.sink.calls[1].parent, 0u);
+  EXPECT_EQ(Kept(Role::kInput), (Names{"first#0", "second#0"}));
+}
+
+TEST_F(CxxApiTest, AnUnwatchedOrDeadModuleIsNoCall) {
+  const void* dead = nullptr;
+  {
+    Pair pair;
+    ::tdump::watch(pair);
+    dead = static_cast<const nn::Module*>(pair.get());
+  }
+  EXPECT_EQ(tdump_torch_forward_begin(dead, nullptr, 0), nullptr);
+  nn::Linear alone(2, 2);
+  { ::tdump::scope scope(alone.get(), at::ones({2})); }
+  EXPECT_TRUE(rig.Calls().empty());
+}
+
+TEST_F(CxxApiTest, NamedScopesNestBelowWhatIsOpen) {
+  Pair pair;
+  ::tdump::watch(pair, "actor");
+  {
+    ::tdump::scope outer(static_cast<const nn::Module*>(pair.get()));
+    ::tdump::scope inner("mix", std::vector{at::ones({1}), at::ones({1})},
+                         std::optional<at::Tensor>(), 7);
+    inner.output(std::pair(at::ones({1}), at::ones({1})));
+  }
+  { ::tdump::scope alone("sample"); }
+  EXPECT_EQ(rig.Calls(), (Names{"mix", ".", "sample"}));
+  EXPECT_EQ(rig.operators.Get(rig.sink.calls[0].op).root, "actor");
+  EXPECT_EQ(Kept(Role::kInput), (Names{"mix#0.0", "mix#0.1"}));
+  EXPECT_EQ(Kept(Role::kOutput), (Names{"mix#0", "mix#1"}));
+}
+
+TEST_F(CxxApiTest, ThreadsDoNotMix) {
+  Pair pair;
+  ::tdump::watch(pair);
+  const auto work = [&] {
+    for (int i = 0; i < 50; ++i) pair->forward(at::ones({1}));
+  };
+  std::thread one(work), two(work);
+  one.join();
+  two.join();
+  std::map<uint32_t, std::vector<uint64_t>> by_lane;
+  for (const Call& call : rig.sink.calls) {
+    if (rig.Name(call.op) == ".") by_lane[call.lane].push_back(call.index);
+  }
+  ASSERT_EQ(by_lane.size(), 2u);
+  for (const auto& [lane, indices] : by_lane) {
+    ASSERT_EQ(indices.size(), 50u);
+    for (uint64_t i = 0; i < 50; ++i) EXPECT_EQ(indices[i], i);
+  }
+  EXPECT_EQ(Kept(Role::kParam).size(), 3u);
+}
+
+TEST_F(CxxApiTest, NothingIsRecordedWhileNotArmed) {
+  Pair pair;
+  ::tdump::watch(pair);
+  rig.gate.state = GateState::kIdle;
+  pair->forward(at::ones({1}));
+  EXPECT_TRUE(rig.sink.kept.empty());
+  EXPECT_TRUE(rig.Calls().empty());
+  EXPECT_EQ(rig.clock.kinds.size(), 2u);  // the clock still counts steps
+  rig.gate.state = GateState::kOff;
+  pair->forward(at::ones({1}));
+  EXPECT_EQ(rig.clock.kinds.size(), 2u);
+}
+
+TEST_F(CxxApiTest, AStepOfTheJob) {
+  ::tdump::step(41);
+  EXPECT_EQ(rig.clock.kinds, std::vector{BoundaryKind::kExplicit});
+}
+
+}  // namespace
+}  // namespace tdump::collectors
