@@ -2,7 +2,9 @@
 //   1. List the run directory. A folder that holds a manifest or pass files is a process; so is the
 //   directory itself when
 //      it does (a rank directory opened alone). A single pass file is a process with one pass.
-//   2. Read each process's manifest (several threads: a run may have thousands).
+//   2. Read each process's manifest (several threads: a run may have thousands), then the step
+//   numbers that were settled
+//      after its end.
 //   3. Hold the list against the files that are there: passes no manifest has (unfinished, or the
 //   manifest is torn) are
 //      added from their own headers; listed files that are missing or have another size are damage.
@@ -15,6 +17,7 @@
 #include <atomic>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -26,6 +29,8 @@ namespace tdump::io {
 namespace {
 
 constexpr std::string_view kManifestName = "manifest.tdm";
+// Step numbers that were settled after the process had ended (coordinator/agreement_final.h).
+constexpr std::string_view kStepsName = "steps.tdm";
 constexpr std::string_view kPassSuffix = ".tdp";
 constexpr std::string_view kPartSuffix = ".tdp.part";
 
@@ -69,6 +74,7 @@ class DirectoryReader {
   void Read(const std::vector<std::string>& names, ProcessEntry* process) const {
     const bool has_manifest = std::find(names.begin(), names.end(), kManifestName) != names.end();
     if (has_manifest) ReadManifest(env_, Path(*process, std::string(kManifestName)), process);
+    if (std::find(names.begin(), names.end(), kStepsName) != names.end()) ReadSteps(process);
     for (PassEntry& pass : process->passes) CheckListed(names, &pass, process);
     for (const std::string& name : names) {
       if (IsPassFile(name)) AddUnlisted(name, process);
@@ -84,6 +90,19 @@ class DirectoryReader {
  private:
   std::string Path(const ProcessEntry& process, const std::string& name) const {
     return JoinPath(run_, Below(process.directory, name));
+  }
+
+  // Its entries come after the manifest's and win.
+  void ReadSteps(ProcessEntry* process) const {
+    ProcessEntry settled;
+    ReadManifest(env_, Path(*process, std::string(kStepsName)), &settled);
+    std::map<uint64_t, StepMapSection> steps;
+    for (const auto* list : {&process->steps, &settled.steps}) {
+      for (const StepMapSection& step : *list) steps[step.local_step] = step;
+    }
+    process->steps.clear();
+    for (const auto& [local, step] : steps) process->steps.push_back(step);
+    process->damage.insert(process->damage.end(), settled.damage.begin(), settled.damage.end());
   }
 
   void CheckListed(const std::vector<std::string>& names, PassEntry* pass,

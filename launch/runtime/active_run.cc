@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "coordinator/transport_file.h"
+#include "launch/runtime/farewell.h"
 #include "launch/runtime/limits.h"
 
 namespace tdump::launch {
@@ -188,7 +189,14 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
         io::RuleSection{count.filter_set, count.rule, count.text, count.selector, count.matched});
   }
   WriteClose(counts, "exit");
-  (void)slots->SetState(coordinator::SlotState::kClosed);
+  SayFarewell(Env::Posix(),
+              {.identity = identity,
+               .run = directory_.run,
+               .clock = directory_.clock_directory,
+               .shown = facts.run,
+               .generation = generation,
+               .steps = counts.steps},
+              slots.get());
 }
 
 }  // namespace tdump::launch

@@ -42,7 +42,7 @@ class ActiveRun {
   // MPI is about to be finalised: the transport lets go of it, and a closing record is written in
   // case the process ends without exit handlers.
   void LeaveMpi(coordinator::StepClock::Counts counts) noexcept;
-  // Drains, writes counts and the closing record.
+  // Drains, writes counts and the closing record; see farewell.h.
   void Close(const filters::CompiledPlan& plan, coordinator::StepClock::Counts counts) noexcept;
 
   Identity identity;

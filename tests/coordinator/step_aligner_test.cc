@@ -2,11 +2,9 @@
 
 #include <gtest/gtest.h>
 
-namespace tdump::coordinator {
+#include "tests/coordinator/print_steps.h"
 
-void PrintTo(const ExtraStep& extra, std::ostream* out) {
-  *out << "rank " << extra.rank << " step " << extra.local << (extra.by_time ? " by time" : "");
-}
+namespace tdump::coordinator {
 
 namespace {
 

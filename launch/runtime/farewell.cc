@@ -1,0 +1,113 @@
+#include "launch/runtime/farewell.h"
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "coordinator/agreement_final.h"
+#include "coordinator/coverage.h"
+#include "coordinator/merge.h"
+#include "coordinator/process_facts.h"
+#include "coordinator/transport_file.h"
+#include "io/merged_manifest.h"
+#include "io/pass_store.h"
+#include "launch/runtime/terminal.h"
+
+namespace tdump::launch {
+namespace {
+
+constexpr int64_t kWaitNs = 1'000'000'000;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+// Merging reads every manifest: beyond this many ranks it is left to the tools.
+constexpr int32_t kMostRanksMerged = 256;
+
+struct Others {
+  int running = 0;   // alive, not on their way out
+  int far_away = 0;  // of these, more than a step behind
+  int leaving = 0;
+  bool all_closed() const { return running == 0 && leaving == 0; }
+};
+
+// A process of another host is taken for alive.
+bool Alive(const coordinator::SlotHeader& header, const std::string& host) {
+  if (host.substr(0, sizeof header.host - 1) != header.host) return true;
+  return coordinator::IsAlive({header.pid, header.start_time});
+}
+
+Others LookAround(const FarewellFacts& facts, coordinator::SlotDirectory* directory) {
+  directory->Refresh();
+  Others others;
+  for (auto& [rank, reader] : directory->ranks()) {
+    if (rank == facts.identity.rank) continue;
+    (void)reader.Refresh();
+    reader.Rest();
+    const coordinator::SlotPulse& pulse = reader.pulse();
+    if (pulse.state == coordinator::SlotState::kClosed) continue;
+    if (!Alive(reader.header(), facts.identity.host)) continue;
+    if (pulse.state == coordinator::SlotState::kExiting) {
+      ++others.leaving;
+    } else {
+      ++others.running;
+      others.far_away += pulse.steps + 1 < facts.steps ? 1 : 0;
+    }
+  }
+  return others;
+}
+
+bool Claim(Env* env, const FarewellFacts& facts) {
+  const std::string path = JoinPath(facts.clock, fmt::format("verdict_{}", facts.generation));
+  return env->CreateExclusive(path, 0600).ok();
+}
+
+bool HasEnded(const io::ProcessEntry& process) {
+  return process.close.has_value() ||
+         !coordinator::IsAlive({process.identity.pid, process.identity.start_time});
+}
+
+Status Conclude(Env* env, const FarewellFacts& facts) {
+  {
+    TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, facts.run));
+    TDUMP_RETURN_IF_ERROR(coordinator::SettleRun(env, *store, facts.generation, HasEnded));
+  }
+  TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, facts.run));
+  const auto indexes = coordinator::BuildRunIndexes(*store);
+  TDUMP_RETURN_IF_ERROR(io::WriteMergedManifest(env, *store, indexes));
+  for (const io::RunIndex& index : indexes) {
+    if (index.generation == facts.generation)
+      Print(coordinator::CoverageText(*store, index, {.shown = facts.shown}));
+  }
+  return {};
+}
+
+}  // namespace
+
+void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* slots) {
+  coordinator::SlotDirectory directory(env, facts.clock, facts.generation);
+  if (facts.identity.rank == 0) {
+    const int64_t end = env->MonotonicNs() + kWaitNs;
+    while (env->MonotonicNs() < end) {
+      const Others others = LookAround(facts, &directory);
+      if (others.all_closed() || others.far_away != 0) break;
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+  (void)slots->SetState(coordinator::SlotState::kClosed);
+  const Others others = LookAround(facts, &directory);
+  if (others.all_closed()) {
+    if (facts.identity.world > kMostRanksMerged || !Claim(env, facts)) return;
+    const Status status = Conclude(env, facts);
+    if (!status.ok()) TellUser(fmt::format("no verdict: {}", status.message()));
+  } else if (facts.identity.rank == 0) {
+    TellUser(
+        fmt::format("rank 0 is done, {} still run; the last one gives the verdict, or: "
+                    "tdump-view {}",
+                    others.running + others.leaving == 1
+                        ? "another rank"
+                        : fmt::format("{} others", others.running + others.leaving),
+                    facts.shown));
+  }
+}
+
+}  // namespace tdump::launch

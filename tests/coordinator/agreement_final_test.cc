@@ -1,0 +1,102 @@
+#include "coordinator/agreement_final.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/print_steps.h"
+
+namespace tdump::coordinator {
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+using Extras = std::vector<ExtraStep>;
+using Contents = std::vector<uint64_t>;  // of each step; 0: not recorded
+
+StepHistory History(int32_t rank, const std::vector<int64_t>& began_ms, Contents contents = {}) {
+  StepHistory history;
+  history.rank = rank;
+  for (size_t i = 0; i < began_ms.size(); ++i) history.reports.push_back({i, 1, began_ms[i] * kMs});
+  history.content = [contents](uint64_t local) {
+    return local < contents.size() ? contents[local] : 0;
+  };
+  return history;
+}
+
+TEST(AlignHistories, SettlesEverythingOnceAllHaveEnded) {
+  const FinalSteps steps = AlignHistories({History(0, {0, 1, 2}), History(1, {0, 1, 2})}, 2, false);
+  EXPECT_EQ(steps.settled, 3u);
+  EXPECT_EQ(steps.extras, Extras{});
+}
+
+TEST(AlignHistories, LeavesOpenWhatARunningRankMayStillReport) {
+  std::vector<StepHistory> histories = {History(0, {0, 1, 2}), History(1, {0})};
+  histories[1].ended = false;
+  EXPECT_EQ(AlignHistories(histories, 2, false).settled, 1u);
+}
+
+TEST(AlignHistories, ARankOutsideTdumpIsNotAwaited) {
+  EXPECT_EQ(AlignHistories({History(1, {0, 1})}, 2, false).settled, 2u);
+}
+
+TEST(AlignHistories, InLockstepTheTimesTell) {
+  const auto usual = [](int32_t rank) { return History(rank, {0, 100, 200, 400, 500}); };
+  const FinalSteps steps = AlignHistories(
+      {usual(0), usual(1), History(2, {0, 100, 200, 300, 400, 500}), usual(3)}, 4, true);
+  EXPECT_EQ(steps.extras, (Extras{{2, 3, true}}));
+  EXPECT_EQ(steps.settled, 5u);
+}
+
+// The same times, but rank 2 ends with as many steps as the others: it was one ahead.
+TEST(AlignHistories, ARankThatRanAheadRanNoExtraStep) {
+  const auto usual = [](int32_t rank) { return History(rank, {0, 100, 200, 400, 500}); };
+  const FinalSteps steps =
+      AlignHistories({usual(0), usual(1), History(2, {0, 100, 200, 300, 400}), usual(3)}, 4, true);
+  EXPECT_EQ(steps.extras, Extras{});
+  EXPECT_EQ(steps.settled, 5u);
+}
+
+// Nothing keeps the ranks together: after its extra step rank 2 is one behind for good, so times
+// say nothing. What it computed does.
+TEST(AlignHistories, WithoutLockstepTheContentTells) {
+  const std::vector<int64_t> times = {0, 100, 200, 300}, longer = {0, 100, 200, 300, 400};
+  const FinalSteps steps =
+      AlignHistories({History(0, times, {5, 6, 7, 8}), History(1, times, {5, 6, 7, 8}),
+                      History(2, longer, {5, 6, 99, 7, 8})},
+                     3, false);
+  EXPECT_EQ(steps.extras, (Extras{{2, 2, false}}));
+  EXPECT_TRUE(steps.uncertain.empty());
+}
+
+TEST(AlignHistories, ASurplusOfOtherDataStaysUncertain) {
+  const std::vector<int64_t> times = {0, 100, 200}, longer = {0, 100, 200, 300};
+  const FinalSteps steps =
+      AlignHistories({History(0, times, {1, 2, 3}), History(1, times, {4, 5, 6}),
+                      History(2, longer, {7, 8, 9, 10})},
+                     3, false);
+  EXPECT_EQ(steps.extras, Extras{});
+  EXPECT_EQ(steps.uncertain, std::vector<int32_t>{2});
+  EXPECT_EQ(steps.usual, 3u);
+}
+
+TEST(AlignHistories, AnEarlyLeaverIsNoSurplusOfTheOthers) {
+  const FinalSteps steps = AlignHistories(
+      {History(0, {0, 1, 2, 3}), History(1, {0, 1, 2, 3}), History(2, {0, 1})}, 3, false);
+  EXPECT_EQ(steps.extras, Extras{});
+  EXPECT_TRUE(steps.uncertain.empty());
+  EXPECT_EQ(steps.settled, 4u);
+}
+
+TEST(AlignHistories, GoesOnFromWhatTheRingStillHolds) {
+  StepHistory zero = History(0, {}), one = History(1, {});
+  for (uint64_t local = 5000; local < 5003; ++local) {
+    zero.reports.push_back({local, 1, 0});
+    one.reports.push_back({local + 2, 1, 0});
+  }
+  one.extras_before = 2;
+  const FinalSteps steps = AlignHistories({zero, one}, 2, false);
+  EXPECT_EQ(steps.settled, 5003u);
+  EXPECT_EQ(steps.extras, Extras{});
+}
+
+}  // namespace
+}  // namespace tdump::coordinator
