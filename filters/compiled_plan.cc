@@ -90,10 +90,10 @@ Status CompiledPlan::Build() {
   return Status::Ok();
 }
 
-void CompiledPlan::Note(const std::string& text) const {
+void CompiledPlan::NoteOnce(const std::string& topic, const std::string& text) const {
   {
     std::lock_guard lock(note_mutex_);
-    if (!noted_.insert(text).second) return;
+    if (!noted_.insert(topic).second) return;
   }
   if (options_.note) options_.note(text);
 }
@@ -118,7 +118,8 @@ bool CompiledPlan::Satisfies(const Rule& rule, const OperatorInfo& info,
   } catch (...) {
     why = "an exception of unknown type";
   }
-  Note("predicate " + rule.where + " failed, its rule does not match: " + why);
+  const std::string predicate = "predicate " + rule.where;
+  NoteOnce(predicate, predicate + " failed, its rule does not match: " + why);
   return false;
 }
 
@@ -129,8 +130,8 @@ std::vector<CompiledPlan::Hit> CompiledPlan::Try(const OperatorInfo& info,
   if (!IsCollected(config_, info.kind)) return hits;
   const std::vector<std::string> names = SearchedNames(info);
   const auto gave_up = [&](const Regex& regex, const std::string& text) {
-    Note("regex '" + regex.pattern() + "' gave up on '" + text +
-         "' and others: too much backtracking; no match");
+    NoteOnce("regex " + regex.pattern(), "regex '" + regex.pattern() + "' gave up on '" + text +
+                                             "' and others: too much backtracking; no match");
   };
   for (size_t i = 0; i < matchers_.size(); ++i) {
     const RuleMatcher& matcher = *matchers_[i];
@@ -270,6 +271,10 @@ bool CompiledPlan::wants_kind(OperatorKind kind) const noexcept {
 }
 
 void CompiledPlan::SetPredicateHost(PredicateHost* host) noexcept {
+  {
+    std::lock_guard lock(note_mutex_);
+    noted_.clear();
+  }
   std::lock_guard lock(mutex_);
   python_.store(host, std::memory_order_release);
   ++epoch_;

@@ -109,7 +109,8 @@ class CompiledPlan final : public Plan {
   Candidates Select(const std::vector<Hit>& hits, const OperatorInfo& info) const;
   RuleId Decide(OperatorId op, const OperatorInfo& info, const void* subject);
   RuleId Intern(const Candidates& candidates);
-  void Note(const std::string& text) const;
+  // The first time for this topic.
+  void NoteOnce(const std::string& topic, const std::string& text) const;
 
   const Config config_;
   const Options options_;

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import random
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 _loaded: dict[str, Callable[[str, Any], Any] | str] = {}
 
 
 def evaluate(spec: str, name: str, module: Any) -> bool | str:
-    """What the predicate says about the operator ``name``; ``module`` is the nn.Module or None. A str says what failed."""
-    function = _loaded.get(spec)
-    if function is None:
-        function = _loaded[spec] = _load(spec)
-    if isinstance(function, str):
-        return function
+    """What the predicate says about the operator ``name``; ``module`` is the nn.Module or None. A str says what failed.
+    Whatever it draws from the generators of torch and Python is put back."""
+    torch_state, python_state = torch.default_generator.get_state(), random.getstate()
     try:
-        return bool(function(name, module))
-    except Exception as error:
+        function = _loaded.get(spec)
+        if function is None:
+            function = _loaded[spec] = _load(spec)
+        return function if isinstance(function, str) else bool(function(name, module))
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"
+    finally:
+        torch.default_generator.set_state(torch_state)
+        random.setstate(python_state)
 
 
 def _load(spec: str) -> Callable[[str, Any], Any] | str:
