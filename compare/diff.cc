@@ -128,7 +128,8 @@ class Differ {
   void AddParameter(const Row& row, const Outcome& outcome) {
     ParameterReport& p = report_.parameters;
     ++p.pairs;
-    parameter_names_.insert(row.name);
+    // Buffers are compared too, but only one that differs is counted among the parameters.
+    if (row.key.role == Role::kParam || outcome.bits_differ) parameter_names_.insert(row.name);
     if (!outcome.bits_differ) return;
     differing_names_.insert(row.name);
     const auto same = [&](const ParameterDifference& d) {

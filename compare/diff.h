@@ -34,7 +34,7 @@ struct Unpaired {
 };
 
 struct ParameterReport {
-  uint64_t compared = 0;  // distinct names
+  uint64_t compared = 0;  // distinct names, buffers only where they differ
   uint64_t pairs = 0;     // over ranks and steps
   std::vector<ParameterDifference> differing;
   bool listed_all = true;  // `differing` was cut
