@@ -11,18 +11,28 @@ namespace {
 
 constexpr size_t kMaxSets = 63;  // one bit of filter_sets each; the last bit is the signature's
 
+// No collector of this version sees gradients of modules.
+bool IsLater(Role role) {
+  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
+}
+
 void ReadRoles(Reader& r, const Setting& s, Rule* rule) {
+  static constexpr std::string_view kRoles = "input output before after param state";
   std::vector<std::string> names, known;
-  for (int i = 0; i < kRoleCount; ++i) known.emplace_back(ToString(static_cast<Role>(i)));
+  for (int i = 0; i < kRoleCount; ++i) {
+    if (!IsLater(static_cast<Role>(i))) known.emplace_back(ToString(static_cast<Role>(i)));
+  }
   r.Texts(s, &names);
   std::vector<Role> roles;
   for (size_t i = 0; i < names.size(); ++i) {
     Role role;
     const YamlNode& at = s.node.is_sequence() ? *s.node.items[i] : s.node;
     if (!ParseRole(names[i], &role)) {
-      r.Bad({s.key, at}, Describe(at),
-            "input output grad_input grad_output param param_grad state before after",
-            Nearest(names[i], known));
+      r.Bad({s.key, at}, Describe(at), kRoles, Nearest(names[i], known));
+      return;
+    }
+    if (IsLater(role)) {
+      r.Later({s.key, at}, kRoles);
       return;
     }
     if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
@@ -249,9 +259,10 @@ constexpr KeySpec<Rule> kKeys[] = {
         .path = "role",
         .type = "list",
         .value = "[output]",
-        .doc = "`input` and `output`: what is passed and returned. `before`, `after`: an argument "
-               "that is written. `grad_input`, `grad_output`; `param`, `param_grad`, `state`: of "
-               "the module. Left out with `level: off`: all.",
+        .doc =
+            "`input`, `output`: what is passed and returned. `before`, `after`: an argument that "
+            "an ATen operator writes. `param`, `state`: parameters and buffers of a module. Left "
+            "out with `level: off`: all. Later: `grad_input`, `grad_output`, `param_grad`.",
         .example = "[input, output]",
         .read = ReadRoles,
         .print = PrintRoles,
@@ -260,7 +271,8 @@ constexpr KeySpec<Rule> kKeys[] = {
         .path = "phase",
         .type = "list",
         .value = "[forward]",
-        .doc = "`forward`, `backward`. Left out with `level: off`: both.",
+        .doc = "`forward`, `backward`; in backward this version sees ATen operators and taps. Left "
+               "out with `level: off`: both.",
         .example = "[forward, backward]",
         .read = ReadPhases,
         .print = PrintPhases,

@@ -79,9 +79,13 @@ class Any {
     rule.op = Patterns();
     static const Parts kLevels[] = {kPartNone, kPartMeta, kPartMeta | kPartHash, kLevelFull};
     rule.level = kLevels[Below(4)];
-    rule.role.clear();
-    for (int role = 0; role < kRoleCount; ++role) {
-      if (Coin() || role == kRoleCount - 1) rule.role.push_back(static_cast<Role>(role));
+    rule.role = {Role::kState};
+    for (Role role : {Role::kInput, Role::kOutput, Role::kBefore, Role::kAfter, Role::kParam}) {
+      if (Coin()) rule.role.push_back(role);
+    }
+    if (rule.level == kPartNone && Coin()) {  // what leaving `role` out means
+      rule.role.clear();
+      for (int role = 0; role < kRoleCount; ++role) rule.role.push_back(static_cast<Role>(role));
     }
     if (Coin()) rule.role = {Role::kOutput};
     if (Coin()) rule.phase = {Phase::kBackward};
