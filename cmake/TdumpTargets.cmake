@@ -1,5 +1,7 @@
 # Target helpers. Every target of the tree is made by one of these, so flags live in one place.
 include_guard(GLOBAL)
+# <prefix>/lib/tdump on every system: what tdump-run opens is found from its own place (launch/tdump_run/installation.cc).
+set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Libraries, below the prefix")
 include(GNUInstallDirs)
 
 set(CMAKE_CXX_STANDARD 20)
