@@ -27,6 +27,8 @@ class LatePlan final : public Plan {
   bool wants(RuleId rule, Role role, Phase phase) const noexcept override {
     return get()->wants(rule, role, phase);
   }
+  bool wants_calls(RuleId rule) const noexcept override { return get()->wants_calls(rule); }
+  bool expects_calls(RuleId rule) const noexcept override { return get()->expects_calls(rule); }
   bool wants_kind(OperatorKind kind) const noexcept override { return get()->wants_kind(kind); }
 
  private:
