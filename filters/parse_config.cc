@@ -135,6 +135,8 @@ Status ApplyLevel(std::string_view level, std::string_view source, Config* confi
   return {};
 }
 
+constexpr size_t kShownPath = 300;  // bytes of a path that a message shows
+
 Result<Config> LoadConfig(const std::string& path, const std::string& shown) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -142,10 +144,11 @@ Result<Config> LoadConfig(const std::string& path, const std::string& shown) {
   text.resize(kMaxYamlBytes + 1);
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.gcount() == 0 && !file.eof())) {
-    return ErrnoStatus(errno != 0 ? errno : EIO, "cannot read configuration", path);
+    return ErrnoStatus(errno != 0 ? errno : EIO, "cannot read configuration",
+                       Printable(path, kShownPath));
   }
   text.resize(static_cast<size_t>(file.gcount()));
-  return ParseConfig(text, shown);
+  return ParseConfig(text, Printable(shown, kShownPath));
 }
 
 }  // namespace tdump::filters

@@ -57,6 +57,7 @@ Result<EffectiveConfig> MakeEffectiveConfig(const std::string& file, const std::
                                             const std::vector<Overlay>& overlays, int world) {
   EffectiveConfig effective;
   effective.config = filters::DefaultConfig();
+  effective.config.source = shown;
   std::string mistakes;
   if (!file.empty()) {
     auto loaded = filters::LoadConfig(file, shown);
@@ -102,7 +103,8 @@ Result<EffectiveConfig> EffectiveConfigOfProcess() {
   }
   if (effective.yaml.empty()) {
     const std::string file = ValueOf(variables, "TDUMP_CONFIG");
-    return MakeEffectiveConfig(file, file, {OverlayOfEnvironment(variables)}, 0);
+    const std::string shown = file.empty() ? "defaults" : file;
+    return MakeEffectiveConfig(file, shown, {OverlayOfEnvironment(variables)}, 0);
   }
   std::string source = ValueOf(variables, "TDUMP_EFFECTIVE_FROM");
   if (source.empty()) source = "TDUMP_EFFECTIVE";

@@ -42,18 +42,7 @@ def told(stderr: str, word: str) -> list[str]:
     return [line for line in stderr.splitlines() if word in line]
 
 
-# ---- before the start ----
-
-
-def test_a_wrong_config_stops_four_ranks_20_times_of_20(tmp_path):
-    (tmp_path / "c.yaml").write_text("steps: 0-1\ncapture:\n  - {leaf: true, levle: full}\n")
-    message = "c.yaml:3:18: unknown key 'capture[0].levle'"
-    for _ in range(20):
-        failed = mpirun(RANKS, [TDUMP_RUN, "-c", "c.yaml", "--", "sh", "-c", "touch started"], tmp_path)
-        assert failed.returncode == 125
-        assert len(told(failed.stderr, message)) == 1, failed.stderr
-        assert failed.stderr.count("the job was not started") == 1
-        assert not (tmp_path / "started").exists()
+# ---- before the start (more of it in test_tdump_run.py) ----
 
 
 def test_a_mistake_of_one_rank_only_is_told(tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 import pytest
+import yaml
 from conftest import TDUMP_RUN, clean_environment, execute, mpirun, no_run
 
 
@@ -152,6 +153,29 @@ def test_print_shows_the_config_in_force_and_the_environment(tmp_path):
     assert run(tmp_path, "-c", "again.yaml", "--print").stdout.split("#")[0] == shown.stdout.split("#")[0]
 
 
+def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path):
+    (tmp_path / "c.yaml").write_text("steps: 1\nranks: 1\nlog: error\nmemory: {host: 1GiB}\n")
+    env = {"TDUMP_STEPS": "2", "TDUMP_RANKS": "2", "TDUMP_FILTER": "mlp", "TDUMP_CONFIG": "no-such.yaml"}
+    options = ["--steps", "3", "--set", "memory.thread=false", "--filter", "a,b", "--filter", "c", "--level", "hash"]
+    shown = yaml.safe_load(run(tmp_path, "-c", "c.yaml", *options, "--print", env=env).stdout)
+    assert (shown["steps"]["select"], shown["ranks"], shown["log"]) == (3, 2, "error")
+    assert shown["memory"] == {"host": "1GiB", "thread": False, "at_limit": "block"}
+    assert shown["capture"] == [{"leaf": True, "name": ["a,b", "c"], "level": "hash"}]
+
+
+ODD = ["\\", '"', "'", "#", "a: b", "- x", "[", " leading", "no", "~", "1e3", "\x01\x1b", "\u2028", "é", "", "a\nb"]
+
+
+def test_odd_names_read_back_by_another_parser(tmp_path):  # K09
+    text = yaml.safe_dump({"filters": {name: [{"dims": name}] for name in ODD}, "capture": {"s": [{"use": "#"}]}})
+    (tmp_path / "c.yaml").write_text(text)
+    shown = yaml.safe_load(run(tmp_path, "-c", "c.yaml", "--print").stdout)
+    assert list(shown["filters"]) == sorted(ODD, key=lambda name: name.encode())
+    for name in ODD:
+        assert shown["filters"][name] == ([{"dims": name}] if name else [{}])
+    assert shown["capture"] == {"s": [{"use": "#"}]}
+
+
 def test_explain_names_the_rule(tmp_path):
     (tmp_path / "c.yaml").write_text("capture:\n  - {name: norm, level: off}\n  - {leaf: true, level: hash}\n")
     explained = run(tmp_path, "-c", "c.yaml", "--explain", "encoder.layer.0.attention")
@@ -159,6 +183,14 @@ def test_explain_names_the_rule(tmp_path):
     assert "hash" in explained.stdout
     off = run(tmp_path, "-c", "c.yaml", "--explain", "encoder.norm")
     assert "off" in off.stdout and "norm" in off.stdout
+    assert off.stdout.startswith("encoder.norm: a module without child modules\n")
+    assert "  output       forward   off   rule 1\n" in off.stdout
+    operator = run(tmp_path, "--set", "collect.aten=on", "--explain", "encoder/aten::mm")
+    assert operator.stdout.startswith("encoder/aten::mm: an ATen operator\n  rule 1   {leaf: true}   applies\n")
+    later = run(tmp_path, "--explain", "encoder", "--from", "latest")
+    assert later.returncode == 2 and "not in this version" in later.stderr
+    wrong = run(tmp_path, "--steps", "x", "--explain", "encoder")
+    assert wrong.returncode == 2 and "'x'" in wrong.stderr
 
 
 def test_recipes_are_listed_and_each_is_right(tmp_path):

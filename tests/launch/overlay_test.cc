@@ -155,6 +155,39 @@ TEST(HandOver, LargeConfigurationsTravelInParts) {
   EXPECT_EQ(filters::ParseConfig(joined, "again").value(), effective->config);
 }
 
+TEST(HandOver, TheJobReadsWhatWasHandedOver) {
+  std::string yaml = "ranks: 1\ncapture:\n";
+  for (int i = 0; i < 1500; ++i)
+    yaml += "  - {name: 'a" + std::to_string(i) + "\\.attention\\.self\\.query$', level: hash}\n";
+  const auto effective = MakeEffectiveConfig(Written("overlay_large.yaml", yaml), "my.yaml", {}, 0);
+  ASSERT_TRUE(effective.ok()) << effective.status().message();
+  ASSERT_GT(effective->yaml.size(), 64u * 1024);
+  const auto changes = HandOver(*effective, {}).value();
+  for (const auto& [name, value] : changes) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("TDUMP_STEPS", "77", 1);  // laid over already, or not meant for this job
+  const auto received = EffectiveConfigOfProcess();
+  for (const auto& [name, value] : changes) ::unsetenv(name.c_str());
+  ::unsetenv("TDUMP_STEPS");
+  ASSERT_TRUE(received.ok()) << received.status().message();
+  EXPECT_EQ(received->config, effective->config);
+  EXPECT_EQ(received->config.source, "my.yaml");
+  EXPECT_EQ(received->yaml, effective->yaml);
+}
+
+TEST(EffectiveConfig, AProcessWithoutTdumpRunAsksItsEnvironment) {
+  const std::string path = Written("overlay_process.yaml", "steps: 5\nranks: 2\n");
+  ::setenv("TDUMP_CONFIG", path.c_str(), 1);
+  ::setenv("TDUMP_RANKS", "3", 1);
+  const auto found = EffectiveConfigOfProcess();
+  ::unsetenv("TDUMP_CONFIG");
+  ::unsetenv("TDUMP_RANKS");
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->config.steps.ToString(), "5");
+  EXPECT_EQ(found->config.ranks.ToString(), "3");
+  EXPECT_EQ(found->config.source, path);
+  EXPECT_EQ(EffectiveConfigOfProcess()->config.source, "defaults");
+}
+
 TEST(HandOver, WhatNoEnvironmentHoldsIsRefused) {
   std::string yaml = "capture:\n";
   for (int i = 0; i < 9000; ++i)
