@@ -76,8 +76,7 @@ TEST_F(Installed, MissingShimNamesThePlaces) {
 
 TEST(JobEnvironment, AddsToWhatIsThere) {
   const Environment present = {{"LD_PRELOAD", "/x/libasan.so"}, {"PYTHONPATH", "/mine"}};
-  const auto changes =
-      JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""},
+  const auto changes = JobEnvironment({"/t/libtdump_shim.so", "/t/python", ""},
                                       {{"TDUMP_EFFECTIVE", "steps: 0\n"}}, true, present);
   EXPECT_THAT(changes, Contains(Pair("LD_PRELOAD", "/x/libasan.so:/t/libtdump_shim.so")));
   EXPECT_THAT(changes, Contains(Pair("TDUMP_LD_PRELOAD_BEFORE", "/x/libasan.so")));
@@ -144,6 +143,17 @@ TEST(Options, MistakesEndWith125BeforeTheJobAnd2ForCheck) {
   EXPECT_EQ(Parse({"--dmup", "--", "true"}).status, 125);
   EXPECT_EQ(Parse({"--set", "novalue", "--", "true"}).status, 125);
   EXPECT_EQ(Parse({"--check", "--ranks", "x"}).status, 2);
+  EXPECT_THAT(Parse({"--dump", "-c", "a.yaml", "--", "true"}).error,
+              HasSubstr("expected one of them"));
+  EXPECT_THAT(Parse({"--estimate", "--", "true"}).error, HasSubstr("not in this version"));
+}
+
+TEST(Options, TheDashesMayBeLeftOut) {
+  const auto parsed = Parse({"--dump", "--no-children", "python", "app.py", "--steps", "3"});
+  ASSERT_FALSE(parsed.ends) << parsed.error;
+  EXPECT_FALSE(parsed.options.children);
+  EXPECT_THAT(parsed.options.command, ElementsAre("python", "app.py", "--steps", "3"));
+  EXPECT_TRUE(parsed.options.settings.empty());
 }
 
 TEST(Options, HelpAndVersionEndWith0) {
