@@ -28,8 +28,10 @@ class Differ {
     }
     for (const PassRef& pass : pairing.only_a) AddUnpairedPass('A', pass);
     for (const PassRef& pass : pairing.only_b) AddUnpairedPass('B', pass);
-    report_.parameters.compared = parameter_names_.size();
-    report_.parameters.differing_names = differing_names_.size();
+    report_.parameters.compared = parameters_.seen.size();
+    report_.parameters.differing_names = parameters_.differing.size();
+    report_.parameters.buffers_compared = buffers_.seen.size();
+    report_.parameters.buffers_differing = buffers_.differing.size();
     report_.steps.assign(steps_.begin(), steps_.end());
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
@@ -128,18 +130,17 @@ class Differ {
   void AddParameter(const Row& row, const Outcome& outcome) {
     ParameterReport& p = report_.parameters;
     ++p.pairs;
-    // Buffers are compared too, but only one that differs is counted among the parameters.
-    if (row.key.role == Role::kParam || outcome.bits_differ) parameter_names_.insert(row.name);
+    const bool buffer = row.key.role == Role::kState;
+    Names& names = buffer ? buffers_ : parameters_;
+    names.seen.insert(row.name);
     if (!outcome.bits_differ) return;
-    differing_names_.insert(row.name);
+    names.differing.insert(row.name);
     const auto same = [&](const ParameterDifference& d) {
       return d.rank == row.rank_b && d.name == row.name;
     };
-    if (std::any_of(p.differing.begin(), p.differing.end(), same)) return;
-    if (p.differing.size() < kMostListed)
-      p.differing.push_back({row.name, row.key.path, row.rank_b, row.step_b});
-    else
-      p.listed_all = false;
+    if (p.differing.size() < kMostListed &&
+        std::none_of(p.differing.begin(), p.differing.end(), same))
+      p.differing.push_back({row.name, row.key.path, row.rank_b, row.step_b, buffer});
   }
 
   void AddInput(const Row& row, const Outcome& outcome, bool failing) {
@@ -269,7 +270,10 @@ class Differ {
   const DiffOptions& options_;
   DiffReport report_;
   OriginFinder finder_;
-  std::set<std::string> parameter_names_, differing_names_;
+  struct Names {
+    std::set<std::string> seen, differing;
+  };
+  Names parameters_, buffers_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::set<std::pair<std::string, std::string>> damaged_;  // file, what

@@ -33,12 +33,12 @@ struct Unpaired {
   bool allowed = false;
 };
 
+// Numbers of distinct names.
 struct ParameterReport {
-  uint64_t compared = 0;  // distinct names, buffers only where they differ
-  uint64_t pairs = 0;     // over ranks and steps
-  std::vector<ParameterDifference> differing;
-  bool listed_all = true;  // `differing` was cut
-  uint64_t differing_names = 0;
+  uint64_t compared = 0, differing_names = 0;
+  uint64_t buffers_compared = 0, buffers_differing = 0;
+  uint64_t pairs = 0;                          // of either, over ranks and steps
+  std::vector<ParameterDifference> differing;  // the first ones
 };
 
 struct InputReport {

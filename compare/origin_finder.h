@@ -15,10 +15,12 @@
 
 namespace tdump::compare {
 
+// Of a parameter, or of a buffer.
 struct ParameterDifference {
   std::string name, path;
   int32_t rank = 0;
   uint64_t step = 0;  // first seen
+  bool buffer = false;
 };
 
 struct Origin {

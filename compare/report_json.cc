@@ -128,6 +128,14 @@ Json OriginJson(const Origin& o) {
   return json;
 }
 
+Json DifferingJson(const ParameterReport& parameters, bool buffers) {
+  Json list = Json::array();
+  for (const ParameterDifference& d : parameters.differing) {
+    if (d.buffer == buffers) list.push_back({{"name", d.name}, {"rank", d.rank}, {"step", d.step}});
+  }
+  return list;
+}
+
 Json SideJson(const SideInfo& side) {
   return {{"label", side.label}, {"run", side.run}, {"generation", side.generation},
           {"world", side.world}, {"job", side.job}, {"complete", side.holes.empty()},
@@ -179,14 +187,13 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
   json["origin"] = report.origin ? OriginJson(*report.origin) : Json(nullptr);
   json["first_bits"] = report.first_bits ? OriginJson(*report.first_bits) : Json(nullptr);
   json["counts"] = CountsJson(report.counts);
-  Json differing = Json::array();
-  for (const ParameterDifference& d : report.parameters.differing) {
-    differing.push_back({{"name", d.name}, {"rank", d.rank}, {"step", d.step}});
-  }
-  json["parameters"] = {{"compared", report.parameters.compared},
-                        {"pairs", report.parameters.pairs},
-                        {"differing_names", report.parameters.differing_names},
-                        {"differing", differing}};
+  const ParameterReport& parameters = report.parameters;
+  json["parameters"] = {{"compared", parameters.compared},
+                        {"differing_names", parameters.differing_names},
+                        {"differing", DifferingJson(parameters, false)}};
+  json["buffers"] = {{"compared", parameters.buffers_compared},
+                     {"differing_names", parameters.buffers_differing},
+                     {"differing", DifferingJson(parameters, true)}};
   json["inputs"] = {{"compared", report.inputs.compared},
                     {"equal", report.inputs.equal},
                     {"differing", report.inputs.differing}};

@@ -23,10 +23,11 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + RangesText({ranks.begin(), ranks.end()});
 }
 
-std::string SideLine(const DiffReport& report, const SideInfo& side, bool a) {
+// `width`: of the longer label.
+std::string SideLine(const DiffReport& report, const SideInfo& side, bool a, size_t width) {
   std::vector<int32_t> ranks;
   for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
-  std::string line = fmt::format("{} {}", a ? 'A' : 'B', Printable(side.label));
+  std::string line = fmt::format("{} {:<{}}", a ? 'A' : 'B', Printable(side.label), width);
   if (!ranks.empty())
     line += fmt::format("   {} of {}   {}", RanksText(ranks), side.world, StepsText(report, a));
   if (side.holes.empty()) return line + "\n";
@@ -60,19 +61,24 @@ std::string PairedLine(const DiffReport& report) {
 std::string WeightsLine(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
   if (p.pairs == 0) return "weights   none recorded\n";
-  std::string line = fmt::format("weights   {} of {} equal on every rank",
-                                 p.compared - p.differing_names, p.compared);
+  std::string line = fmt::format("weights   {} of {} parameters",
+                                 CountText(p.compared - p.differing_names), CountText(p.compared));
+  if (p.buffers_compared > 0)
+    line +=
+        fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - p.buffers_differing),
+                    CountText(p.buffers_compared));
+  line += " equal on every rank";
   std::map<std::string, std::vector<int32_t>> ranks;
   for (const ParameterDifference& difference : p.differing)
     ranks[difference.name].push_back(difference.rank);
   size_t shown = 0;
   for (const auto& [name, list] : ranks) {
     if (shown++ == kMostNames) break;
-    line += fmt::format("{} {}: {}", shown == 1 ? "; not on" : "\n          not on",
-                        RanksText(list), Printable(name));
+    line += fmt::format("\n          not on {}: {}", RanksText(list), Printable(name));
   }
   if (ranks.size() > kMostNames)
-    line += fmt::format("\n          {} more: --json", p.differing_names - kMostNames);
+    line += fmt::format("\n          {} more: --json",
+                        CountText(p.differing_names + p.buffers_differing - kMostNames));
   return line + "\n";
 }
 
@@ -265,6 +271,20 @@ std::string DamageText(const io::Damage& damage) {
                        : fmt::format("{}: offset {}: {}", damage.file, damage.offset, damage.what));
 }
 
+uint64_t WeightsDiffer(const DiffReport& report) {
+  return report.parameters.differing_names + report.parameters.buffers_differing;
+}
+
+// "2 parameters", "1 buffer", "2 parameters and 1 buffer".
+std::string WeightsText(const DiffReport& report) {
+  const ParameterReport& p = report.parameters;
+  std::string text;
+  if (p.differing_names > 0) text = Plural(p.differing_names, "parameter");
+  if (p.buffers_differing > 0)
+    text += (text.empty() ? "" : " and ") + Plural(p.buffers_differing, "buffer");
+  return text;
+}
+
 // Pairs that were judged, but for weights known to differ by hash.
 std::string SameText(const DiffReport& report) {
   const Counts& c = report.counts;
@@ -273,11 +293,8 @@ std::string SameText(const DiffReport& report) {
                          ? fmt::format("SAME  {} of {} bit for bit", judged, judged)
                          : fmt::format("SAME  {} of {} within bounds (bitwise {})",
                                        judged - c.allowed - c.unproven, judged, c.bits_equal);
-  if (report.parameters.differing_names > 0) {
-    text +=
-        fmt::format("; {} differ{} in bits", Plural(report.parameters.differing_names, "parameter"),
-                    report.parameters.differing_names == 1 ? "s" : "");
-  }
+  if (const uint64_t weights = WeightsDiffer(report); weights > 0)
+    text += fmt::format("; {} differ{} in bits", WeightsText(report), weights == 1 ? "s" : "");
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
   return text;
 }
@@ -295,7 +312,7 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
     return fmt::format("DIFFERS  {} without a partner; the {} agree", Plural(alone, "record"),
                        Plural(c.paired, "pair"));
   }
-  return fmt::format("DIFFERS  in {}", Plural(report.parameters.differing_names, "parameter"));
+  return fmt::format("DIFFERS  in {}", WeightsText(report));
 }
 
 }  // namespace
@@ -329,7 +346,8 @@ std::string RenderVerdict(const DiffReport& report, bool required_bits) {
 
 std::string RenderText(const DiffReport& report, const SideInfo& a, const SideInfo& b,
                        bool required_bits, const Style& style) {
-  std::string text = SideLine(report, a, true) + SideLine(report, b, false);
+  const size_t width = std::max(Printable(a.label).size(), Printable(b.label).size());
+  std::string text = SideLine(report, a, true, width) + SideLine(report, b, false, width);
   if (report.counts.paired > 0)
     text += PairedLine(report) + WeightsLine(report) + InputsLine(report);
   const std::string verdict = RenderVerdict(report, required_bits);

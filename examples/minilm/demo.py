@@ -1,6 +1,6 @@
-"""The main job: encode real sentences on four ranks twice, once with a flipped bit, and let tdump say where it began.
+"""Capture a real model on four ranks twice, once with one bit of one weight flipped, and let tdump find the bit.
 
-Called by ./demo, which has built everything. Shows the commands it runs, so that they can be repeated by hand.
+Called by ./demo, which has built everything. Every command is shown as it can be typed from the root of the project.
 """
 
 from __future__ import annotations
@@ -8,72 +8,121 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+TOOLS = Path(os.environ.get("TDUMP_BUILD", ROOT / "build")) / "bin"
+EXAMPLE = "examples/minilm"
+RUNS = "outputs/demo"
 RANKS = 4
 DEFAULT_FAULT = "2:encoder.layer.3.attention.self.query.weight:23"
 
 
+def give_up(message: str) -> NoReturn:
+    """Ends the demo with status 2 and one line on standard error."""
+    print(f"demo: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def tool(name: str) -> str:
+    path = TOOLS / name
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
 def show(command: list[str]) -> None:
-    """Prints a command the way it would be typed from the root of the project."""
-    text = shlex.join(command).replace(f"{ROOT}/", "")
-    print(f"\n$ {text}", flush=True)
+    print(f"\n$ {shlex.join(command).replace(f'{ROOT}/', '')}", flush=True)
 
 
-def run(command: list[str], *, expect: set[int] = frozenset({0})) -> subprocess.CompletedProcess:
-    """Runs and shows a command; an exit status that is not expected ends the demo with that status."""
+def run(command: list[str], *, expect: tuple[int, ...] = (0,)) -> None:
+    """Shows a command and runs it from the root. A status not expected ends the demo."""
     show(command)
     done = subprocess.run(command, cwd=ROOT, check=False)
     if done.returncode not in expect:
-        sys.exit(f"demo: the command above ended with status {done.returncode}")
-    return done
+        give_up(f"the command above ended with status {done.returncode}, expected {' or '.join(map(str, expect))}")
 
 
-def capture(directory: Path, fault: str | None) -> None:
-    """Runs the encoder on four ranks under tdump-run; `directory` receives the run."""
-    shutil.rmtree(directory, ignore_errors=True)
-    job = [sys.executable, "examples/minilm/encode.py"] + (["--fault", fault] if fault else [])
-    run(
-        [
-            "mpirun",
-            "-n",
-            str(RANKS),
-            "build/bin/tdump-run",
-            "-c",
-            "examples/minilm/tdump.yaml",
-            "-o",
-        ]
-        + [str(directory.relative_to(ROOT)), "--", *job]
-    )
+def capture(directory: str, fault: str | None, *, brief: bool) -> None:
+    """One job under tdump-run. What the ranks print themselves, hashes of their results, is left out.
+
+    ``brief``: of what tdump says, only that the run is complete; all of it when it is not.
+    """
+    shutil.rmtree(ROOT / directory, ignore_errors=True)
+    job = [sys.executable, f"{EXAMPLE}/encode.py"] + (["--fault", fault] if fault else [])
+    command = [
+        "mpirun",
+        "-n",
+        str(RANKS),
+        tool("tdump-run"),
+        "-c",
+        f"{EXAMPLE}/tdump.yaml",
+        "-o",
+        directory,
+        "--",
+        *job,
+    ]
+    show(command)
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    complete = [line for line in done.stderr.splitlines() if line.startswith("tdump: COMPLETE")]
+    print(complete[0] if brief and complete and done.returncode == 0 else done.stderr.rstrip(), flush=True)
+    if done.returncode != 0:
+        print(done.stdout, end="", flush=True)
+        give_up(f"the command above ended with status {done.returncode}")
 
 
-def answer(report: dict) -> str:
-    """The two or three sentences a reader wants, from what tdump-diff --json said."""
-    if report["verdict"] == "same":
-        return "The two runs are the same: {same} of {paired} records, {bitwise} of them bit for bit.".format(
-            same=report["paired"] - report["differing"],
-            paired=report["paired"],
-            bitwise=report["bitwise_equal"],
-        )
-    lines = []
-    parameters = report.get("parameters", {})
-    if parameters.get("differing"):
-        names = sorted({f"{entry['name']} on rank {entry['rank']}" for entry in parameters["differing"]})
-        lines.append(f"{len(names)} of {parameters['compared']} parameters differs: {', '.join(names)}")
-    origin = report.get("origin")
-    if origin:
-        lines.append(f"The runs part at step {origin['step']} on rank {origin['rank']}, in {origin['name']}:")
+def ranks_text(ranks: list[int]) -> str:
+    names = [str(rank) for rank in ranks]
+    return f"rank {names[0]} agrees" if len(names) == 1 else f"ranks {', '.join(names[:-1])} and {names[-1]} agree"
+
+
+def weights_line(report: dict[str, Any]) -> str:
+    parameters = report["parameters"]
+    differing = [f"{entry['name']} on rank {entry['rank']}" for entry in parameters["differing"]]
+    if not differing:
+        return f"all {parameters['compared']} parameters are equal on all ranks, bit for bit"
+    verb = "differs" if parameters["differing_names"] == 1 else "differ"
+    return f"{parameters['differing_names']} of {parameters['compared']} parameters {verb}: {', '.join(differing)}"
+
+
+def origin_lines(origin: dict[str, Any]) -> list[str]:
+    """Where the runs part, and by how much."""
+    first = f"rank {origin['rank']}, step {origin['step']}, {origin['name']}"
+    if origin["kind"] == "operator" and origin["certain"]:
+        first += ": its inputs agree, its output does not"
+    lines = [first]
+    difference = origin["difference"] or {}
+    metrics = difference.get("metrics")
+    if metrics:
         lines.append(
-            f"its inputs are equal, its output is not (max abs difference {origin['max_abs']:.6g}, "
-            f"{origin['differing_elements']} of {origin['elements']} elements)."
+            f"{metrics['outside']:,} of {metrics['elements']:,} elements beyond their bound, "
+            f"max abs {metrics['max_abs_text']}, max rel {metrics['max_rel']:.3g}"
         )
-    lines.append(f"{report['differing']} of {report['paired']} records lie outside their bounds.")
-    return "\n".join(lines)
+    if origin["ranks_agreeing"]:
+        lines[-1] += f"; {ranks_text(origin['ranks_agreeing'])}"
+    return lines
+
+
+def answer(report: dict[str, Any]) -> str:
+    """What a reader wants to know, from what tdump-diff --json said."""
+    counts = report["counts"]
+    if report["verdict"] == "same":
+        lines = [f"same: {counts['bitwise_equal']:,} of {counts['paired']:,} records are equal bit for bit"]
+        if counts["bitwise_equal"] < counts["paired"]:
+            lines[0] += ", the rest within bounds"
+        if report["first_bits"]:
+            first = report["first_bits"]
+            lines.append(f"bits part first in rank {first['rank']}, step {first['step']}, {first['name']}")
+    elif report["verdict"] == "differs" and report["origin"]:
+        lines = origin_lines(report["origin"])
+    else:
+        lines = [report["summary"]]
+    lines.append(weights_line(report))
+    return "answer    " + "\n          ".join(lines)
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
@@ -82,50 +131,49 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         "--fault",
         default=DEFAULT_FAULT,
         metavar="RANK:PARAM:BIT",
-        help="or 'none' (default: %(default)s)",
+        help="bit of the first element of a parameter to flip, or 'none' (default: %(default)s)",
     )
     parser.add_argument("--json", metavar="FILE", help="also write what tdump-diff --json said")
     parser.add_argument(
         "--require",
         choices=["tolerance", "bitwise"],
         default="tolerance",
-        help="passed to tdump-diff",
+        help="what tdump-diff takes for the same (default: %(default)s)",
     )
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.fault != "none" and not re.fullmatch(r"\d+:[^:]+:\d+", options.fault):
+        parser.error(f"--fault {options.fault}: expected RANK:PARAM:BIT, such as {DEFAULT_FAULT}, or none")
+    return options
 
 
 def main(argv: list[str]) -> int:
     options = parse_arguments(argv)
-    runs = ROOT / "outputs" / "demo"
-    clean, other = runs / "clean", runs / "faulty"
-    capture(clean, None)
-    capture(other, None if options.fault == "none" else options.fault)
+    fault = None if options.fault == "none" else options.fault
+    clean, other = f"{RUNS}/clean", f"{RUNS}/{'faulty' if fault else 'again'}"
+    changed = (
+        f"with bit {fault.split(':')[2]} of one weight of rank {fault.split(':')[0]} flipped" if fault else "again"
+    )
+    print(f"MiniLM-L6 encodes real sentences on {RANKS} ranks: first clean, then {changed}.")
+    capture(clean, None, brief=False)
+    capture(other, fault, brief=True)
     for directory in (clean, other):
-        run(["build/bin/tdump-merge", str(directory.relative_to(ROOT))])
-    run(["build/bin/tdump-view", str(clean.relative_to(ROOT))])
+        run([tool("tdump-merge"), "--quiet", directory])
 
-    diff = [
-        "build/bin/tdump-diff",
-        "--require",
-        options.require,
-        "outputs/demo/clean",
-        "outputs/demo/faulty",
-    ]
-    run(diff, expect={0, 1})
+    diff = [tool("tdump-diff"), *(["--require", "bitwise"] if options.require == "bitwise" else []), clean, other]
+    run(diff, expect=(0, 1))
     done = subprocess.run([*diff, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
     if done.returncode not in (0, 1):
-        sys.exit(f"demo: tdump-diff --json ended with status {done.returncode}: {done.stderr.strip()}")
-    report = json.loads(done.stdout)
+        give_up(f"tdump-diff --json ended with status {done.returncode}: {done.stderr.strip()}")
     if options.json:
-        Path(options.json).write_text(done.stdout, encoding="utf-8")
+        called_from = os.environ.get("TDUMP_DEMO_CALLED_FROM", os.getcwd())
+        Path(called_from, options.json).write_text(done.stdout, encoding="utf-8")
+    report = json.loads(done.stdout)
     print("\n" + answer(report))
-    print(
-        "\nNext: build/bin/tdump-view outputs/demo/faulty --records --rank 2, or docs/guide.md",
-        flush=True,
-    )
+    if report["origin"]:
+        address = f"{other}:{report['origin']['step']}/{report['origin']['rank']}/{report['origin']['name']}"
+        print(f"next      {tool('tdump-view')} {address} --values 4")
     return 0
 
 
 if __name__ == "__main__":
-    os.chdir(ROOT)
     sys.exit(main(sys.argv[1:]))

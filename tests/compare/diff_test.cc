@@ -141,8 +141,8 @@ TEST(Diff, BetweenTwoRecordsAParameterThatDiffersIsBlamed) {
   EXPECT_EQ(report.origin->name, "second");
   EXPECT_EQ(report.origin->parameter, "second.weight");
   EXPECT_EQ(report.parameters.compared, 1u);
-  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 equal on every rank; not on rank 0: "
-                                      "second.weight\n"));
+  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 parameters equal on every rank\n"
+                                      "          not on rank 0: second.weight\n"));
 }
 
 // Row-parallel linear layer: after the sum over the ranks, both ranks hold the same wrong output.

@@ -120,8 +120,9 @@ def test_diff_names_rank_operator_and_step(job, faulty):
     assert report["parameters"]["compared"] == 103
     assert [(d["name"], d["rank"]) for d in report["parameters"]["differing"]] == [(f"{QUERY}.weight", 2)]
     assert origin["difference"]["metrics"]["worst"]["position"][-1] == 0
-    # 103 parameters, 3 inputs of the model, 73 leaf modules with an input and an output: per rank; parameters once.
-    assert report["counts"]["paired"] == RANKS * (103 + 2 * (3 + 73 + 73))
+    assert report["buffers"] == {"compared": 2, "differing_names": 0, "differing": []}
+    # Of each rank: weights once, in both steps 3 inputs of the model and 73 leaf modules with an input and an output.
+    assert report["counts"]["paired"] == RANKS * (103 + 2 + 2 * (3 + 73 + 73))
     assert report["counts"]["unpaired_a"] == report["counts"]["unpaired_b"] == 0
 
 
