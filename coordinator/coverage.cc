@@ -62,6 +62,7 @@ class Writer {
       Line("operators", operators);
     }
     NotKept();
+    Cost();
     Selectors();
     Lines("notes", index_.notes);
     Damage();
@@ -180,8 +181,8 @@ class Writer {
     } else if (selected_ == ranks_.size()) {
       text = fmt::format("{} of {} wrote {}", CountText(whole), CountText(selected_), all_steps);
     } else {
-      text = fmt::format("{} of {} selected ({} in the job) wrote {}", CountText(whole),
-                         CountText(selected_), CountText(ranks_.size()), all_steps);
+      text = fmt::format("{} of {} selected ({} of {} in the job) wrote {}", CountText(whole),
+                         CountText(selected_), Selected(), CountText(ranks_.size()), all_steps);
     }
     const std::string more = Fates();
     deviants_ = !more.empty();
@@ -208,6 +209,19 @@ class Writer {
   std::string Host(const io::RankState& state) const {
     const std::string& host = store_.processes()[state.processes.front()].identity.host;
     return host.empty() ? "" : fmt::format(" on {}", host);
+  }
+
+  // Which ranks record, where that is short.
+  std::string Selected() const {
+    std::vector<uint64_t> numbers;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      if (index_.ranks[i].selected) numbers.push_back(i);
+    }
+    constexpr size_t kShort = 40;
+    const std::string ranges = RangesText(numbers);
+    return ranges.size() > kShort
+               ? CountText(numbers.size())
+               : fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", ranges);
   }
 
   // Ranks that did not do all they should, those with the same fate together: "ranks 4-7 never
@@ -245,6 +259,22 @@ class Writer {
     for (const auto& [why, records] : index_.not_kept)
       items.push_back(fmt::format("{}: {}", Plural(records, "record"), why));
     Lines("not kept", items);
+  }
+
+  // Time that the job's threads waited for room in the arena.
+  void Cost() {
+    uint64_t sum = 0, most = 0;
+    size_t slowest = 0;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      sum += ranks_[i].blocked_ns;
+      if (ranks_[i].blocked_ns > most) slowest = i;
+      most = std::max(most, ranks_[i].blocked_ns);
+    }
+    constexpr uint64_t kWorthTelling = 50'000'000;
+    if (most < kWorthTelling) return;
+    Line("cost",
+         fmt::format("waited {:.1f} s for room in memory; most on rank {}, {:.1f} s",
+                     static_cast<double>(sum) / 1e9, slowest, static_cast<double>(most) / 1e9));
   }
 
   void Selectors() {
@@ -313,7 +343,9 @@ std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIn
   for (const io::IndexedPass& pass : index.passes) {
     const io::ProcessEntry& process = store.processes()[pass.process];
     const io::PassEntry& entry = process.passes[pass.pass];
-    RankCoverage& rank = ranks[static_cast<size_t>(process.identity.rank)];
+    const int32_t number = process.identity.rank;
+    if (number < 0 || static_cast<size_t>(number) >= ranks.size()) continue;  // forged
+    RankCoverage& rank = ranks[static_cast<size_t>(number)];
     const bool whole = !entry.part && entry.error.empty();
     (pass.extra ? rank.extra : whole ? rank.whole : rank.torn).insert(pass.global_step);
     ++rank.passes;

@@ -311,6 +311,14 @@ class Builder {
     std::sort(index_.passes.begin(), index_.passes.end(),
               [&](const auto& a, const auto& b) { return order(a) < order(b); });
     NameNearRules();
+    for (auto rank = silent_.begin(); rank != silent_.end();) {
+      const bool known = *rank >= 0 && *rank < index_.world;
+      if (known && !index_.ranks[*rank].closed) index_.ranks[*rank].lost = true;
+      rank = known ? std::next(rank) : silent_.erase(rank);
+    }
+    if (!silent_.empty()) {
+      index_.notes.push_back(fmt::format("{} fell silent, the others went on", RankList(silent_)));
+    }
     for (const auto& [reason, count] : not_kept_) {
       index_.not_kept.emplace_back(fmt::format("{} ({})", ToString(reason), RankList(count.second)),
                                    count.first);
@@ -354,7 +362,7 @@ class Builder {
           fmt::format("rule {} '{}' matched nothing", rule.rule.rule,
                       rule.rule.selector.empty() ? rule.rule.text : rule.rule.selector));
     }
-    size_t note = 0;
+    size_t note = index_.notes.size() - note_order_.size();
     for (const std::string* text : note_order_) {
       if (notes_[*text].first >= kNoteOfALoss) index_.holes.push_back(index_.notes[note]);
       ++note;

@@ -55,10 +55,12 @@ TEST_F(CoverageTest, SaysWhatBecameOfEachRank) {
   idle.Exit(2);
   const std::string text = Text();
   EXPECT_THAT(text, HasSubstr("tdump: INCOMPLETE  latest"));
-  EXPECT_THAT(text,
-              HasSubstr("  ranks      1 of 3 selected (6 in the job) wrote all 2 steps; rank 1 "
-                        "ended after step 0 (exit); rank 2 killed or still running on node7 in "
-                        "step 1; ranks 4-5 never started\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "  ranks      1 of 3 selected (ranks 0-2 of 6 in the job) wrote all 2 steps; rank 1 "
+          "ended after step 0 (exit); rank 2 killed or still running on node7 in "
+          "step 1; ranks 4-5 never started\n"));
   EXPECT_THAT(text, HasSubstr("next       tdump-view latest --coverage"));
 }
 

@@ -49,6 +49,16 @@ class MergeTest : public ::testing::Test {
 
 using P = std::pair<int32_t, uint64_t>;
 
+// A section no reader of this version knows.
+struct LaterSection {
+  static constexpr uint32_t kId = 0x7001;
+  uint64_t what = 42;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(what);
+  }
+};
+
 TEST_F(MergeTest, AWholeRunIsComplete) {
   WholeRank(1, 2);
   WholeRank(0, 2);
@@ -283,6 +293,32 @@ TEST_F(MergeTest, OneRanksDirectoryAloneIsThatRank) {
   const io::RunIndex index = BuildRunIndex(**store, 0);
   EXPECT_EQ(index.passes.size(), 2u);
   EXPECT_THAT(index.holes, ElementsAre("this is one rank's directory; the run is above it"));
+}
+
+TEST_F(MergeTest, SilentRanksAreLostUnlessTheyClosed) {
+  WholeRank(0, 3);
+  WholeRank(1, 3);
+  ProcessImage observer(env_.get(), "run", {.rank = 2, .world = 3});
+  observer.Add(io::AgreementSection{"mpi", 4, {1, 2, 99, -1}});
+  const io::RunIndex index = Merge();
+  EXPECT_THAT(index.notes, ElementsAre("ranks 1-2 fell silent, the others went on"));
+  EXPECT_FALSE(index.ranks[1].lost);
+  EXPECT_TRUE(index.ranks[2].lost);
+}
+
+// What a later version writes is passed over.
+TEST_F(MergeTest, UnknownFramesAndSectionsChangeNothing) {
+  ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1});
+  process.Pass(0);
+  LaterSection later;
+  process.Raw(static_cast<io::FrameKind>(150), io::EncodeSection(later));
+  process.Raw(io::FrameKind::kNote,
+              io::EncodeSection(io::NoteSection{0, 1, "x"}) + io::EncodeSection(later));
+  process.Exit(1);
+  const io::RunIndex index = Merge();
+  EXPECT_THAT(index.damage, IsEmpty());
+  EXPECT_THAT(index.notes, ElementsAre("x"));
+  EXPECT_TRUE(index.complete());
 }
 
 // J01: numbers in a forged manifest size no table.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/env.h"
+#include "io/archive.h"
 #include "io/capture_sink.h"
 #include "io/manifest_writer.h"
 #include "io/pass_store.h"
@@ -95,6 +96,10 @@ class ProcessImage {
   template <class Section>
   ProcessImage& Add(const Section& section) {
     EXPECT_TRUE(manifest_->Append(section).ok());
+    return *this;
+  }
+  ProcessImage& Raw(io::FrameKind kind, const std::string& body) {
+    EXPECT_TRUE(manifest_->Append(kind, body).ok());
     return *this;
   }
   ProcessImage& Expect(const std::string& path) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "coordinator/merge.h"
+#include "io/merged_manifest.h"
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
 
@@ -194,6 +196,20 @@ TEST_F(ViewProcessTest, NothingInAFileSteersTheTerminal) {
     const auto done = View(arguments);
     EXPECT_THAT(done.out, Not(HasSubstr("\033"))) << arguments.back();
     EXPECT_THAT(done.err, Not(HasSubstr("\033"))) << arguments.back();
+  }
+}
+
+// A merged manifest that looks fresh, but whose lists do not fit the run.
+TEST_F(ViewProcessTest, AForgedMergedManifestIsSurvived) {
+  const auto store = io::PassStore::Open(env_, Path("run"));
+  io::RunIndex index = coordinator::BuildRunIndex(**store, 0);
+  index.ranks.pop_back();
+  for (const size_t ranks : {1, 0}) {
+    index.ranks.resize(ranks);
+    ASSERT_TRUE(io::WriteMergedManifest(env_, **store, {index}).ok());
+    for (const char* face : {"--coverage", "--records", "--names", "--verify", "--json"})
+      EXPECT_LE(View({"run", face}).status, 2) << face;
+    EXPECT_LE(View({"run"}).status, 2);
   }
 }
 
