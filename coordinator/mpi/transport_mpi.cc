@@ -22,6 +22,8 @@ constexpr size_t kBatch = 64;           // messages in one MPI message
 constexpr size_t kSendsUnderWay = 256;  // beyond it new messages are dropped
 constexpr size_t kWaiting = 4096;       // messages, of one neighbour
 constexpr int kReceivesPerPoll = 256;
+// The duplicate takes several rounds among the ranks; a test advances it by one at most.
+constexpr int kTestsOfOpening = 16;
 // A job that finalises right after it initialised gives the duplicate this long to complete.
 constexpr auto kOpeningAtClose = std::chrono::milliseconds(200);
 
@@ -94,8 +96,10 @@ class MpiTransport final : public AgreementTransport {
       return false;
     if (opening_ == MPI_REQUEST_NULL) return true;
     int complete = 0;
-    if (PMPI_Test(&opening_, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS || complete == 0)
-      return false;
+    for (int i = 0; i < kTestsOfOpening && complete == 0; ++i) {
+      if (PMPI_Test(&opening_, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    }
+    if (complete == 0) return false;
     PMPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
     PostReceive();
     return true;
