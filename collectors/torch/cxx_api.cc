@@ -156,7 +156,7 @@ void* tdump_torch_forward_begin(const void* module, const void* const* tensors, 
   const void* here = __builtin_frame_address(0);
   ModuleFrame* frame = BeginOrNull(module, nullptr, here);
   if (frame == nullptr) return nullptr;
-  // The shim has no cleanup around the forward: an exception skips the end.
+  // The end is skipped by an exception; tdump_torch_forward_unwound may be told, or not.
   frame->stack = here;
   void* token = TokenOf(frame);
   for (size_t i = 0; i < count; ++i)
@@ -168,6 +168,12 @@ void tdump_torch_forward_end(void* token, const void* result) {
   using namespace tdump::collectors;
   Record(token, result, "", tdump::Role::kOutput);
   End(token, /*threw=*/false);
+}
+
+void tdump_torch_forward_unwound(const void* frame) {
+  using namespace tdump::collectors;
+  if (tdump::Runtime* runtime = CurrentRuntime())
+    ModuleCalls::OfThread().DropUnwound(runtime, static_cast<const char*>(frame) - 1);
 }
 
 }  // extern "C"

@@ -21,4 +21,7 @@ extern "C" {
 TDUMP_TORCH_EXPORT void* tdump_torch_forward_begin(const void* module, const void* const* tensors,
                                                    size_t count);
 TDUMP_TORCH_EXPORT void tdump_torch_forward_end(void* token, const void* result);
+// An exception passes through the frame at `frame` (its canonical frame address): the forwards that
+// began in it, below it on the stack, are over.
+TDUMP_TORCH_EXPORT void tdump_torch_forward_unwound(const void* frame);
 }

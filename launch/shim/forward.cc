@@ -3,8 +3,10 @@
 // what LibTorch defines in headers (Sequential, BatchNorm) has no name to take over.
 //
 // No torch header is needed, as in optimizer.cc: tensors are passed and returned by address, by
-// reference as well as by value. The collector is told before and after; an exception of the
-// forward passes through, and the collector sees at its next call that this one is over.
+// reference as well as by value. The collector is told before and after, and by the functions'
+// personality routine when an exception passes through them: these have no landing pads, which
+// would need the C++ library.
+#include <dlfcn.h>
 #include <stddef.h>
 
 #include "launch/shim/shim.h"
@@ -46,16 +48,43 @@ inline void After(void* token, const void* result) {
     end(token, result);
 }
 
+// What the unwinder asks of a frame that it passes (Itanium C++ ABI, exception handling, 2.5.2).
+enum Phase { kCleanup = 2 };
+enum Answer { kContinueUnwind = 8 };
+
+void* Unwinder(const char* function) {
+  void* found = dlsym(RTLD_DEFAULT, function);
+  if (found != nullptr) return found;
+  void* handle = dlopen("libgcc_s.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return nullptr;
+  found = dlsym(handle, function);
+  dlclose(handle);
+  return found;
+}
+
 }  // namespace
 
-#define TDUMP_FORWARD(cls, mangled, parameters, arguments)           \
-  TDUMP_SHIM_EXPORT Tensor Forward##cls parameters __asm__(mangled); \
-  Tensor Forward##cls parameters {                                   \
-    static const auto next = (Tensor(*) parameters)Next(mangled);    \
-    void* token = Before arguments;                                  \
-    Tensor result = next arguments;                                  \
-    After(token, &result);                                           \
-    return result;                                                   \
+extern "C" __attribute__((visibility("hidden"), used)) int tdump_shim_forward_personality(
+    int, int actions, unsigned long, void*, void* context) {
+  static void *place, *unwound;
+  using Place = const void* (*)(void* context);
+  using Unwound = void (*)(const void* frame);
+  if ((actions & kCleanup) == 0) return kContinueUnwind;
+  if (place == nullptr) place = Unwinder("_Unwind_GetCFA");
+  const auto tell = reinterpret_cast<Unwound>(Collector("tdump_torch_forward_unwound", &unwound));
+  if (place != nullptr && tell != nullptr) tell(reinterpret_cast<Place>(place)(context));
+  return kContinueUnwind;
+}
+
+#define TDUMP_FORWARD(cls, mangled, parameters, arguments)                     \
+  TDUMP_SHIM_EXPORT Tensor Forward##cls parameters __asm__(mangled);           \
+  Tensor Forward##cls parameters {                                             \
+    __asm__ volatile(".cfi_personality 0x1b, tdump_shim_forward_personality"); \
+    static const auto next = (Tensor(*) parameters)Next(mangled);              \
+    void* token = Before arguments;                                            \
+    Tensor result = next arguments;                                            \
+    After(token, &result);                                                     \
+    return result;                                                             \
   }
 #define TDUMP_FORWARD_1(cls, mangled) TDUMP_FORWARD(cls, mangled, (void* self, void* a), (self, a))
 #define TDUMP_FORWARD_2(cls, mangled) \
