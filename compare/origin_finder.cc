@@ -16,6 +16,21 @@ std::vector<Row> InputsOf(const PassDiff& pass, const PassPair& pair, const Outc
   return inputs;
 }
 
+// The operator that an observation belongs to: of a tap, the one it stands in.
+void NameOperator(const PassDiff& pass, const Outcome& outcome, Origin* origin) {
+  const Key& key = origin->row->key;
+  std::string root = key.root;
+  origin->path = key.path;
+  origin->op = key.op;
+  const auto call = pass.calls.find(outcome.call);
+  if (origin->row->kind == OperatorKind::kTap && call != pass.calls.end()) {
+    root = call->second.root;
+    origin->path = call->second.path;
+    origin->op = call->second.op;
+  }
+  origin->name = PlainName(root, origin->path, origin->op);
+}
+
 // The cause lies between two observations, and a call between them owns a parameter that differs.
 void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
   origin->kind = OriginKind::kParameter;
@@ -92,9 +107,7 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
   origin.rank_a = pair.a.rank;
   origin.rank = pair.b.rank;
   origin.row = MakeRow(pass, pair, outcome);
-  origin.path = origin.row->key.path;
-  origin.op = origin.row->key.op;
-  origin.name = PlainName(origin.row->key.root, origin.path, origin.op);
+  NameOperator(pass, outcome, &origin);
   origin.inputs = InputsOf(pass, pair, outcome);
   if (first.last_agreeing)
     origin.last_agreeing = MakeRow(pass, pair, pass.outcomes[*first.last_agreeing]);

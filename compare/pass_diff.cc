@@ -94,7 +94,8 @@ class PassComparer {
     const auto call = diff_->calls.find(b.call_begin);
     const CallSpan* span = call == diff_->calls.end() ? nullptr : &call->second;
     outcome->role = b.key.role;
-    outcome->call = b.call_begin;
+    const bool is_tap = span != nullptr && span->kind == OperatorKind::kTap;
+    outcome->call = is_tap && span->parent != 0 ? span->parent : b.call_begin;
     outcome->order = OrderOf(b, outcome->is_output(), span);
     outcome->reduction = span != nullptr   ? span->reduction
                          : b.sizes.empty() ? 1
@@ -124,8 +125,14 @@ void AddDamage(const io::PassReader& reader, bool part, std::vector<io::Damage>*
 
 void LoadCalls(const io::PassReader& reader, PassDiff* diff) {
   const Status status = reader.ForEachCall([&](const io::CallRecord& record) {
-    diff->calls[record.call.begin] = {record.call.begin, record.call.end,
-                                      ReductionLength(record.arguments), record.path};
+    diff->calls[record.call.begin] = {.begin = record.call.begin,
+                                      .end = record.call.end,
+                                      .parent = record.call.parent,
+                                      .reduction = ReductionLength(record.arguments),
+                                      .kind = record.kind,
+                                      .root = record.root,
+                                      .path = record.path,
+                                      .op = record.op};
     return true;
   });
   if (!status.ok()) diff->damage.push_back({reader.path(), 0, status.message()});

@@ -29,7 +29,8 @@ struct PassDiffOptions {
 struct Outcome {
   RecordIds ids;
   Role role = Role::kOutput;
-  uint64_t call = 0;       // begin of the call in B
+  uint64_t call = 0;       // begin of the call in B; of a tap, which computes nothing: of the
+                           // call it stands in
   uint64_t order = 0;      // B's sequence number at which it was seen (compare/origin.h, 1)
   uint64_t reduction = 1;  // of its call, for the bound
   uint64_t key_hash = 0;
@@ -50,8 +51,10 @@ struct Outcome {
 
 struct CallSpan {
   uint64_t begin = 0, end = 0;
+  uint64_t parent = 0;  // begin of the enclosing call, 0 for none
   uint64_t reduction = 1;
-  std::string path;
+  OperatorKind kind = OperatorKind::kModule;
+  std::string root, path, op;
 };
 
 struct PassDiff {

@@ -191,8 +191,9 @@ std::string OtherRanks(const Origin& origin) {
 std::string OriginText(const Origin& origin, std::string_view head, const Style& style) {
   std::string title =
       fmt::format("rank {}, step {}, {}", origin.rank, origin.step, ShownName(origin.name));
+  const bool is_tap = origin.row && origin.row->kind == OperatorKind::kTap;
   if (origin.row && origin.kind != OriginKind::kParameter)
-    title += ", " + Printable(Observation(*origin.row));
+    title += ", " + Printable(is_tap ? "tap " + origin.row->key.op : Observation(*origin.row));
   std::string text = fmt::format("{:<9} {}\n", head, style.Bold(title));
   const auto add = [&](const std::string& line) {
     if (!line.empty()) text += fmt::format("          {}\n", line);
@@ -200,8 +201,10 @@ std::string OriginText(const Origin& origin, std::string_view head, const Style&
   add(InputsOfOrigin(origin));
   if (!origin.parameter.empty()) add("its parameter differs: " + Printable(origin.parameter));
   if (origin.row) {
-    add((origin.kind == OriginKind::kOperator ? "output does not: " : "") +
-        ValuesText(*origin.row));
+    const char* what = origin.kind != OriginKind::kOperator ? ""
+                       : is_tap                             ? "tap does not: "
+                                                            : "output does not: ";
+    add(what + ValuesText(*origin.row));
     add(WorstText(*origin.row));
     if (origin.row->comparison.evidence == Evidence::kPayload) add("bound " + origin.row->bound);
   }

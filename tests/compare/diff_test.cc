@@ -178,7 +178,11 @@ TEST(Diff, PartialsAloneNameTheRank) {
   EXPECT_EQ(report.parameters.pairs, 0u);
   ASSERT_TRUE(report.origin);
   EXPECT_EQ(report.origin->rank, 1);
-  EXPECT_EQ(report.origin->name, "layers.1.down/partial");
+  EXPECT_EQ(report.origin->name, "layers.1.down");  // a tap computes nothing
+  EXPECT_TRUE(report.origin->certain);
+  EXPECT_THAT(Text(report), HasSubstr("ORIGIN    rank 1, step 0, layers.1.down, tap partial\n"
+                                      "          inputs agree: 1 of 1, bit for bit\n"
+                                      "          tap does not: 1 of 2 elements outside"));
 }
 
 TEST(Diff, TheEarliestStepDecides) {

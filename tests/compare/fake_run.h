@@ -90,6 +90,7 @@ class PassBuilder {
   }
   uint64_t Begin(const std::string& path, const std::string& op, const std::vector<Argument>& in) {
     const uint64_t begin = ++sequence_;
+    open_.push_back(begin);
     for (const Argument& argument : in) {
       io::Record* record = Add(path, op, Role::kInput, argument.arg, argument.tensor);
       record->call_begin = record->seen = begin;
@@ -101,7 +102,10 @@ class PassBuilder {
     io::CallRecord call;
     call.path = path;
     call.op = op;
+    call.kind = KindOf(op);
     call.call.begin = begin;
+    open_.pop_back();
+    call.call.parent = open_.empty() ? 0 : open_.back();
     call.call.end = ++sequence_;
     content_->calls.push_back(call);
     for (const Argument& argument : out) {
@@ -121,13 +125,16 @@ class PassBuilder {
   void Damage(uint64_t record) { content_->unreadable.insert(record); }
 
  private:
+  static OperatorKind KindOf(const std::string& op) {
+    return op.empty() ? OperatorKind::kModule : OperatorKind::kTap;
+  }
   io::Record* Add(const std::string& path, const std::string& op, Role role, const std::string& arg,
                   const Tensor& tensor) {
     io::Record record = tensor.record;
     record.id = content_->records.size() + 1;
     record.key = {.path = path, .op = op, .role = role, .arg = arg};
     record.key.call = calls_[ToText(record.key)]++;
-    record.kind = op.empty() ? OperatorKind::kModule : OperatorKind::kTap;
+    record.kind = KindOf(op);
     content_->records.push_back(std::move(record));
     content_->payloads.push_back(tensor.payload);
     return &content_->records.back();
@@ -135,6 +142,7 @@ class PassBuilder {
 
   PassContent* content_;
   std::map<std::string, uint64_t> calls_;
+  std::vector<uint64_t> open_;  // begins
   uint64_t sequence_ = 0;
 };
 
