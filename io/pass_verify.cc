@@ -25,6 +25,9 @@ class Verifier {
     contents_ = ScanFrames(file_);
     damage_.insert(damage_.end(), contents_.damage.begin(), contents_.damage.end());
     owned_.assign(contents_.payloads.size(), false);
+    by_id_ = contents_.index.records;
+    std::stable_sort(by_id_.begin(), by_id_.end(),
+                     [](const IndexEntry& a, const IndexEntry& b) { return a.record < b.record; });
     for (const IndexEntry& entry : contents_.index.records)
       TDUMP_RETURN_IF_ERROR(CheckRecord(entry.frame_offset));
     for (uint64_t offset : contents_.index.calls) TDUMP_RETURN_IF_ERROR(CheckCall(offset));
@@ -46,14 +49,17 @@ class Verifier {
     return {contents_.names, file_.swapped(), file_.size(), file_.header().ordinal};
   }
 
+  Result<Record> RecordAt(uint64_t offset) {
+    TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor_.At(offset));
+    TDUMP_ASSIGN_OR_RETURN(const auto body, cursor_.Body(frame));
+    return DecodeRecord(Context(), body);
+  }
+
   Status CheckRecord(uint64_t offset) {
-    const Result<Record> record = [&]() -> Result<Record> {
-      TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor_.At(offset));
-      TDUMP_ASSIGN_OR_RETURN(const auto body, cursor_.Body(frame));
-      return DecodeRecord(Context(), body);
-    }();
+    const Result<Record> record = RecordAt(offset);
     if (!record.ok()) return Note(offset, record.status());
     CheckHash(*record, offset);
+    if (record->payload && record->payload->same_as != 0) CheckShared(*record, offset);
     if (!record->payload || record->payload->same_as != 0 || record->payload->stored_bytes == 0)
       return Status::Ok();
     CheckFrame(*record, offset);
@@ -66,6 +72,26 @@ class Verifier {
     if (HashOfDigests(record.tile_digests) == *record.hash) return;
     damage_.push_back({file_.path(), offset,
                        fmt::format("record {}: hash is not that of its tile digests", record.id)});
+  }
+
+  // A payload that is shared belongs to a record that holds it itself, of the same size and hash.
+  void CheckShared(const Record& record, uint64_t offset) {
+    const uint64_t id = record.payload->same_as;
+    const auto entry =
+        std::lower_bound(by_id_.begin(), by_id_.end(), id,
+                         [](const IndexEntry& e, uint64_t wanted) { return e.record < wanted; });
+    const bool there = entry != by_id_.end() && entry->record == id;
+    if (there) {
+      const Result<Record> owner = RecordAt(entry->frame_offset);
+      if (!owner.ok()) return;  // noted where it stands
+      const bool same_hash = !record.hash || !owner->hash || *record.hash == *owner->hash;
+      if (owner->payload && owner->payload->same_as == 0 && same_hash &&
+          owner->payload->logical_bytes == record.payload->logical_bytes)
+        return;
+    }
+    damage_.push_back({file_.path(), offset,
+                       fmt::format("record {}: same_as: {}, which {}", record.id, id,
+                                   there ? "does not hold this payload" : "is not in the file")});
   }
 
   // The payload lies in a frame of its own, aligned, whose checksum is the low half of the tile
@@ -161,7 +187,8 @@ class Verifier {
   std::vector<Damage>& damage_;
   FrameCursor cursor_;
   PassContents contents_;
-  std::vector<bool> owned_;  // payload frames that a record claims
+  std::vector<bool> owned_;        // payload frames that a record claims
+  std::vector<IndexEntry> by_id_;  // of all records
   std::vector<std::byte> chunk_;
 };
 

@@ -324,6 +324,25 @@ TEST_F(ForgedTest, RecordsThatReferInACircle) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("no end of references"));
 }
 
+TEST_F(ForgedTest, VerifyFollowsSharedPayloads) {
+  PayloadSection payload;
+  payload.logical_bytes = 24;
+  for (const auto& [same_as, what] : std::map<uint64_t, std::string>{
+           {77, "record 9: same_as: 77, which is not in the file"},
+           {9, "record 9: same_as: 9, which does not hold this payload"},
+           {2, "record 9: same_as: 2, which does not hold this payload"}}) {
+    payload.same_as = same_as;
+    Image image = SmallPass();
+    image.Record(9, EncodeSection(FloatRecord(9, {6})) + EncodeSection(payload));
+    image.Finish();
+    Store(env_.get(), "/f.tdp", image.bytes());
+    std::vector<Damage> damage;
+    ASSERT_TRUE((*PassReader::Open(env_.get(), "/f.tdp"))->Verify(&damage).ok());
+    ASSERT_EQ(damage.size(), 1u);
+    EXPECT_EQ(damage[0].what, what);
+  }
+}
+
 // Manifests.
 std::string Manifest() {
   FileHeader header;
