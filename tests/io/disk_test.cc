@@ -145,6 +145,59 @@ TEST(Disk, FullForGoodIsToldOnceAndCounted) {
   }
 }
 
+// I05: a budget stops the writing before the disk is full.
+TEST(Disk, TheLimitStopsWritingAndIsCounted) {
+  constexpr uint64_t kLimit = 200 << 10;
+  SinkRig rig({.arena_bytes = 1 << 20, .thread = false, .disk_limit_bytes = kLimit});
+  const OperatorId op = rig.Op("a");
+  for (uint64_t pass = 0; pass < 3; ++pass) {
+    rig.Open(pass);
+    for (uint8_t i = 0; i < 30; ++i) {
+      // After the limit, reserve() hands out nothing any more.
+      rig.Keep(rig.NewCall(op), "0", Bytes(20'000, static_cast<uint8_t>(40 * pass + i), 3));
+    }
+    rig.sink->close_pass();
+  }
+  ASSERT_TRUE(rig.sink->Drain(10'000));
+  EXPECT_TRUE(rig.sink->stopped());
+  ASSERT_EQ(rig.told.size(), 1u);
+  EXPECT_THAT(rig.told[0], AllOf(HasSubstr("the limit of 204800 bytes is reached"),
+                                 HasSubstr("pass 0 is the last one")));
+  const ProcessEntry process = rig.Manifest();
+  uint64_t bytes = 0;
+  for (const PassEntry& pass : process.passes) {
+    bytes += pass.file_bytes;
+    EXPECT_FALSE(pass.part);
+    EXPECT_EQ(pass.error, "");
+  }
+  EXPECT_LE(bytes, kLimit);
+  // 187.5 KiB go to values (15 / 16 of the limit), the rest to saying what was left out.
+  const auto records = rig.Records("pass00000.tdp");
+  size_t kept = 0, meta = 0;
+  for (const Record& record : records) {
+    (record.payload ? kept : meta)++;
+    EXPECT_EQ(record.reason, record.payload ? SkipReason::kNone : SkipReason::kDiskLimit);
+  }
+  EXPECT_EQ(kept, 9u);
+  EXPECT_GT(meta, 0u);
+  ASSERT_EQ(process.passes[0].not_kept.size(), 1u);
+  EXPECT_EQ(process.passes[0].not_kept[0].count, 30u - kept);
+}
+
+TEST(Disk, LeavesTheJobTheSpaceItWasPromised) {
+  // The file system in memory says that 1 TiB is free.
+  SinkRig rig({.thread = false, .min_free_bytes = 2ull << 40});
+  rig.Open(0);
+  for (int i = 0; i < 30; ++i)
+    rig.Keep(rig.NewCall(rig.Op("a")), "0", Bytes(1 << 20, static_cast<uint8_t>(i)));
+  ASSERT_TRUE(rig.sink->Drain(10'000));
+  rig.Open(1);
+  EXPECT_TRUE(rig.sink->stopped());
+  ASSERT_EQ(rig.told.size(), 1u);
+  EXPECT_THAT(rig.told[0], HasSubstr("1099511627776 bytes are free on the disk"));
+  EXPECT_LT(rig.Manifest().passes.at(0).file_bytes, 20u << 20);
+}
+
 // A06: the kernel takes part of each write, and is interrupted now and then.
 TEST(Disk, ShortAndInterruptedWritesLoseNothing) {
   auto memory = NewMemoryEnv();
