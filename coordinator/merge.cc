@@ -181,6 +181,7 @@ class Builder {
   }
 
   std::string StateOf(const io::IdentitySection& identity) const {
+    if (OneRankOnly() && identity.job_key.empty()) return "without its manifest";
     if (options_.is_running) {
       if (const auto running = options_.is_running(identity))
         return *running ? kStillRunning : "killed";
@@ -380,7 +381,8 @@ class Builder {
       index_.holes.push_back(fmt::format("{} never started under tdump", RankList(never)));
     }
     for (const io::RankState& state : index_.ranks) {
-      if (state.closed || state.processes.empty()) continue;
+      const bool pass_file = OneRankOnly() && index_.job_key.empty();
+      if (state.closed || state.processes.empty() || pass_file) continue;
       for (const size_t i : state.processes) {
         const io::ProcessEntry& process = Process(i);
         if (process.close) continue;

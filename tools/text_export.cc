@@ -45,6 +45,12 @@ std::string Head(const OpenPass& pass, const io::Record& record) {
 
 }  // namespace
 
+TextExport::~TextExport() {
+  if (single_ == nullptr) return;
+  single_.reset();
+  (void)Env::Posix()->Remove(single_part_);
+}
+
 Status TextExport::Open() {
   if (path_ == "-") return {};
   Env* env = Env::Posix();
@@ -110,7 +116,8 @@ Status TextExport::Close() {
   if (path_ == "-") return {};
   if (is_directory_)
     return WriteFileAtomically(Env::Posix(), JoinPath(path_, "names.tsv"), names_, 0666);
-  return Finish({}, single_.get(), single_part_, path_);
+  const auto file = std::move(single_);
+  return Finish({}, file.get(), single_part_, path_);
 }
 
 }  // namespace tdump::tools

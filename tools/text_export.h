@@ -21,10 +21,13 @@ namespace tdump::tools {
 //   a directory, or a   one file a record, "step0_rank2_NAME.txt" with NAME made portable (legal
 //   and path ending in '/'  distinct on every file system), and names.tsv: file, step, rank, key
 //   else                one file with all records
-// Files appear by rename and are never half there. Not thread-safe.
+// Files appear by rename and are never half there: what was not closed is removed. Not thread-safe.
 class TextExport {
  public:
   explicit TextExport(std::string path) : path_(std::move(path)) {}
+
+  ~TextExport();
+  TextExport(const TextExport&) = delete;
 
   Status Open();
   // A record without values is written with its head only. Error: damaged, or cannot be written.

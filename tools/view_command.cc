@@ -116,7 +116,10 @@ int ViewCommand::Run(int argc, char** argv) {
   const bool narrowed = sort_ != "none" || request_.filter.steps || request_.filter.arg ||
                         request_.filter.select || !request_.filter.roles.empty();
   if (!request_.filter.name.empty() && !records_) return ViewTensors(request_);
-  return records_ || narrowed ? ViewRecords(request_) : ViewRun(request_);
+  if (records_ || narrowed) return ViewRecords(request_);
+  // "RUN/rank2" is about that rank.
+  const bool one_of_several = request_.run.ref.rank && request_.run.index.world > 1;
+  return one_of_several || request_.filter.ranks ? ViewCoverage(request_) : ViewRun(request_);
 }
 
 }  // namespace tdump::tools

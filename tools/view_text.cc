@@ -21,7 +21,7 @@ int ViewText(const ViewRequest& request, const std::string& path) {
         trouble = true;
         Fail(kViewTool, text);
       });
-  if (failed.ok()) failed = out.Close();
+  if (failed.ok() && out.records() != 0) failed = out.Close();
   if (!failed.ok()) return Fail(kViewTool, failed.message());
   if (out.records() == 0)
     return Fail(kViewTool, "no record matches; see tdump-view " + request.shown + " --records");

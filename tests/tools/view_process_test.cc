@@ -129,6 +129,21 @@ TEST_F(ViewProcessTest, ExportsText) {
   EXPECT_THAT(View({"run:0/0/mlp@input#0", "--txt", "-"}).out, HasSubstr("\n1.25 -4.5\n"));
   EXPECT_THAT(View({"run", "--rank", "1", "--txt", "all/"}).out, HasSubstr("4 records in all/"));
   EXPECT_EQ(View({"run:0/0/nothing", "--txt", "y.txt"}).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(Path("y.txt")));
+}
+
+// I05: told with path and errno name; nothing half written stays.
+TEST_F(ViewProcessTest, AnExportThatDoesNotFitLeavesNothing) {
+  ProcessImage process(env_, Path("large"), {});
+  process.Tensors(0, {{.bytes = std::string(1 << 16, '\7'), .sizes = {1 << 16}}}).Exit(1);
+  const std::string command = "cd '" + path_ +
+                              "' && trap '' XFSZ && ulimit -f 8 && " TDUMP_BIN
+                              "/tdump-view large:0/0/a --txt x.txt 2>err";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  EXPECT_THAT(Text(Path("err")), HasSubstr("x.txt"));
+  EXPECT_THAT(Text(Path("err")), HasSubstr("EFBIG"));
+  const auto names = env_->List(path_);
+  for (const std::string& name : *names) EXPECT_THAT(name, Not(StartsWith("x.txt")));
 }
 
 TEST_F(ViewProcessTest, CoverageAtLength) {
@@ -140,6 +155,9 @@ TEST_F(ViewProcessTest, CoverageAtLength) {
   EXPECT_THAT(one.out, Not(HasSubstr("rank0_pid100")));
   EXPECT_EQ(Json({"run", "--coverage", "--rank", "1"})["ranks"].size(), 1u);
   EXPECT_EQ(View({"run", "--coverage", "--rank", "9"}).status, 2);
+  EXPECT_EQ(View({"run/rank1"}).out, Run("tdump-view", {"run/rank1", "--coverage"}).out);
+  EXPECT_THAT(View({"run/rank1_pid101/pass00000.tdp"}).out,
+              HasSubstr("rank 1 without its manifest"));
 }
 
 TEST_F(ViewProcessTest, VerifyFindsOneFlippedBit) {
