@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import BUILD, SOURCE, TDUMP_RUN, latest, mpirun
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest, mpirun
 
 APP = BUILD / "bin" / "examples" / "tp_transformer"
 CONFIG = SOURCE / "examples" / "tp_transformer" / "tdump.yaml"
@@ -45,19 +46,24 @@ FULL = "steps: 0-2\ncapture: [{role: [param, input, output], level: full}]\n"
 
 
 def captured(cwd, ranks, *words):
-    """Passes of each rank of one run, all tensors kept."""
+    """One run with all tensors kept: its directory, and the passes of each rank."""
     import tdump
 
     cwd.mkdir()
     (cwd / "full.yaml").write_text(FULL)
     transformer(ranks, cwd, *words, config=cwd / "full.yaml")
     run = latest(cwd)
-    return {rank: [tdump.load_pass(file) for file in run.passes(rank)] for rank in range(ranks)}
+    return run.path, {rank: [tdump.load_pass(file) for file in run.passes(rank)] for rank in range(ranks)}
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory):
+def clean_run(tmp_path_factory):
     return captured(tmp_path_factory.mktemp("tp") / "clean", 2)
+
+
+@pytest.fixture(scope="module")
+def clean(clean_run):
+    return clean_run[1]
 
 
 def outputs_in_order():
@@ -142,10 +148,25 @@ def different(a, b):
     return [r.key for r in sorted(mine, key=lambda r: r.seen) if theirs[r.key] != r.hash]
 
 
-def test_a_fault_shows_on_its_rank_until_the_sum(clean, tmp_path):
-    faulty = captured(tmp_path / "fault", 2, "--fault", f"1:{FAULT}.weight:23")
+def verdict(a, b):
+    done = execute([BUILD / "bin" / "tdump-diff", "--json", a, b], a.parent)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_fault_shows_on_its_rank_until_the_sum(clean_run, tmp_path):
+    path, clean = clean_run
+    fault_path, faulty = captured(tmp_path / "fault", 2, "--fault", f"1:{FAULT}.weight:23")
     first = {rank: different(faulty[rank][0], clean[rank][0]) for rank in clean}
     parameter, partial = f"{FAULT}@param#weight", f"{FAULT}/partial@output#"
     assert first[1][:3] == [parameter, partial, f"{FAULT}@output#"]
     assert parameter not in first[0] and partial not in first[0]
     assert first[0][0] == f"{FAULT}@output#"
+    status, found = verdict(path, fault_path)
+    assert (status, found["verdict"]) == (1, "differs")
+    assert found["origin"]["rank"] == 1 and found["origin"]["step"] == 0
+    assert found["origin"]["path"] == FAULT
+
+
+def test_two_clean_runs_are_the_same(clean_run, tmp_path):
+    status, found = verdict(clean_run[0], captured(tmp_path / "again", 2)[0])
+    assert (status, found["verdict"]) == (0, "same")
