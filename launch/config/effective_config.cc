@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "filters/mistakes.h"
 #include "filters/predicate.h"
 #include "filters/print_config.h"
 
@@ -106,7 +107,7 @@ Result<EffectiveConfig> EffectiveConfigOfProcess() {
     const std::string shown = file.empty() ? "defaults" : file;
     return MakeEffectiveConfig(file, shown, {OverlayOfEnvironment(variables)}, 0);
   }
-  std::string source = ValueOf(variables, "TDUMP_EFFECTIVE_FROM");
+  std::string source = filters::Printable(ValueOf(variables, "TDUMP_EFFECTIVE_FROM"), 300);
   if (source.empty()) source = "TDUMP_EFFECTIVE";
   TDUMP_ASSIGN_OR_RETURN(effective.config, filters::ParseConfig(effective.yaml, source));
   return effective;

@@ -221,3 +221,11 @@ def test_a_mistake_cannot_stop_the_job_and_is_told(tmp_path, app, python, case):
     assert (done.returncode, done.stdout) == (0, "ran\n")
     assert done.stderr.startswith("tdump: off, the configuration is wrong:\n") and len(done.stderr) < 1000
     assert no_run(tmp_path) and not (tmp_path / "run").exists()
+
+
+def test_no_value_of_a_variable_changes_the_job(tmp_path, python):  # H06
+    done = execute(
+        [python, Path(__file__).parent / "jobs/hostile_environment.py"], tmp_path, {"PYTHONPATH": str(BUILD / "python")}
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
+    assert not [line[:200] for line in done.stderr.splitlines() if len(line) > 1000]
