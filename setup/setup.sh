@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-say() { printf '\033[0msetup: %s\n' "$*" >&2; }
+say() { printf 'setup: %s\n' "$*" >&2; }
 
 install_debian_packages() {
   local missing=() package
