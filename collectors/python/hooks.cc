@@ -18,33 +18,24 @@ PyObject* resolver = nullptr;
 PyObject* predicate_host = nullptr;
 thread_local bool in_predicate = false;
 
-// How deep the interpreter is: a frame that is not shallower than a new call was left behind by an
-// exception.
-int64_t InterpreterDepth() {
-  const PyThreadState* state = PyThreadState_Get();
-#if PY_VERSION_HEX >= 0x030C0000
-  return state->interp->runtime == nullptr ? 0 : 1'000'000 - state->py_recursion_remaining;
-#elif PY_VERSION_HEX >= 0x030B0000
-  return 1'000'000 - state->recursion_remaining;
-#else
-  return state->recursion_depth;
-#endif
-}
-
-void Resolve(PyObject* module) {
+void Resolve(Runtime* runtime, PyObject* module) {
   if (resolver == nullptr) return;
   PyObject* done = PyObject_CallOneArg(resolver, module);
-  if (done == nullptr) PyErr_Clear();
+  if (done == nullptr) {
+    PyErr_Clear();
+    runtime->sink->note(std::string("a module of class ") + Py_TYPE(module)->tp_name +
+                        " could not be named; not captured");
+  }
   Py_XDECREF(done);
 }
 
 // `outermost`: no module call is open, so a tree whose modules were moved may get its new names.
-ModuleEntry* EntryOf(PyObject* module, bool outermost) {
+ModuleEntry* EntryOf(Runtime* runtime, PyObject* module, bool outermost) {
   ModuleTable& table = ModuleTable::Get();
   ModuleEntry* entry = table.Find(module);
   const bool moved = outermost && entry != nullptr && entry->root != nullptr && entry->root->stale;
   if (entry != nullptr && !moved) return entry;
-  Resolve(module);
+  Resolve(runtime, module);
   entry = table.Find(module);
   if (entry == nullptr) {  // no name could be found: never asked for again
     entry = table.Add(module);
@@ -89,6 +80,17 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
 
 }  // namespace
 
+int64_t InterpreterDepth() {
+  const PyThreadState* state = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+  return state->interp->runtime == nullptr ? 0 : 1'000'000 - state->py_recursion_remaining;
+#elif PY_VERSION_HEX >= 0x030B0000
+  return 1'000'000 - state->recursion_remaining;
+#else
+  return state->recursion_depth;
+#endif
+}
+
 bool Inert(const Runtime* runtime) {
   return runtime == nullptr || runtime->gate->off() || in_predicate;
 }
@@ -111,7 +113,7 @@ void BeforeForward(PyObject* module, PyObject* args) {
   ModuleCalls& calls = ModuleCalls::OfThread();
   const int64_t depth = InterpreterDepth();
   if (!calls.empty()) calls.DropStale(runtime, depth);
-  ModuleEntry* entry = EntryOf(module, calls.empty());
+  ModuleEntry* entry = EntryOf(runtime, module, calls.empty());
   if (entry == nullptr || entry->ignored || entry->op == kNoOperator) return;
   const char* tracing = TracingRegion();
   const ModuleIdentity identity{.module = module,

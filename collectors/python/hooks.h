@@ -4,6 +4,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstdint>
+
 #include "core/runtime.h"
 
 namespace tdump::collectors {
@@ -16,6 +18,10 @@ void SetPredicateHost(Runtime* runtime, PyObject* evaluate);
 
 // Nothing is recorded: no runtime, tdump is off, or a predicate of the configuration is running.
 bool Inert(const Runtime* runtime);
+
+// How deep the interpreter is: a frame that is not shallower than a new call was left behind by an
+// exception.
+int64_t InterpreterDepth();
 
 // Each leaves no Python error set and never fails the forward.
 void BeforeForward(PyObject* module, PyObject* args);

@@ -1,5 +1,6 @@
 #include "collectors/python/module_state.h"
 
+#include <string_view>
 #include <unordered_set>
 
 #include "collectors/python/python_tensor.h"
@@ -20,11 +21,24 @@ PyObject* DictOf(PyObject* module, const char* name) {
   return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
 }
 
+bool IsLazy(PyObject* module) {
+  for (const char* name : {"_parameters", "_buffers"}) {
+    PyObject* tensors = DictOf(module, name);
+    PyObject *key, *tensor;
+    Py_ssize_t position = 0;
+    while (tensors != nullptr && PyDict_Next(tensors, &position, &key, &tensor)) {
+      if (std::string_view(Py_TYPE(tensor)->tp_name).starts_with("Uninitialized")) return true;
+    }
+  }
+  return false;
+}
+
 class StateRecorder {
  public:
   explicit StateRecorder(Runtime* runtime) : recorder_(*runtime->recorder) {}
 
   void Record(PyObject* module, OperatorId op) {
+    if (IsLazy(module)) return;  // gets its shapes in its first forward; recorded in the next pass
     if (!recorder_.BeginState(op, module, &scope_)) return;
     if (Wants(recorder_, scope_, Role::kParam))
       RecordDict(DictOf(module, "_parameters"), Role::kParam);

@@ -55,7 +55,9 @@ void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tag
                                "' is traced here, not run; not captured (not in this version)");
   }
   if (!runtime->gate->armed()) return;
-  const ModuleFrame* inside = ModuleCalls::OfThread().top();
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  if (!calls.empty()) calls.DropStale(runtime, InterpreterDepth());
+  const ModuleFrame* inside = calls.top();
   const bool recompute = inside != nullptr && inside->recompute;
   const bool backward = inside == nullptr && InBackward();
   Recorder::CallScope scope;

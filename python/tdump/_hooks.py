@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import weakref
 from typing import Any
 
 import torch
@@ -101,30 +102,34 @@ def watch(module: Any, name: str | None) -> None:
         _torch.note(f"tdump.watch({type(module).__name__}): {error}")
 
 
-# ---- optimizers: numbered in order of construction ----
+# ---- optimizers: numbered in order of construction, the oldest that lives is number 0 ----
 
-_numbers: dict[int, int] = {}  # id -> number; an id reused by a later optimizer gets a new number when that is built
+_optimizers: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()
 _built = 0
 
 
-def _on_optimizer(optimizer: torch.optim.Optimizer) -> int:
+def _on_optimizer(optimizer: torch.optim.Optimizer) -> None:
     global _built
-    _numbers[id(optimizer)] = _built
-    _torch.boundary("optimizer_created", _built, type(optimizer).__name__)
+    _optimizers[optimizer] = _built
     _built += 1
-    return _built - 1
+    _torch.boundary("optimizer_created", _number_of(optimizer), type(optimizer).__name__)
+
+
+def _number_of(optimizer: torch.optim.Optimizer) -> int:
+    """The steps count by number 0: when a job drops its first optimizer and builds another, that takes its place."""
+    number = _optimizers[optimizer]
+    return 0 if number == min(_optimizers.values()) else number
 
 
 def _after_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if is_compiling():
         return
     try:
-        number = _numbers.get(id(optimizer))
-        if number is None:  # copied or unpickled
-            number = _on_optimizer(optimizer)
-        _torch.boundary("optimizer_step", number, type(optimizer).__name__)
-    except Exception:
-        pass
+        if optimizer not in _optimizers:  # copied or unpickled
+            _on_optimizer(optimizer)
+        _torch.boundary("optimizer_step", _number_of(optimizer), type(optimizer).__name__)
+    except Exception as error:
+        _torch.note(f"the step of an optimizer was not counted: {type(error).__name__}: {error}")
 
 
 def _watch_optimizers() -> None:

@@ -159,6 +159,7 @@ def search_owner(module: Module) -> Module | None:
     """The same by looking through everything that refers to the module. Costs a walk over the heap."""
     global _searched
     if _searched > _SEARCH_SECONDS:
+        _torch.note("the search for owners of modules took too long: later ones are named as if nobody owned them")
         return None
     began = time.perf_counter()
     try:

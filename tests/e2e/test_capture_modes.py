@@ -23,7 +23,7 @@ def run(cwd: Path, config: str, job: list[str | Path], expect: int = 0):
     return done, [tdump.load_pass(file) for file in latest(cwd).passes(0)]
 
 
-@pytest.mark.parametrize("variant", ["", "late", "copied", "closure"])
+@pytest.mark.parametrize("variant", ["", "late", "copied", "closure", "replaced"])
 def test_steps_over_the_modes(tmp_path, variant):  # E30
     config = "steps: all\nsignature: false\ncapture: [{leaf: true, role: [input], level: full}]\n"
     _, passes = run(tmp_path, config, [JOB, variant])

@@ -54,6 +54,10 @@ def main() -> None:
         optimizer.zero_grad()
 
     train()
+    if "replaced" in sys.argv:  # the second part of a training
+        del optimizer, second
+        optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+        second = torch.optim.SGD(net.parameters(), lr=1e-3)
     if "copied" in sys.argv:
         copy.deepcopy(optimizer).step()  # not the one the steps count by
     train()

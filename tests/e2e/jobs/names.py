@@ -171,6 +171,7 @@ def exceptions() -> None:
             model(data(), fail)
         except (ValueError, KeyboardInterrupt) as error:
             print("raised", type(error).__name__)
+            tdump.tap(data(), "after the error")
 
 
 @scene
