@@ -82,7 +82,11 @@ void Flattener::VisitValue(PyObject* value) {
     return NoteValue(value);
   const auto end = above_.begin() + depth_;
   const bool contains_itself = std::find(above_.begin(), end, value) != end;
-  if (!contains_itself && depth_ < static_cast<int>(above_.size())) {
+  const bool too_deep = depth_ == static_cast<int>(above_.size());
+  if (too_deep && (PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value)))
+    recorder_.sink().note(
+        "containers are nested more than 32 deep: what lies below is not captured");
+  if (!contains_itself && !too_deep) {
     above_[depth_++] = value;
     const bool container = VisitContainer(value);
     --depth_;

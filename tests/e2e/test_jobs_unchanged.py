@@ -1,6 +1,7 @@
 """Jobs and tensors that tdump cannot capture yet run as without it, and are named with the reason.
 
-Known faults: A09, A11 (sparse), A12 (fake, functional, meta), A13 (meta parameters), A15 (nested), B08 (quantised).
+Known faults: A09, A11 (sparse), A12 (fake, functional, meta), A13 (meta parameters), A15 (nested), A17 (named tensors, where torch still
+has them), B08 (quantised).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ REASONS = {
     "vmap": {f"{NO_DATA} batched (vmap)"},
     "functional_grad": {f"{NO_DATA} functorch wrapper"},
     "meta": {f"{NO_DATA} meta"},
+    "meta_parameter": {f"{NO_DATA} meta"},
     "fake": {f"{NO_DATA} FakeTensor"},
     "functional": {f"{NO_DATA} functional"},
     "privateuse1": {"not on the CPU (not in this version) testdevice:0"},
@@ -64,7 +66,7 @@ def test_every_case_computes_the_same(job):
     bare, dumped, _ = job
     assert bare.returncode == dumped.returncode == 0, dumped.stderr
     expected = lines(bare.stdout)
-    assert len(expected) == 26
+    assert len(expected) == 29
     for case, result in expected.items():  # graph breaks, graphs and counters of Dynamo are part of a result
         assert "Error" not in result, case
     assert lines(dumped.stdout) == expected
@@ -79,12 +81,20 @@ def test_no_warning_is_added_or_missing(job):
     assert warnings(dumped.stderr) == warnings(bare.stderr) != []
 
 
+LIMITS = (
+    "an argument list or result holds more than 65,536 values: the rest of it is not captured",
+    "containers are nested more than 32 deep: what lies below is not captured",
+)
+
+
 def test_the_coverage_names_what_is_not_captured(job):
     _, _, run = job
     (directory,) = run.ranks()[0]
     manifest = (directory / "manifest.tdm").read_bytes()
     for case, note in NOTES.items():
         assert note.encode() in manifest, case
+    for note in LIMITS:
+        assert note.encode() in manifest
 
 
 def test_a_tensor_without_plain_data_is_a_meta_record_with_the_reason(job):
@@ -101,6 +111,15 @@ def test_a_tensor_without_plain_data_is_a_meta_record_with_the_reason(job):
                 assert record.kept == ("meta",) and record.dtype, (case, record)
                 found.add(f"{record.reason} {record.reason_detail}")
         assert found == reasons, case
+
+
+def test_a_meta_parameter_stands_beside_a_real_one(job):  # A13
+    bare, _, run = job
+    step = list(lines(bare.stdout)).index("meta_parameter")
+    (seen,) = (opened for opened in map(tdump.load_pass, run.passes(0)) if opened.info.local_step == step)
+    kept = {f"{record.path}.{record.arg}": record.kept for record in seen.records() if record.role == "param"}
+    full = ("meta", "hash", "payload")
+    assert kept == {"up.weight": ("meta",), "up.bias": ("meta",), "down.weight": full, "down.bias": full}
 
 
 def test_beside_them_the_rest_is_captured(job):

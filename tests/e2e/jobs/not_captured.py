@@ -206,6 +206,14 @@ def meta() -> Any:
 
 
 @case
+def meta_parameter() -> Any:
+    """One real and one that was never filled."""
+    model = Plain()
+    model.up.to("meta")
+    return model.down(data(2, 8))
+
+
+@case
 def fake() -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -314,6 +322,23 @@ def uninitialised() -> Any:
     model = nn.Sequential(nn.LazyLinear(4), nn.ReLU())
     torch.manual_seed(5)
     return model(data(3, 2))
+
+
+@case
+def named() -> Any:
+    """Named tensors, in a torch that has them."""
+    if not hasattr(torch.Tensor, "refine_names"):
+        return "none"
+    return through(data(2, 3).refine_names("batch", "C")).rename(None)
+
+
+@case
+def many_values() -> Any:
+    """More than the recorder follows, deeper than it goes."""
+    deep: Any = data(1)
+    for _ in range(100):
+        deep = (deep,)
+    return len(through([*range(70_000), data(1)])), through(deep) is deep
 
 
 # ---- a process group of one ----
