@@ -6,6 +6,7 @@
 
 #include "io/archive.h"
 #include "io/frame_builder.h"
+#include "io/frame_file.h"
 
 namespace tdump::io {
 namespace {
@@ -253,6 +254,16 @@ Status PassWriter::Fail(Status status) {
   return status_;
 }
 
+// A file system may lose what it took without an error: a file gets its final name only when its
+// end is there.
+Status PassWriter::ReadBack() const {
+  TDUMP_ASSIGN_OR_RETURN(const auto file,
+                         FrameFile::Open(env_, JoinPath(directory_, file_name_), kPassMagic));
+  if (file->size() != base_)
+    return file->Error(file->size(), fmt::format("read back: {} bytes were written", base_));
+  return file->Footer().status();
+}
+
 Status PassWriter::Finish(PassEndSection end) {
   if (!status_.ok()) return status_;
   end.ended_ns = static_cast<uint64_t>(env_->WallNs());
@@ -270,6 +281,7 @@ Status PassWriter::Finish(PassEndSection end) {
   AppendStruct(Sealed(footer), &buffer_);
   TDUMP_RETURN_IF_ERROR(Flush());
   if (Status closed = file_->Close(); !closed.ok()) return Fail(std::move(closed));
+  if (Status read = ReadBack(); !read.ok()) return Fail(std::move(read));
   const std::string name = PassFileName(ordinal_);
   Status renamed = env_->Rename(JoinPath(directory_, file_name_), JoinPath(directory_, name));
   if (!renamed.ok()) return Fail(std::move(renamed));

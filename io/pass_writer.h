@@ -5,7 +5,8 @@
 //   2. AddPayload() then AddRecord(), AddCall(), AddAlias(): each frame is preceded by the frames
 //   of the names and the
 //      operator it uses for the first time.
-//   3. Finish() writes the end frame, index and footer, closes, and renames to `passNNNNN.tdp`.
+//   3. Finish() writes the end frame, index and footer, closes, reads the footer back, and renames
+//   to `passNNNNN.tdp`.
 // Frames are gathered in a buffer; what Flush() has written survives a kill. After the first error
 // everything is refused with that error, and records() counts the records that stand in the file.
 #pragma once
@@ -86,6 +87,7 @@ class PassWriter {
   void AlignPayload(uint64_t payload_bytes);
   Status WriteThrough(std::span<const std::byte> bytes);
   Status FlushIfLarge();
+  Status ReadBack() const;
   Status Fail(Status status);
 
   struct TextHash {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <numeric>
 
+#include "tests/io/forwarding_env.h"
 #include "tests/io/sink_fixture.h"
 
 namespace tdump::io {
@@ -196,6 +197,61 @@ TEST(Disk, LeavesTheJobTheSpaceItWasPromised) {
   ASSERT_EQ(rig.told.size(), 1u);
   EXPECT_THAT(rig.told[0], HasSubstr("1099511627776 bytes are free on the disk"));
   EXPECT_LT(rig.Manifest().passes.at(0).file_bytes, 20u << 20);
+}
+
+// Takes every byte of a pass file and keeps the first `limit`.
+class LosingFile final : public WritableFile {
+ public:
+  LosingFile(std::unique_ptr<WritableFile> base, uint64_t limit)
+      : base_(std::move(base)), limit_(limit) {}
+  Status Append(std::span<const std::byte> bytes) override {
+    const uint64_t kept = std::min<uint64_t>(bytes.size(), limit_ - std::min(limit_, size_));
+    size_ += bytes.size();
+    return base_->Append(bytes.first(kept));
+  }
+  Status WriteAt(uint64_t, std::span<const std::byte>) override { return Internal("not used"); }
+  Status Preallocate(uint64_t, uint64_t) override { return Status(); }
+  Status Truncate(uint64_t) override { return Internal("not used"); }
+  Status Sync() override { return base_->Sync(); }
+  Status Close() override { return base_->Close(); }
+  uint64_t Size() const override { return size_; }
+
+ private:
+  const std::unique_ptr<WritableFile> base_;
+  const uint64_t limit_;
+  uint64_t size_ = 0;
+};
+
+class LosingEnv final : public test::ForwardingEnv {
+ public:
+  explicit LosingEnv(uint64_t limit) : ForwardingEnv(NewMemoryEnv()), limit_(limit) {}
+  Result<std::unique_ptr<WritableFile>> CreateExclusive(Path path, int mode) override {
+    TDUMP_ASSIGN_OR_RETURN(auto file, base_->CreateExclusive(path, mode));
+    if (!path.ends_with(".part")) return file;
+    return std::unique_ptr<WritableFile>(std::make_unique<LosingFile>(std::move(file), limit_));
+  }
+
+ private:
+  const uint64_t limit_;
+};
+
+// A08: a file whose end is not there is never listed as good.
+TEST(Disk, BytesThatWereLostInSilenceAreFoundBeforeTheFinalName) {
+  LosingEnv env(5200);
+  SinkRig rig({.thread = false}, &env);
+  rig.Open(0);
+  for (uint8_t i = 0; i < 4; ++i)
+    rig.Keep(rig.NewCall(rig.Op("a")), "0", Bytes(1000, static_cast<uint8_t>(40 * i)));
+  rig.sink->close_pass();
+  ASSERT_TRUE(rig.sink->Drain(1000));
+  const ProcessEntry process = rig.Manifest();
+  EXPECT_TRUE(process.passes.at(0).part);
+  EXPECT_THAT(process.passes[0].error, HasSubstr("pass00000.tdp.part: offset 5200: read back: "));
+  ASSERT_EQ(rig.told.size(), 1u);
+  EXPECT_FALSE(env.Stat(rig.directory + "/pass00000.tdp").ok());
+  EXPECT_GT(rig.Records("pass00000.tdp.part").size(), 0u);
+  rig.sink.reset();
+  rig.manifest.reset();
 }
 
 // A06: the kernel takes part of each write, and is interrupted now and then.
