@@ -3,20 +3,18 @@
 //
 // How a decision is found:
 //   1. op(): once per operator, every rule of every set is tried on what never changes (kind, leaf,
-//   name, class, op,
-//      where). The rules that are left, in order, are the operator's candidates; equal candidate
-//      lists share a RuleId.
+//      name, class, op, where). The rules that are left, in order, are the operator's candidates;
+//      equal candidate lists share a RuleId.
 //   2. observe(): in each set the first candidate that matches role, phase, arg, dtype, numel, call
-//   and step decides;
-//      the parts of the sets are united.
+//      and step decides; the parts of the sets are united.
 // The signature is one more set, bit 63, of meta and hash: roles param and state the first time an
 // operator's are seen, and the inputs of root modules (path ".").
 //
 // Which operators a rule applies to:
-//   op given             ATen operators; `name` and `class` are those of the module around it
-//   leaf: true           modules without children, taps, and ATen operators (which exist with
-//   collect.aten only) leaf: false          modules with children neither              modules and
-//   taps
+//   op given      ATen operators; `name` and `class` are those of the module around it
+//   leaf: true    modules without children, taps, and ATen operators (where they are collected)
+//   leaf: false   modules with children
+//   neither       modules and taps
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,8 @@ class Regex {
   enum class Match : unsigned char {
     kNo,
     kYes,
-    kGaveUp,  // the work limit was reached (catastrophic backtracking): not known, in practice no
-              // match
+    // The work limit was reached (catastrophic backtracking): not known, in practice no match.
+    kGaveUp,
   };
 
   // Error: "regex 'a(b': missing closing parenthesis at position 3".

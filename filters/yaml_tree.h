@@ -1,7 +1,6 @@
 // A YAML document as a tree that keeps what yaml-cpp's own nodes lose: where each key stands, text
-// as it was written
-// (`no`, `1e3`, `~` stay text) and keys that occur twice. Input is hostile: size, depth and the
-// work that aliases can cause are bounded, and no exception leaves.
+// as it was written (`no`, `1e3`, `~` stay text) and keys that occur twice. Input is hostile: size,
+// depth and the work that aliases can cause are bounded, and no exception leaves.
 #pragma once
 
 #include <memory>

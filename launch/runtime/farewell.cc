@@ -66,19 +66,22 @@ bool HasEnded(const io::ProcessEntry& process) {
          !coordinator::IsAlive({process.identity.pid, process.identity.start_time});
 }
 
+// A disk that is full takes neither step numbers nor the merged manifest, and the verdict is given
+// all the same.
 Status Conclude(Env* env, const FarewellFacts& facts) {
+  Status settled;
   {
     TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, facts.run));
-    TDUMP_RETURN_IF_ERROR(coordinator::SettleRun(env, *store, facts.generation, HasEnded));
+    settled = coordinator::SettleRun(env, *store, facts.generation, HasEnded);
   }
   TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, facts.run));
   const auto indexes = coordinator::BuildRunIndexes(*store);
-  TDUMP_RETURN_IF_ERROR(io::WriteMergedManifest(env, *store, indexes));
   for (const io::RunIndex& index : indexes) {
     if (index.generation == facts.generation)
       Print(coordinator::CoverageText(*store, index, {.shown = facts.shown}));
   }
-  return {};
+  const Status merged = io::WriteMergedManifest(env, *store, indexes);
+  return settled.ok() ? merged : settled;
 }
 
 }  // namespace
@@ -98,7 +101,7 @@ void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* 
   if (others.all_closed()) {
     if (facts.identity.world > kMostRanksMerged || !Claim(env, facts)) return;
     const Status status = Conclude(env, facts);
-    if (!status.ok()) TellUser(fmt::format("no verdict: {}", status.message()));
+    if (!status.ok()) TellUser(fmt::format("the run is not merged: {}", status.message()));
   } else if (facts.identity.rank == 0) {
     TellUser(
         fmt::format("rank 0 is done, {} still run; the last one gives the verdict, or: "
