@@ -249,11 +249,15 @@ Status SettleRun(Env* env, const io::PassStore& store, uint32_t generation,
                  const std::function<bool(const io::ProcessEntry&)>& ended) {
   std::vector<Member> members;
   std::set<int32_t> ranks;
+  // Ranks that left nothing count as gone; a forged rank or world must not size a table.
+  const int64_t most_ranks =
+      std::max<int64_t>(1 << 16, 16 * static_cast<int64_t>(store.processes().size()));
   int32_t world = 1;
   bool lockstep = false;
   for (const io::ProcessEntry& process : store.processes()) {
     if (process.identity.generation != generation || process.directory.empty()) continue;
-    world = std::max(world, process.identity.world);
+    if (process.identity.rank < 0 || process.identity.rank >= most_ranks) continue;
+    world = std::max(world, process.identity.rank + 1);
     if (!ranks.insert(process.identity.rank).second) continue;  // the first of a rank stands for it
     auto member = ReadMember(env, store, process);
     if (!member.ok()) continue;  // a run from before, or a copy without its clock
@@ -261,6 +265,7 @@ Status SettleRun(Env* env, const io::PassStore& store, uint32_t generation,
     lockstep |= member->lockstep;
     members.push_back(std::move(member).value());
   }
+  if (members.empty()) return {};
   std::vector<StepHistory> histories;
   for (const Member& member : members) histories.push_back(member.history);
   const FinalSteps steps = AlignHistories(histories, world, lockstep);

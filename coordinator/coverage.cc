@@ -140,10 +140,6 @@ class Writer {
 
   std::string Agreement() const {
     if (index_.world == 1) return "";
-    const std::string how = index_.transport.empty() || index_.transport == "none"
-                                ? "no transport"
-                                : fmt::format("transport {}, lag {}", Printable(index_.transport),
-                                              Plural(index_.max_lag, "step"));
     std::set<uint64_t> agreed;
     bool first = true;
     size_t started = 0;
@@ -159,6 +155,13 @@ class Writer {
         agreed = std::move(both);
       }
       first = false;
+    }
+    // A job that was killed left its agreements, but not how it came by them.
+    std::string how = "lag " + Plural(index_.max_lag, "step");
+    if (!index_.transport.empty() && index_.transport != "none") {
+      how = fmt::format("transport {}, {}", Printable(index_.transport), how);
+    } else if (agreed.empty()) {
+      how = "no transport";
     }
     if (agreed.empty()) return fmt::format("; not agreed, each rank counts for itself ({})", how);
     return fmt::format("; {} agreed on {}{} ({})", Steps(agreed),

@@ -208,6 +208,9 @@ class Builder {
       for (const io::ReasonCount& count : entry.not_kept)
         AddNotKept(static_cast<SkipReason>(count.reason), count.count, process.identity.rank);
     }
+    for (const io::StepMapSection& step : process.steps) {
+      if ((step.flags & kAgreed) != 0) index_.max_lag = std::max(index_.max_lag, step.lag);
+    }
     if (!process.steps.empty()) {
       state->last_step = std::max(state->last_step, process.steps.back().global_step);
       index_.steps_seen = std::max(index_.steps_seen, process.steps.back().global_step + 1);

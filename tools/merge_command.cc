@@ -54,9 +54,14 @@ MergeCommand::MergeCommand() : options_(kTool, kAbout, kTeach) {
 
 int MergeCommand::Merge(const JoinedRun& run, const std::string& shown) {
   Env* env = Env::Posix();
+  const coordinator::MergeOptions options = MergeOptionsHere();
   auto store = io::PassStore::Open(env, run.path, jobs_);
   if (!store.ok()) return Fail(kTool, store.status().message());
-  const auto indexes = coordinator::BuildRunIndexes(**store, MergeOptionsHere());
+  if (const Status settled = SettleSteps(**store, options); !settled.ok())
+    Fail(kTool, "the last steps keep their own numbers: " + settled.message());
+  store = io::PassStore::Open(env, run.path, jobs_);
+  if (!store.ok()) return Fail(kTool, store.status().message());
+  const auto indexes = coordinator::BuildRunIndexes(**store, options);
   if (indexes.empty())
     return Fail(kTool, fmt::format("'{}': no rank has written anything yet", run.path));
   const Status status = io::WriteMergedManifest(env, **store, indexes);

@@ -124,6 +124,10 @@ Status Join(const Place& from, Place* into, JoinedRun* run) {
     if (fs::equivalent(source, target, error)) continue;
     TDUMP_RETURN_IF_ERROR(LinkDirectory(source, target, run));
   }
+  // What the ranks told each other of their steps; the numbers of the last ones are settled by it.
+  const fs::path clock = fs::path(from.path) / "clock";
+  if (fs::is_directory(clock, error))
+    TDUMP_RETURN_IF_ERROR(LinkDirectory(clock, fs::path(into->path) / "clock", run));
   run->from.push_back(from.path);
   // Later names are chosen with these in view.
   TDUMP_ASSIGN_OR_RETURN(into->store, io::PassStore::Open(Env::Posix(), into->path));

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "coordinator/agreement_final.h"
 #include "coordinator/merge.h"
 #include "coordinator/process_facts.h"
 #include "io/merged_manifest.h"
@@ -43,7 +44,26 @@ std::string ListOf(const std::vector<uint32_t>& numbers) {
   return text;
 }
 
+// All of the job have ended, but not all steps have a number that all agree on.
+bool NeedsSettling(const io::RunIndex& index) {
+  const bool ended =
+      std::all_of(index.ranks.begin(), index.ranks.end(), [](const io::RankState& rank) {
+        return rank.closed || rank.processes.empty() || rank.how == "killed";
+      });
+  return ended && std::any_of(index.passes.begin(), index.passes.end(),
+                              [](const io::IndexedPass& pass) { return !pass.agreed; });
+}
+
 }  // namespace
+
+Status SettleSteps(const io::PassStore& store, const coordinator::MergeOptions& options) {
+  const auto ended = [&](const io::ProcessEntry& process) {
+    return process.close.has_value() || options.is_running(process.identity) == false;
+  };
+  for (const uint32_t generation : coordinator::Generations(store))
+    TDUMP_RETURN_IF_ERROR(coordinator::SettleRun(Env::Posix(), store, generation, ended));
+  return {};
+}
 
 coordinator::MergeOptions MergeOptionsHere() {
   const std::string host = coordinator::CurrentFacts().host;
@@ -73,8 +93,15 @@ Result<LoadedRun> LoadRun(const io::RunRef& ref) {
     return NotFound(fmt::format("'{}': the run has no generation {}; it has {}", ref.path,
                                 generation, ListOf(generations)));
   }
-  if (!TakeMerged(Env::Posix(), *run.store, generation, &run.index))
-    run.index = coordinator::BuildRunIndex(*run.store, generation, MergeOptionsHere());
+  if (!TakeMerged(Env::Posix(), *run.store, generation, &run.index)) {
+    const coordinator::MergeOptions options = MergeOptionsHere();
+    run.index = coordinator::BuildRunIndex(*run.store, generation, options);
+    // Where the run cannot be written to, the numbers stay as they are.
+    if (NeedsSettling(run.index) && SettleSteps(*run.store, options).ok()) {
+      TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(Env::Posix(), ref.path));
+      run.index = coordinator::BuildRunIndex(*run.store, generation, options);
+    }
+  }
   run.label = fmt::format("{}@{}", ref.path, generation);
   // A rank's directory or a pass file is that rank.
   const auto& processes = run.store->processes();
