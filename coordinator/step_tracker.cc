@@ -24,9 +24,7 @@ StepTracker::Verdict StepTracker::Observe(const Boundary& boundary, uint64_t thr
     case BoundaryKind::kExplicit:
       return Explicit(boundary);
     case BoundaryKind::kOp:
-      if (rule_.kind != StepRuleKind::kOp || (rule_.matches && !rule_.matches(boundary.name)))
-        return {};
-      return Begin(StepMode::kForward, {});
+      return MatchesOp(boundary.name) ? Begin(StepMode::kForward, {}) : Verdict{};
     case BoundaryKind::kFirstOperator:
       // Operators alone (no module is ever called) need an open step to be recorded in.
       if (open_ ||
@@ -36,6 +34,15 @@ StepTracker::Verdict StepTracker::Observe(const Boundary& boundary, uint64_t thr
     default:
       return {};
   }
+}
+
+// Every operator of the job asks; each name is matched once.
+bool StepTracker::MatchesOp(std::string_view name) {
+  if (rule_.kind != StepRuleKind::kOp) return false;
+  if (!rule_.matches) return true;
+  const auto known = op_matches_.find(name);
+  if (known != op_matches_.end()) return known->second;
+  return op_matches_.emplace(name, rule_.matches(name)).first->second;
 }
 
 StepTracker::Verdict StepTracker::OutermostBegin(const Boundary& boundary, uint64_t thread) {

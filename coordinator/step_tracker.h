@@ -19,7 +19,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "coordinator/step_rule.h"
@@ -59,6 +62,7 @@ class StepTracker {
     bool operator==(const Caller&) const = default;
   };
 
+  bool MatchesOp(std::string_view name);
   Verdict OutermostBegin(const Boundary& boundary, uint64_t thread);
   Verdict AutoCall(const Boundary& boundary, const Caller& caller, bool concurrent);
   Verdict ForwardCall(const Boundary& boundary, const Caller& caller, bool concurrent);
@@ -88,6 +92,7 @@ class StepTracker {
   uint64_t first_optimizer_ = 0;
   std::string optimizer_name_;
   int64_t pending_number_ = -1;
+  std::map<std::string, bool, std::less<>> op_matches_;
   std::vector<uint64_t> threads_inside_;  // threads with an open outermost call
 };
 

@@ -6,6 +6,7 @@
 
 #include "collectors/torch/aten_collector.h"
 #include "collectors/torch/cxx_api.h"
+#include "collectors/torch/step_marks.h"
 
 namespace tdump::collectors {
 namespace {
@@ -33,7 +34,10 @@ int tdump_torch_start(tdump::Runtime* runtime) {
   try {
     const bool started = tdump::collectors::CurrentRuntime() != nullptr;
     tdump::collectors::current.store(runtime, std::memory_order_release);
-    if (!started) tdump::collectors::StartAtenCollector(runtime);
+    if (!started) {
+      tdump::collectors::StartStepMarks(runtime);
+      tdump::collectors::StartAtenCollector(runtime);
+    }
   } catch (...) {
     tdump::collectors::current.store(nullptr, std::memory_order_release);
     return 0;

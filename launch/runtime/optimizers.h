@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ class Optimizers {
   explicit Optimizers(Clock* clock) : clock_(clock) {}
   void Created(const void* optimizer) noexcept;
   void Stepped(const void* optimizer, std::string_view cls) noexcept;
+  // Class of the first one, before it has stepped: read from its table of virtual functions, which
+  // LibTorch exports. "" when there is none, it is gone, or its class is the program's own.
+  std::string ClassOfFirst();
 
  private:
   // Index by order of construction; tells the clock of a new one.

@@ -134,6 +134,8 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.collect_aten = config_.aten;
   runtime_.collect_taps = config_.taps != filters::Tri::kOff;
   runtime_.signature = config_.signature;
+  runtime_.tell_backward = config_.boundary == "backward";
+  runtime_.tell_operators = config_.boundary.starts_with("op:");
   runtime_.root_prefixes = root_prefixes_.c_str();
 }
 
@@ -207,7 +209,9 @@ void Session::Introduce(const std::string& rule) {
 
 void Session::FirstStep(const std::string& rule) {
   std::lock_guard lock(mutex_);
-  Introduce(rule);
+  // A C++ optimizer tells its class when it steps, which is later.
+  const std::string cls = rule == "optimizer" ? optimizers_.ClassOfFirst() : "";
+  Introduce(cls.empty() ? rule : fmt::format("{} ({})", rule, cls));
 }
 
 void Session::Joined(const tdump::Boundary& boundary) {
