@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = Path(os.environ.get("TDUMP_BUILD", ROOT / "build")) / "bin"
 EXAMPLE = "examples/minilm"
-RUNS = "outputs/demo"
 RANKS = 4
 DEFAULT_FAULT = "2:encoder.layer.3.attention.self.query.weight:23"
 
@@ -140,6 +139,9 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         default="tolerance",
         help="what tdump-diff takes for the same (default: %(default)s)",
     )
+    parser.add_argument(
+        "--runs", default="outputs/demo", metavar="DIR", help="where the two runs go (default: %(default)s)"
+    )
     options = parser.parse_args(argv)
     if options.fault != "none" and not re.fullmatch(r"\d+:[^:]+:\d+", options.fault):
         parser.error(f"--fault {options.fault}: expected RANK:PARAM:BIT, such as {DEFAULT_FAULT}, or none")
@@ -149,7 +151,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> int:
     options = parse_arguments(argv)
     fault = None if options.fault == "none" else options.fault
-    clean, other = f"{RUNS}/clean", f"{RUNS}/{'faulty' if fault else 'again'}"
+    clean, other = f"{options.runs}/clean", f"{options.runs}/{'faulty' if fault else 'again'}"
     changed = (
         f"with bit {fault.split(':')[2]} of one weight of rank {fault.split(':')[0]} flipped" if fault else "again"
     )

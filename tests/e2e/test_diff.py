@@ -1,0 +1,59 @@
+"""tdump-diff on the C++ example: a fault in one rank's shard shows in every rank's sum, and its rank is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, mpirun
+
+PROGRAM = BUILD / "bin" / "examples" / "tp_transformer"
+CONFIG = SOURCE / "examples" / "tp_transformer" / "tdump.yaml"
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without the C++ examples")
+
+
+def capture(directory: Path, *arguments: str) -> Path:
+    command = [TDUMP_RUN, "-c", CONFIG, "-o", directory, "--", PROGRAM, *arguments]
+    done = mpirun(2, command, directory.parent)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory) -> Path:
+    return capture(tmp_path_factory.mktemp("tp") / "clean")
+
+
+def diff(a: Path, b: Path, *options: str, status: int) -> dict:
+    done = execute([BUILD / "bin" / "tdump-diff", a, b, "--json", *options], SOURCE)
+    assert done.returncode == status, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def test_two_runs_are_the_same(clean):
+    report = diff(clean, capture(clean.parent / "again"), "--require", "bitwise", status=0)
+    assert report["verdict"] == "same"
+    assert report["counts"]["bitwise_equal"] == report["counts"]["paired"] > 0
+
+
+@pytest.mark.parametrize("module", ["layers.1.mlp.down", "layers.1.attention.output"])
+def test_the_rank_of_a_row_parallel_weight_is_named(clean, module):
+    faulty = capture(clean.parent / module, "--fault", f"1:{module}.weight:23")
+    report = diff(clean, faulty, status=1)
+    origin = report["origin"]
+    assert (origin["rank"], origin["name"], origin["step"]) == (1, module, 0)
+    assert origin["parameter"] == f"{module}.weight" and origin["certain"]
+    assert [(d["name"], d["rank"]) for d in report["parameters"]["differing"]] == [(f"{module}.weight", 1)]
+    # Without the tap on the partial sums both ranks hold the wrong sum: the weight decides.
+    outputs = diff(clean, faulty, "--select", r"^(?!.*/)", status=1)["origin"]
+    assert (outputs["rank"], outputs["name"], outputs["step"]) == (1, module, 0)
+    assert outputs["ranks_alike"] == [0]
+
+
+def test_one_rank_against_another(clean):
+    """Shards differ between the ranks, what both hold in full does not."""
+    report = diff(clean / "rank0", clean / "rank1", "--select", "^(token_embedding|layers.0.attention_norm)", status=0)
+    assert report["ranks"] == [[0, 1]] and report["verdict"] == "same"
+    assert diff(clean / "rank0", clean / "rank1", status=1)["verdict"] == "differs"
