@@ -2,6 +2,7 @@
 
 #include <ATen/core/TensorBase.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <exception>
 #include <string_view>
@@ -127,6 +128,11 @@ bool AllMeta(c10::ArrayRef<IValue> values) {
   return !other;
 }
 
+// Python has handled an operator and works on what its tensors stand for (a fake tensor is made).
+bool BelowPython() {
+  return c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Python);
+}
+
 // ---- operators ----
 
 struct OpRange final : Range {
@@ -223,7 +229,7 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
   const c10::ArrayRef<IValue> inputs = fn.inputs();
   if (TracingRegion() != nullptr || AnyWrapper(inputs))
     return std::make_unique<WrappedRange>(thread);
-  if (thread->wrapped > 0 && AllMeta(inputs)) return nullptr;
+  if ((thread->wrapped > 0 || BelowPython()) && AllMeta(inputs)) return nullptr;
   if (thread->compiled > 0) {
     runtime->sink->note(
         "torch.compile: operators inside compiled code are not captured (not in this version)");

@@ -9,7 +9,7 @@ from itertools import groupby
 
 import pytest
 import torch
-from conftest import SOURCE, TDUMP_RUN, execute, latest
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
 
 JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "aten_job.py")]
 CONFIG = """
@@ -130,3 +130,15 @@ def test_each_thread_has_its_lane_and_its_count(job):
         assert len({c.thread for c in linear}) == 1
     main = [c for c in forward if c.lane == 0 and c.op == "aten::addmm"]
     assert [(c.path, c.index) for c in main] == [("blocks.0.linear", 0), ("blocks.1.linear", 0), ("head", 0)]
+
+
+UNUSUAL = ["compile_aot_eager", "make_fx", "vmap", "functional_grad", "fake", "functional", "subclass", "dtensor"]
+
+
+def test_operators_on_tensors_that_stand_for_others_change_nothing(tmp_path):
+    script = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "not_captured.py"), *UNUSUAL]
+    (tmp_path / "aten.yaml").write_text(CONFIG.replace("0-3", "all"))
+    bare = execute(script, tmp_path, {"PYTHONPATH": str(BUILD / "python")})
+    dumped = execute([TDUMP_RUN, "-c", "aten.yaml", "--", *script], tmp_path)
+    assert dumped.returncode == bare.returncode == 0, dumped.stderr
+    assert len(bare.stdout.splitlines()) == len(UNUSUAL) + 1 and dumped.stdout == bare.stdout
