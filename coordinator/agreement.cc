@@ -264,6 +264,7 @@ void Agreement::LeaveTransport() noexcept {
     transport_->Send({.kind = Kind::kLeave, .rank = options_.rank, .local = ended_});
     transport_->Close();
     transport_.reset();
+    WriteSummary();  // in case the process ends without exit handlers
   } catch (...) {
   }
 }
@@ -288,6 +289,10 @@ void Agreement::Close() noexcept {
 void Agreement::FinishOwn() {
   for (const Step& step : open_) WriteStep(step, false);
   open_.clear();
+  WriteSummary();
+}
+
+void Agreement::WriteSummary() {
   io::AgreementSection entry;
   entry.transport = transport_name_;
   entry.max_lag = max_lag_;

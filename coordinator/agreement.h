@@ -83,6 +83,7 @@ class Agreement final : public StepAgreement {
   void Flush(bool eager);
   void WriteStep(const Step& step, bool agreed);
   void FinishOwn();
+  void WriteSummary();
   uint64_t GlobalOf(uint64_t local) const;
   int64_t Now() const { return options_.now_ns(); }
 
