@@ -118,9 +118,13 @@ std::string ValuesText(const Row& row) {
   if (comparison.evidence == Evidence::kMeta) return text + "values were not kept";
   if (v.bitwise == Answer::kSame) return text + "bit for bit equal";
   const Metrics& m = comparison.metrics;
-  text += fmt::format("{} of {} elements outside, max abs {}, max rel {}, mean abs {}",
-                      CountText(m.outside()), CountText(m.elements), m.max_abs_text,
-                      Short(m.max_rel), Short(m.mean_abs));
+  text +=
+      m.outside() > 0
+          ? fmt::format("{} of {} elements outside", CountText(m.outside()), CountText(m.elements))
+          : fmt::format("{} of {} elements differ, within the bound",
+                        CountText(m.elements - m.bits_equal), CountText(m.elements));
+  text += fmt::format(", max abs {}, max rel {}, mean abs {}", m.max_abs_text, Short(m.max_rel),
+                      Short(m.mean_abs));
   if (m.nan_mismatch + m.inf_mismatch > 0) {
     text += fmt::format("; NaN on one side only {}, Inf {}", m.nan_mismatch, m.inf_mismatch);
   }
@@ -292,10 +296,12 @@ std::string WeightsText(const DiffReport& report) {
 std::string SameText(const DiffReport& report) {
   const Counts& c = report.counts;
   const uint64_t judged = c.paired - c.not_judged;
-  std::string text = c.bits_equal == judged
-                         ? fmt::format("SAME  {} of {} bit for bit", judged, judged)
-                         : fmt::format("SAME  {} of {} within bounds (bitwise {})",
-                                       judged - c.allowed - c.unproven, judged, c.bits_equal);
+  std::string text =
+      c.bits_equal == judged
+          ? fmt::format("SAME  {} of {} bit for bit", CountText(judged), CountText(judged))
+          : fmt::format("SAME  {} of {} within bounds (bitwise {})",
+                        CountText(judged - c.allowed - c.unproven), CountText(judged),
+                        CountText(c.bits_equal));
   if (const uint64_t weights = WeightsDiffer(report); weights > 0)
     text += fmt::format("; {} differ{} in bits", WeightsText(report), weights == 1 ? "s" : "");
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);

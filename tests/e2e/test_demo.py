@@ -63,6 +63,7 @@ def test_document(demo):
 
 def test_text(demo):
     text = demo[1]
+    assert "operators: 79 selected, 73 seen" in text
     assert "never called: encoder.layer.{0-5}.attention.self.dropout" in text
     assert f"\nORIGIN    rank 2, step 0, {QUERY}, output\n" in text
     assert f"\nanswer    rank 2, step 0, {QUERY}: its inputs agree, its output does not\n" in text
