@@ -58,8 +58,15 @@ Named FirstSet(const Environment& environment, const std::vector<const char*>& n
   return {};
 }
 
+// Values of variables may be anything: what is long is cut, what cannot be printed becomes `?`.
 std::string Quoted(const char* name, const std::string& text) {
-  return std::string(name) + "='" + text + "'";
+  constexpr size_t kShown = 80;
+  std::string shown = text.substr(0, kShown);
+  for (char& c : shown) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte >= 0x7F) c = '?';
+  }
+  return std::string(name) + "='" + shown + (text.size() > kShown ? "...'" : "'");
 }
 
 // A batch script of Slurm sees the variables of its first task, but is no task of a step.

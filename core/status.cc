@@ -1,6 +1,7 @@
 #include "core/status.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 namespace tdump {
@@ -55,8 +56,10 @@ Status ErrnoStatus(int error, std::string_view action, std::string_view path) {
   if (error == ENOENT) code = StatusCode::kNotFound;
   if (error == EEXIST) code = StatusCode::kAlreadyExists;
   const char* name = ::strerrorname_np(error);
-  return {code, std::string(action) + " '" + std::string(path) + "': " + std::strerror(error) +
-                    " (" + (name != nullptr ? name : "?") + ")"};
+  std::string shown(path.substr(0, PATH_MAX));  // longer ones are no path of a file
+  if (path.size() > PATH_MAX) shown += "...";
+  return {code, std::string(action) + " '" + shown + "': " + std::strerror(error) + " (" +
+                    (name != nullptr ? name : "?") + ")"};
 }
 
 }  // namespace tdump

@@ -166,6 +166,14 @@ const Row kRows[] = {
      "TDUMP_RANK='two' is not a rank"},
 };
 
+TEST(Identity, NonsenseIsQuotedShortAndPrintable) {
+  const DetectedIdentity detected =
+      DetectIdentity({{"TDUMP_RANK", "\xff\n" + std::string(65536, 'x')}}, {}, {});
+  ASSERT_FALSE(detected.warnings.empty());
+  EXPECT_THAT(detected.warnings.front(),
+              HasSubstr("TDUMP_RANK='??" + std::string(78, 'x') + "...' is not a rank"));
+}
+
 TEST(Identity, Environment) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(row.what);

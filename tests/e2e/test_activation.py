@@ -228,4 +228,4 @@ def test_no_value_of_a_variable_changes_the_job(tmp_path, python):  # H06
         [python, Path(__file__).parent / "jobs/hostile_environment.py"], tmp_path, {"PYTHONPATH": str(BUILD / "python")}
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
-    assert not [line[:200] for line in done.stderr.splitlines() if len(line) > 1000]
+    assert not [line[:200] for line in done.stderr.splitlines() if len(line) > 5000]  # a path may be long
