@@ -40,6 +40,7 @@ class ForgedProcessTest : public test::ScratchTest {
              {"tdump-view", {"run", "--records", "--sort", "absmax"}},
              {"tdump-view", {"run", "--verify"}},
              {"tdump-view", {"run", "--txt", "-"}},
+             {"tdump-diff", {"run", "run"}},
              {"tdump-merge", {"run"}}}) {
       const auto done = Run(tool, arguments);
       EXPECT_LE(done.status, 2) << tool << " " << arguments.back() << done.err;
