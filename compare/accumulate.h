@@ -19,8 +19,8 @@ struct Sums {
   double square_a = 0, square_b = 0;
   uint64_t finite_a = 0, finite_b = 0;
   double max_abs = -1, max_rel = 0;
-  double max_excess =
-      -std::numeric_limits<double>::infinity();  // of |a - b| - relative * max(|a|, |b|)
+  // Of |a - b| - relative * max(|a|, |b|).
+  double max_excess = -std::numeric_limits<double>::infinity();
   unsigned __int128 max_abs_integer = 0;
   uint64_t equal = 0;    // integers: equal numbers
   uint64_t outside = 0;  // second pass

@@ -80,10 +80,9 @@ bool ParseInteger(std::string_view name, NumberFormat* format) {
 }
 
 uint64_t LoadUnit(const std::byte* bytes, uint32_t unit_bytes) {
+  // Little-endian hosts only, as the format's payloads.
   uint64_t value = 0;
-  std::memcpy(
-      &value, bytes,
-      std::min<uint32_t>(unit_bytes, 8));  // little-endian hosts only, as the format's payloads
+  std::memcpy(&value, bytes, std::min<uint32_t>(unit_bytes, 8));
   return value;
 }
 

@@ -13,8 +13,8 @@
 
 namespace tdump::compare {
 
-// An element is within when |a - b| <= relative * max(|a|, |b|) + scale * min(rms(A), rms(B)).
-// Zeros: exact.
+// An element is within when |a - b| <= relative * max(|a|, |b|) + scale *
+// min(rms(A), rms(B)). Zeros: exact.
 struct Bound {
   double relative = 0;
   double scale = 0;
@@ -29,8 +29,8 @@ struct Worst {
 struct Metrics {
   uint64_t elements = 0;
   uint64_t bits_equal = 0;  // elements; 0 when the dtypes differ
-  uint64_t within =
-      0;  // elements proven within the bound: finite and close, or the same special value
+  // Elements proven within the bound: finite and close, or the same special value.
+  uint64_t within = 0;
   uint64_t compared = 0;  // elements finite on both sides: what the numbers below are over
   double max_abs = 0;
   std::string max_abs_text;  // exact for integers
@@ -45,8 +45,8 @@ struct Metrics {
   uint64_t zero_sign_mismatch = 0;  // 0.0 against -0.0
   bool numeric = true;              // false: an opaque dtype, only bits were compared
   bool has_worst = false;           // some element differs
-  Worst worst;  // the first special-value mismatch, else the largest |a - b|, else the first other
-                // bits
+  // The first special-value mismatch, else the largest |a - b|, else the first other bits.
+  Worst worst;
 
   uint64_t outside() const { return elements - within; }
 };

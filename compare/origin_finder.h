@@ -37,8 +37,8 @@ struct Origin {
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
 };
 
-// Not thread-safe. Memory: what is said of one difference, for each rank of the earliest step that
-// has any.
+// Not thread-safe. Memory: what is said of one difference, for each rank
+// of the earliest step that has any.
 class OriginFinder {
  public:
   // Passes come in order of step and rank. `parameters`: those found to differ so far; the list

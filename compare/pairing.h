@@ -33,8 +33,8 @@ struct PairOptions {
 // Whether a rank takes part on this side.
 bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank);
 
-// A pass under its numbers. Two processes of one rank, or two passes of one step, are told apart by
-// `nth`.
+// A pass under its numbers. Two processes of one rank, or two passes of
+// one step, are told apart by `nth`.
 struct PassRef {
   int32_t rank = 0;
   uint32_t process = 0;

@@ -10,8 +10,8 @@
 namespace tdump::compare {
 namespace {
 
-constexpr uint64_t kReadAhead =
-    256 * 1024;  // a multiple of the hash tile: each tile is verified once
+// A multiple of the hash tile: each tile is verified once.
+constexpr uint64_t kReadAhead = 256 * 1024;
 
 // Sequential reads of any size over one that is fetched in large aligned pieces.
 ReadBytes ReadAhead(const io::PassReader& reader, const io::Record& record) {

@@ -29,14 +29,14 @@ struct PassDiffOptions {
 struct Outcome {
   RecordIds ids;
   Role role = Role::kOutput;
-  uint64_t call = 0;       // begin of the call in B; of a tap, which computes nothing: of the
-                           // call it stands in
+  // Begin of the call in B; of a tap, which computes nothing: of the call it stands in.
+  uint64_t call = 0;
   uint64_t order = 0;      // B's sequence number at which it was seen (compare/origin.h, 1)
   uint64_t reduction = 1;  // of its call, for the bound
   uint64_t key_hash = 0;
   bool root_input = false;
-  bool fails = false;  // shape, dtype, special values, tolerance, or bits where required; or not
-                       // proven within
+  // Shape, dtype, special values, tolerance, or bits where required; or not proven within.
+  bool fails = false;
   bool bits_differ = false;  // includes `fails`
   bool allowed = false;      // fails, and the user allows it
   std::string error;  // the payload could not be read: nothing is judged, see PassDiff::damage

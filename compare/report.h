@@ -26,8 +26,8 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
 // One line: the verdict.
 std::string RenderVerdict(const DiffReport& report, bool required_bits);
 
-// Document: {"tool", "version", "a", "b", "verdict", "required", "counts", "parameters", "inputs",
-// "origin", ...}.
+// Document: {"tool", "version", "a", "b", "verdict", "required", "counts",
+// "parameters", "inputs", "origin", ...}.
 std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideInfo& b,
                        bool required_bits);
 // One object without a newline. Numbers that are not finite are the strings "nan", "inf", "-inf".

@@ -27,8 +27,8 @@ class Style {
 std::string ShapeText(const std::vector<uint64_t>& shape);  // "[4, 128, 384]"
 // A number for people: 4 digits, "0" for zero.
 std::string Short(double value);
-// Columns padded to the widest cell; the first row is the head. Numbers are right-aligned when
-// `right` says so.
+// Columns padded to the widest cell; the first row is the head. Numbers are
+// right-aligned when `right` says so.
 std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
                   std::string_view indent, const Style& style);
 

@@ -1,5 +1,5 @@
-// Agreement: the step numbers that all ranks of a job share. The protocol, the same over every
-// transport:
+// Agreement: the step numbers that all ranks of a job share. The
+// protocol, the same over every transport:
 //
 //   1. A process reports each counted step when it has ended: number, shape, begin time.
 //   2. The lowest rank that still takes part decides: StepAligner puts the reports side by side and
@@ -44,8 +44,8 @@ struct AgreementOptions {
 // Thread-safe. Nothing throws; without a transport that works the steps stay unagreed.
 class Agreement final : public StepAgreement {
  public:
-  // `transport` null: this process is alone. `slots` and `manifest` outlive the agreement and may
-  // be null.
+  // `transport` null: this process is alone. `slots` and `manifest`
+  // outlive the agreement and may be null.
   Agreement(AgreementOptions options, std::unique_ptr<AgreementTransport> transport,
             SlotWriter* slots, io::ManifestWriter* manifest);
 

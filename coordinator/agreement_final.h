@@ -1,6 +1,6 @@
-// The last word on step numbers. While a job runs nobody waits for an answer, so the numbers of its
-// last steps are still open when it ends. Afterwards the slot files hold what every process
-// reported:
+// The last word on step numbers. While a job runs nobody waits for an answer, so
+// the numbers of its last steps are still open when it ends. Afterwards the slot
+// files hold what every process reported:
 //
 //   1. The reports of all ranks are aligned once more (StepAligner), now with nothing to wait for.
 //   2. An extra step that only the begin times told is dropped where the rank ends with fewer steps

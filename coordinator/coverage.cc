@@ -227,8 +227,8 @@ class Writer {
                : fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", ranges);
   }
 
-  // Ranks that did not do all they should, those with the same fate together: "ranks 4-7 never
-  // started".
+  // Ranks that did not do all they should, those with the same fate
+  // together: "ranks 4-7 never started".
   std::string Fates() const {
     std::vector<std::pair<std::string, std::vector<uint64_t>>> fates;
     std::map<std::string, size_t> places;

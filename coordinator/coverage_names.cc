@@ -89,8 +89,8 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
-// Edits from one word to the other: letters inserted, left out, replaced, or two swapped (optimal
-// string alignment).
+// Edits from one word to the other: letters inserted, left out, replaced, or
+// two swapped (optimal string alignment).
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) above[j] = j;

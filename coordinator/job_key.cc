@@ -66,8 +66,8 @@ JobKey Torchrun(const Environment& environment, const ProcessFacts& facts,
 
 JobKey WithoutLauncher(const Environment& environment, const ProcessFacts& facts, int32_t world) {
   const std::string launch = Get(environment, "TDUMP_LAUNCH");
-  // Members of one process group know each other by what started them. An interactive shell starts
-  // many jobs.
+  // Members of one process group know each other by what started them. An
+  // interactive shell starts many jobs.
   const bool spawned = world > 1 && !facts.parent_is_interactive_shell;
   if (!launch.empty()) return {"tdump-run " + launch, launch};
   if (spawned)

@@ -19,8 +19,8 @@ constexpr uint8_t kAgreed = 1, kExtra = 2;
 constexpr size_t kNearNames = 3;
 constexpr const char* kNeverStarted = "never started";
 constexpr const char* kStillRunning = "still running";
-// A forged world must not make a table of two billion ranks. Room for any job of which a good part
-// left something.
+// A forged world must not make a table of two billion ranks. Room for any job
+// of which a good part left something.
 constexpr int64_t kMostRanks = 1 << 16, kMostRanksPerProcess = 16;
 
 // Notes from this level on tell of something missing: 2 error, 3 not captured.

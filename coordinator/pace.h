@@ -1,5 +1,5 @@
-// Pace: how often something with a cost may be done, so that it takes at most a fixed share of the
-// time.
+// Pace: how often something with a cost may be done, so that it takes
+// at most a fixed share of the time.
 #pragma once
 
 #include <algorithm>

@@ -63,8 +63,8 @@ Status WriteConfig(Env* env, const RunDirectory& run, const std::string& config)
   return WriteFileAtomically(env, JoinPath(run.run, name), config, kFileMode);
 }
 
-// `latest` stands beside runs that tdump names itself, never beside a directory that the user
-// named.
+// `latest` stands beside runs that tdump names itself, never beside
+// a directory that the user named.
 Status TurnLatest(Env* env, const RunDirectory& run, const std::string& pattern) {
   const size_t slash = run.run.rfind('/');
   const std::string parent = slash == std::string::npos ? "."

@@ -2,14 +2,12 @@
 // the same generation without talking to each other; none ever overwrites what is there.
 //
 //   1. `output.dir` with {job} replaced by the job's label (the same on all ranks), made with all
-//   parents, mode 0700.
+//      parents, mode 0700.
 //   2. `generations` holds the job keys seen so far, one a line. A job's generation is the position
-//   of its key; the first
-//      process to come appends it under an exclusive lock, writes the effective config and turns
-//      `latest` to the run.
+//      of its key; the first process to come appends it under an exclusive lock, writes the
+//      effective config and turns `latest` to the run.
 //   3. The process claims a name by creating clock/rankN_pidM.slot exclusively. Where another host
-//   or container has the
-//      same rank and pid, "_h" and a hash of host and start time are appended.
+//      or container has the same rank and pid, "_h" and a hash of host and start time are appended.
 //   4. Its directory rankN_pidM is made. Slot file and directory go by the same name.
 // Any failure is a Status: the process then runs without a dump.
 #pragma once

@@ -8,10 +8,10 @@
 //      ran extra steps: they are taken out, the rank's later steps are that much lower. Where no
 //      next step fits either, the rank does something else (another pipeline stage, another
 //      program) and is numbered in its own order.
-//   4. Where all shapes agree and the ranks run in lockstep (`by_time`), a rank that begins its
-//   step
-//      long before the others, and its following step together with them, ran an extra step too.
-//      "Long" and "together" are measured by how far its begin was from theirs in earlier steps.
+//   4. Where all shapes agree and the ranks run in lockstep (`by_time`), a rank that
+//      begins its step long before the others, and its following step together with
+//      them, ran an extra step too. "Long" and "together" are measured by how far its
+//      begin was from theirs in earlier steps.
 //   5. A rank that lags behind by `silence_ns` after the others reported is lost: the others go on
 //      without it. It takes part again with the first step it reports that is not settled yet.
 // A decision may have to see a rank's following step first; nobody waits for it but this object.

@@ -1,16 +1,14 @@
-// StepClock: the Clock of a process. Boundaries come in from collectors; passes, the gate and step
-// numbers go out.
+// StepClock: the Clock of a process. Boundaries come in from collectors;
+// passes, the gate and step numbers go out.
 //
 //   1. Nothing happens until a boundary of a kind that activates (a first operator or outermost
-//   call, MPI_Init, a process
-//      group). It is handed to the Activator, once, which says who this process is and gives the
-//      clock its ClockSession.
+//      call, MPI_Init, a process group). It is handed to the Activator, once, which says who this
+//      process is and gives the clock its ClockSession.
 //   2. StepTracker says where steps begin. Every step gets a local number (over all modes) and one
-//   within its mode.
+//      within its mode.
 //   3. A step of a selected rank whose number is in `steps.select` opens a pass through
-//   io::PassControl; the others close
-//      the open one. The number compared is the job's own where the job tells it, else first +
-//      global number, where agreed, else first + local number.
+//      io::PassControl; the others close the open one. The number compared is the job's own where
+//      the job tells it, else first + global number, where agreed, else first + local number.
 //   4. The Gate is armed while a pass is open and the micro-batch is selected.
 //   5. The agreement hears the shape of every step: its mode and its outermost calls, hashed.
 #pragma once
@@ -45,8 +43,8 @@ class StepAgreement {
  public:
   virtual ~StepAgreement() = default;
   virtual void Ended(const EndedStep& step) noexcept = 0;
-  // The number of the step that begins now, as far as the ranks agree; `local` where they do not
-  // yet.
+  // The number of the step that begins now, as far as the ranks agree;
+  // `local` where they do not yet.
   virtual uint64_t NumberOf(uint64_t local) noexcept = 0;
   virtual void Close() noexcept = 0;
 };
@@ -100,8 +98,8 @@ class StepClock : public Clock {
   StepClock(Gate* gate, Activator* activator, StepClockOptions options);
 
   void boundary(const Boundary& boundary) noexcept override;
-  // In a forked child: forgets the parent's session and stays inert until the child joins a group.
-  // Touches no file.
+  // In a forked child: forgets the parent's session and stays inert until the
+  // child joins a group. Touches no file.
   void AfterFork() noexcept;
 
   std::string RuleInForce() const;

@@ -18,8 +18,8 @@ struct StepRule {
   std::function<bool(std::string_view)> matches;  // empty: everything matches
 };
 
-// Compiles a regular expression with search semantics. The configuration passes the one its other
-// patterns use.
+// Compiles a regular expression with search semantics. The configuration
+// passes the one its other patterns use.
 using PatternCompiler =
     std::function<Result<std::function<bool(std::string_view)>>(const std::string& pattern)>;
 Result<std::function<bool(std::string_view)>> CompileStdRegex(const std::string& pattern);

@@ -117,8 +117,8 @@ StepTracker::Verdict StepTracker::Recurrence(const Caller& caller, StepMode mode
   if (has_opener_ && caller == opener_) return Begin(mode, caller);
   if (!caller.root) return {};
   if (!opener_.root) {
-    // Parts came first (an embedding called by hand): the root takes the step over, and later ones
-    // begin with it.
+    // Parts came first (an embedding called by hand): the root takes the step
+    // over, and later ones begin with it.
     opener_ = caller;
     has_opener_ = true;
     return {};
@@ -143,8 +143,8 @@ StepTracker::Verdict StepTracker::OptimizerStep(const Boundary& boundary) {
       rule_.kind == StepRuleKind::kOptimizer || rule_.kind == StepRuleKind::kAuto;
   if (!by_optimizer) return {};
   if (op_only_) {
-    const uint32_t missed =
-        open_ ? 0 : 1;  // the operators before the first optimizer step were one
+    // The operators before the first optimizer step were one.
+    const uint32_t missed = open_ ? 0 : 1;
     Verdict verdict = Begin(StepMode::kTrain, {});
     verdict.missed = missed;
     return verdict;

@@ -3,19 +3,20 @@
 //
 // A step never ends by itself: it ends when the next one begins. What begins one, by rule:
 //   auto       gradients on and an optimizer constructed: the first outermost call after the step
-//   of the
-//              first-constructed optimizer (mode train). Else the callable that opened the present
-//              step is called again, or the first root is (mode eval with gradients off, forward
-//              with gradients on). Calls of parts and of other roots in between belong to the open
-//              step.
+//              of the first-constructed optimizer (mode train). Else the callable that opened the
+//              present step is called again, or the first root is (mode eval with gradients off,
+//              forward with gradients on). Calls of parts and of other roots in between belong to
+//              the open step.
 //   optimizer  the first outermost call after the step of the first-constructed optimizer
 //   backward   the first outermost call after a backward pass began
 //   forward    each outermost call of the first root; forward:REGEX of what matches by name or
-//   class op:REGEX   each call of a matching operator explicit   each tdump.step()
-// A job whose modules nobody calls (ATen operators only) has no outermost calls: its steps then
-// begin right after the optimizer's. A call that begins while another thread is inside one belongs
-// to the same step (replicas in threads). In `auto`, the first tdump.step() makes the rule
-// `explicit`.
+//              class
+//   op:REGEX   each call of a matching operator
+//   explicit   each tdump.step()
+// A job whose modules nobody calls (ATen operators only) has no outermost calls: its
+// steps then begin right after the optimizer's. A call that begins while another thread
+// is inside one belongs to the same step (replicas in threads). In `auto`, the first
+// tdump.step() makes the rule `explicit`.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ class StepTracker {
   Verdict Observe(const Boundary& boundary, uint64_t thread);
   // "optimizer (AdamW)", "forward (BertModel)"; "auto" while nothing was seen.
   std::string RuleInForce() const;
-  // The process becomes a rank only now: the next call begins a step. What is known of roots and
-  // optimizers stays.
+  // The process becomes a rank only now: the next call begins a step. What is
+  // known of roots and optimizers stays.
   void Restart();
   bool saw_boundary() const { return began_; }
 
@@ -80,8 +81,8 @@ class StepTracker {
   bool op_only_ = true;  // no outermost call seen yet
   StepMode mode_ = StepMode::kForward;
   Caller opener_;
-  bool has_opener_ =
-      false;  // false: opened by an operator or the optimizer, the next call adopts the step
+  // False: the step was opened by an operator or the optimizer, the next call adopts it.
+  bool has_opener_ = false;
   uint64_t root_calls_ = 0;  // in this step
   uint64_t micro_root_ = 0;
   bool marked_ = false;  // the optimizer stepped, or backward began: the next call begins a step

@@ -11,8 +11,8 @@ enum class BoundaryKind : uint8_t {
   kFirstOperator,  // a selected kind of operator is about to run for the first time: activates
   kMpiInit,        // MPI is initialised (the rank is known): activates
   kProcessGroup,   // a c10d process group exists (rank and world in `rank`, `world`): activates
-  kRootBegin,  // outermost call of a root module begins; `name` = "", or "Critic#1"; `instance` =
-               // which root
+  // Outermost call of a root module; `name` = "", or "Critic#1"; `instance` = which root.
+  kRootBegin,
   kRootEnd,
   kOutermostBegin,  // outermost call that is not of a root (parts called by hand)
   kOutermostEnd,
@@ -32,8 +32,8 @@ struct Boundary {
   bool grad_enabled = false;
   int32_t rank = -1;
   int32_t world = -1;
-  std::string_view cls =
-      {};  // class of the module that a root or outermost call is of; may be empty
+  // Class of the module that a root or outermost call is of; may be empty.
+  std::string_view cls = {};
 };
 
 class Clock {

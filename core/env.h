@@ -22,8 +22,8 @@ class WritableFile {
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const std::byte> bytes) = 0;
   virtual Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
-  virtual Status Preallocate(
-      uint64_t offset, uint64_t bytes) = 0;  // real blocks, so a later write cannot hit a full disk
+  // Real blocks, so a later write cannot hit a full disk.
+  virtual Status Preallocate(uint64_t offset, uint64_t bytes) = 0;
   virtual Status Truncate(uint64_t bytes) = 0;
   virtual Status Sync() = 0;
   virtual Status Close() = 0;
@@ -60,23 +60,23 @@ class Env {
 
   virtual Result<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
                                                                 int mode) = 0;
-  virtual Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path,
-                                                           int mode) = 0;  // creates
+  // Creates the file when there is none.
+  virtual Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) = 0;
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;
   // All missing parents too. Racing creators, EEXIST of a directory and a stale ENOENT are retried.
   virtual Status MakeDirs(const std::string& path, int mode) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;
-  virtual Status Symlink(const std::string& target,
-                         const std::string& link) = 0;  // replaces atomically
+  // Replaces atomically.
+  virtual Status Symlink(const std::string& target, const std::string& link) = 0;
   virtual Result<FileInfo> Stat(const std::string& path) = 0;
-  virtual Result<std::vector<std::string>> List(
-      const std::string& directory) = 0;  // sorted, without . and ..
-  virtual Result<uint64_t> FreeBytes(
-      const std::string& path) = 0;  // for this user, of the file system that holds path
-  // Runs `body` under an exclusive advisory lock on `path` (created when missing). Waits at most
-  // `timeout_ms`.
+  // Sorted, without . and ..
+  virtual Result<std::vector<std::string>> List(const std::string& directory) = 0;
+  // For this user, of the file system that holds path.
+  virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
+  // Runs `body` under an exclusive advisory lock on `path` (created when
+  // missing). Waits at most `timeout_ms`.
   virtual Status WithLock(const std::string& path, int timeout_ms,
                           const std::function<Status()>& body) = 0;
   virtual int64_t MonotonicNs() = 0;
@@ -85,9 +85,9 @@ class Env {
 
 std::unique_ptr<Env> NewMemoryEnv();
 
-// Decides the fate of the n-th operating-system call (counted from 0). Returns 0 to let it pass, an
-// errno to fail it, or kShortWrite to make a write take only part of its bytes (the retry must
-// finish it).
+// Decides the fate of the n-th operating-system call (counted from 0). Returns 0 to
+// let it pass, an errno to fail it, or kShortWrite to make a write take only part of
+// its bytes (the retry must finish it).
 inline constexpr int kShortWrite = -1;
 using FaultPlan = std::function<int(uint64_t n, std::string_view call, std::string_view path)>;
 std::unique_ptr<Env> NewFaultyEnv(Env* base, FaultPlan plan);

@@ -1,6 +1,6 @@
-// A file system in RAM. Paths are plain text: "a//b/" is "a/b", relative paths are relative to
-// nothing in particular. Parents must exist, as on a disk; "", "." and "/" always do. Permissions
-// are not kept.
+// A file system in RAM. Paths are plain text: "a//b/" is "a/b", relative paths are
+// relative to nothing in particular. Parents must exist, as on a disk; "", "." and
+// "/" always do. Permissions are not kept.
 #include <cerrno>
 #include <chrono>
 #include <cstring>

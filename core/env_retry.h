@@ -1,5 +1,5 @@
-// The retry rules of Env, shared by the posix and the faulty implementation so that a test of one
-// is a test of both.
+// The retry rules of Env, shared by the posix and the faulty implementation so
+// that a test of one is a test of both.
 #pragma once
 
 #include <sys/types.h>

@@ -15,8 +15,8 @@ enum class GateState : uint8_t { kDormant = 0, kIdle = 1, kArmed = 2, kOff = 3 }
 struct Gate {
   std::atomic<GateState> state{GateState::kDormant};
   std::atomic<uint64_t> pass{0};  // ordinal of the open pass; changes exactly when a step begins
-  std::atomic<uint64_t> step{
-      0};  // local step, relative to the first selected step, for rules with `steps:`
+  // Local step, relative to the first selected step, for rules with `steps:`.
+  std::atomic<uint64_t> step{0};
   std::atomic<uint32_t> micro{0};     // n-th root call inside the step
   std::atomic<uint64_t> sequence{1};  // begin and end numbers of calls
 

@@ -26,16 +26,16 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// Percent-escapes `% / : @ # ~`, control bytes and DEL. "a/b:0" -> "a%2Fb%3A0". Other bytes, UTF-8
-// or not, stay.
+// Percent-escapes `% / : @ # ~`, control bytes and DEL. "a/b:0" ->
+// "a%2Fb%3A0". Other bytes, UTF-8 or not, stay.
 std::string EscapeField(std::string_view field);
 Result<std::string> UnescapeField(std::string_view text);
 
 // "encoder.layer.0.attention/aten%3A%3Amm::call1@output#0". A root, when named, stands before the
 // path: "Critic%231:a.b". ParseKey also takes the operator unescaped, "aten::mm".
-// `::call0` is left out; `/op` is left out for a module; micro, chunk, lane, backward and
-// recompute, when not 0, follow as
-// "@role#arg" + "~m1.c0.l2.b.r" fields in that order, so that equal text means equal key.
+//
+// Left out are `::call0` and, for a module, `/op`. Micro, chunk, lane, backward and recompute, when
+// not 0, follow as "~m1.c0.l2.b.r", in that order: equal text means equal key.
 std::string ToText(const Key& key);
 Result<Key> ParseKey(std::string_view text);
 

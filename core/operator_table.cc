@@ -27,8 +27,8 @@ OperatorId OperatorTable::Intern(const OperatorInfo& info) {
   auto [it, added] = ids_.try_emplace(TableKey(info), size_.load(std::memory_order_relaxed));
   if (!added) return it->second;
   const uint32_t id = it->second;
-  if (id >= kChunk * kChunks) {  // 4 M operators: names with a counter in them; the caller records
-                                 // nothing for it
+  // 4 M operators: names with a counter in them; the caller records nothing for it.
+  if (id >= kChunk * kChunks) {
     ids_.erase(it);
     return kNoOperator;
   }

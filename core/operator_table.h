@@ -1,5 +1,5 @@
-// All operators a process has seen, by dense id. Append-only; reading an entry takes no lock,
-// adding takes one.
+// All operators a process has seen, by dense id. Append-only; reading an
+// entry takes no lock, adding takes one.
 #pragma once
 
 #include <atomic>
@@ -12,23 +12,23 @@
 
 namespace tdump {
 
-// Thread-safe. Ids are dense from 0 in order of registration and stay valid for the life of the
-// table.
+// Thread-safe. Ids are dense from 0 in order of registration and stay
+// valid for the life of the table.
 class OperatorTable {
  public:
   OperatorTable();
   ~OperatorTable();
   OperatorTable(const OperatorTable&) = delete;
 
-  // Returns the id of the operator with this (kind, root, path, op); adds it when new. The other
-  // fields of an entry are those of its first registration, except aliases, which `AddAlias`
-  // extends.
+  // Returns the id of the operator with this (kind, root, path, op); adds it
+  // when new. The other fields of an entry are those of its first registration,
+  // except aliases, which `AddAlias` extends.
   OperatorId Intern(const OperatorInfo& info);
   // Reference stays valid for ever. Precondition: id < size().
   const OperatorInfo& Get(OperatorId id) const;
   uint32_t size() const { return size_.load(std::memory_order_acquire); }
-  // A name found wrong later: the operator keeps its id, `path` is added to what readers show (see
-  // io: alias record).
+  // A name found wrong later: the operator keeps its id, `path` is added to what
+  // readers show (see io: alias record).
   void AddAlias(OperatorId id, const std::string& path);
   // Aliases added since registration, for the sink; a copy taken under the lock.
   std::vector<std::string> AliasesOf(OperatorId id) const;

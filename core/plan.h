@@ -15,8 +15,8 @@ namespace tdump {
 using RuleId = uint32_t;
 inline constexpr RuleId kNoRule = 0;
 
-// What a rule sees of an observation. `step` is relative to the first selected step (rules may
-// narrow steps).
+// What a rule sees of an observation. `step` is relative to the first
+// selected step (rules may narrow steps).
 struct ObservationKey {
   Role role = Role::kOutput;
   Phase phase = Phase::kForward;
@@ -45,8 +45,8 @@ class Plan {
   virtual RuleId op(OperatorId op, const OperatorInfo& info, const void* subject) noexcept = 0;
   // Pure and lock-free.
   virtual Decision observe(RuleId rule, const ObservationKey& key) const noexcept = 0;
-  // Whether any rule of the operator can ask for this role and phase at all: lets a collector skip
-  // gathering it.
+  // Whether any rule of the operator can ask for this role and phase at all:
+  // lets a collector skip gathering it.
   virtual bool wants(RuleId rule, Role role, Phase phase) const noexcept = 0;
   // Whether a call of the operator can give a record. False when only what belongs to no call is
   // wanted (param, param_grad, state): then no call is opened and the coverage does not expect the

@@ -31,8 +31,8 @@ struct Recorder::Shared {
     backward_pass = call.pass;
     return backward[{call.op, call.lane, call.micro}]++;
   }
-  // A thread that is late with an old pass takes a number of the newer one: unused there, and new
-  // in its own.
+  // A thread that is late with an old pass takes a number of the newer one:
+  // unused there, and new in its own.
   uint32_t TakeLane(uint64_t current_pass) {
     std::lock_guard lock(mutex);
     if (current_pass > pass) {
@@ -252,8 +252,8 @@ void Recorder::End(CallScope* scope, bool threw) noexcept try {
   scope->call.begin = 0;
 }
 
-// Takes the call off its thread's stack. False when it is already closed: an enclosing call ended
-// before it.
+// Takes the call off its thread's stack. False when it is already closed:
+// an enclosing call ended before it.
 bool Recorder::CloseOpen(const Call& call) {
   ThreadState& local = Local();
   if (call.thread != local.thread) {

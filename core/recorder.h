@@ -1,6 +1,6 @@
-// Recorder: what every collector does around an operator, in one place: sequence numbers, lanes,
-// call indices, asking the plan, handing observations to the sink. Collectors add only how a tensor
-// is read.
+// Recorder: what every collector does around an operator, in one place: sequence
+// numbers, lanes, call indices, asking the plan, handing observations to the sink.
+// Collectors add only how a tensor is read.
 //
 //   Recorder::CallScope call;
 //   if (recorder.Begin(op_id, subject, Phase::kForward, false, &call)) {      // false: nothing of
@@ -50,9 +50,9 @@ class Recorder {
   // Calls in backward are counted by lane, whatever thread runs them.
   virtual bool Begin(OperatorId op, const void* subject, Phase phase, bool recompute,
                      CallScope* scope, std::optional<uint32_t> lane = std::nullopt) noexcept;
-  // For state seen outside a call (parameters, buffers): `scope->call` names the operator but
-  // counts no call, encloses nothing and must not be ended; its records stand without a call
-  // record.
+  // For state seen outside a call (parameters, buffers): `scope->call` names the
+  // operator but counts no call, encloses nothing and must not be ended; its
+  // records stand without a call record.
   virtual bool BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept;
   // What to keep of an observation; also notes its shape for the call record. parts == 0: nothing.
   virtual Decision Ask(CallScope* scope, const Observation& observation) noexcept;

@@ -1,9 +1,9 @@
-// Runtime: what launch wires together and hands to collectors. Collectors live in shared objects of
-// their own (one per LibTorch version, one per MPI flavour) and reach the rest through this struct
-// only.
+// Runtime: what launch wires together and hands to collectors. Collectors live in
+// shared objects of their own (one per LibTorch version, one per MPI flavour) and
+// reach the rest through this struct only.
 //
-// `stamp` guards the border: a collector compares it with its own kBuildStamp before it touches
-// anything else.
+// `stamp` guards the border: a collector compares it with its own
+// kBuildStamp before it touches anything else.
 #pragma once
 
 #include <cstddef>

@@ -3,11 +3,9 @@
 // Protocol of one observation, all on the thread that runs the operator:
 //   1. The collector has opened a call (core/recorder.h) and asked the Plan for the parts to keep.
 //   2. reserve() hands out room for the canonical payload, or says that there is none (data ==
-//   nullptr): the sink then
-//      has already written down why, and the collector does nothing more.
+//      nullptr): the sink then has already written down why, and the collector does nothing more.
 //   3. The collector copies the tensor (row-major, conj and neg resolved, stride-0 dimensions once)
-//   and calls commit().
-//      Everything else (hashing, writing) happens on the sink's own thread.
+//      and calls commit(). Everything else (hashing, writing) happens on the sink's own thread.
 //   4. end_call() after the last observation; the sink writes the call record.
 // Every function is noexcept and thread-safe. Nothing here may fail the job.
 #pragma once
@@ -22,15 +20,15 @@ namespace tdump {
 
 // Opaque to collectors but for `data`.
 struct Slot {
-  std::byte* data =
-      nullptr;  // room for `bytes` bytes, aligned to 64; nullptr: nothing to copy, do not commit
+  // Room for `bytes` bytes, aligned to 64; nullptr: nothing to copy, do not commit.
+  std::byte* data = nullptr;
   uint64_t bytes = 0;
   uint64_t record = 0;  // id of the record within its pass, for refer()
   void* impl = nullptr;
 };
 
-class DeviceEvent;  // a device collector's own type; commit_when() polls it through a later
-                    // interface
+// A device collector's own type.
+class DeviceEvent;
 
 class Sink {
  public:
@@ -56,11 +54,11 @@ class Sink {
                     SkipReason reason, std::string_view detail) noexcept = 0;
   // Writes the call record. `arguments` has every tensor argument and result of the call.
   virtual void end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept = 0;
-  // The plan selects this operator: the coverage expects to see it called. Once per operator is
-  // enough.
+  // The plan selects this operator: the coverage expects to see it
+  // called. Once per operator is enough.
   virtual void expect(OperatorId op) noexcept = 0;
-  // A line for the coverage that belongs to no call: "torch.compile region not captured", once per
-  // distinct text.
+  // A line for the coverage that belongs to no call: "torch.compile region not
+  // captured", once per distinct text.
   virtual void note(std::string_view text) noexcept = 0;
 };
 

@@ -29,8 +29,8 @@ class Spec {
   // count as `count` + item.
   uint64_t Min(uint64_t count = 0) const;
   uint64_t Max(uint64_t count = 0) const;
-  // Every index named is below `count`; else `*misfit` is the first item with one that is not, as
-  // text.
+  // Every index named is below `count`; else `*misfit` is the first
+  // item with one that is not, as text.
   bool FitsIn(uint64_t count, std::string* misfit) const;
   std::string ToString() const;
   bool operator==(const Spec&) const = default;

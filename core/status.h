@@ -1,6 +1,6 @@
-// Status and Result<T>: how everything inside tdump reports failure. No exception crosses a layer;
-// code that calls a library which throws (yaml-cpp, LibTorch, Python) catches at that border and
-// returns a Status.
+// Status and Result<T>: how everything inside tdump reports failure. No exception
+// crosses a layer; code that calls a library which throws (yaml-cpp, LibTorch, Python)
+// catches at that border and returns a Status.
 #pragma once
 
 #include <optional>
@@ -56,8 +56,8 @@ Status Internal(std::string message);
 // kNotFound, EEXIST kAlreadyExists.
 Status ErrnoStatus(int error, std::string_view action, std::string_view path);
 
-// A value or the Status that says why there is none. `value()` on an error is a programming mistake
-// (aborts).
+// A value or the Status that says why there is none. `value()` on an error
+// is a programming mistake (aborts).
 template <class T>
 class [[nodiscard]] Result {
  public:

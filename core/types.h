@@ -1,6 +1,6 @@
-// The words of tdump as types (docs/design.md, "Words"). Everything here is plain data: no
-// behaviour, no ownership of tensors. Views (string_view, span) live only as long as the call that
-// passes them.
+// The words of tdump as types (docs/design.md, "Words"). Everything here is plain
+// data: no behaviour, no ownership of tensors. Views (string_view, span) live only
+// as long as the call that passes them.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class OperatorKind : uint8_t {
   kTap = 4
 };
 
-// kInput, kOutput: values passed and returned. kBefore, kAfter: the two states of an argument that
-// is written.
+// kInput, kOutput: values passed and returned. kBefore, kAfter: the two
+// states of an argument that is written.
 enum class Role : uint8_t {
   kInput = 0,
   kOutput = 1,
@@ -50,8 +50,8 @@ inline constexpr Parts kLevelFull = kPartMeta | kPartHash | kPartPayload;
 // round-trips. One unit is what the framework counts as one element (torch's float4_e2m1fn_x2 packs
 // two 4-bit elements in a unit).
 struct DType {
-  char name[24] =
-      {};  // torch's name without "torch.": "float32", "float8_e4m3fn", "int4"; NUL-terminated
+  // torch's name without "torch.": "float32", "float8_e4m3fn", "int4"; NUL-terminated.
+  char name[24] = {};
   uint16_t bits_per_element = 0;
   uint16_t elements_per_unit = 1;
 
@@ -84,8 +84,8 @@ struct TensorMeta {
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;  // empty unless layout is kStrided
   int64_t storage_offset = 0;        // units
-  uint64_t storage_id =
-      0;  // address of the storage's data while seen; 0 for an empty storage (never compared)
+  // Address of the storage's data while seen; 0 for an empty storage (never compared).
+  uint64_t storage_id = 0;
   uint64_t storage_bytes = 0;
   bool conj = false;  // the payload has conj and neg resolved; the flags say what the view was
   bool neg = false;
@@ -100,8 +100,8 @@ struct OperatorInfo {
   std::string root;  // "" for the only root, else "Critic#1"
   std::string path;  // dotted module path as named_modules() gives it; "." for the root itself
   std::string op;    // "aten::addmm", "allreduce", a tap's name; "" for the module itself
-  std::string
-      cls;  // class of the module ("torch.nn.modules.linear.Linear"); of the owner for an ATen op
+  // Class of the module ("torch.nn.modules.linear.Linear"); of the owner for an ATen op.
+  std::string cls;
   std::vector<std::string> aliases;  // further paths of a shared module
   bool leaf = false;                 // a module without child modules
   bool operator==(const OperatorInfo&) const = default;
@@ -117,8 +117,8 @@ struct Call {
   uint64_t begin = 0;   // sequence number; 0 = not open
   uint64_t end = 0;     // 0 until it ended; stays 0 when the operator threw
   uint64_t parent = 0;  // begin of the enclosing call on the same lane, 0 for none
-  uint64_t index =
-      0;  // n-th call of (path, op) within (micro, phase, lane), recomputed forwards excluded
+  // n-th call of (path, op) within (micro, phase, lane), recomputed forwards excluded.
+  uint64_t index = 0;
   uint32_t micro = 0;
   uint32_t chunk = 0;
   uint32_t lane = 0;
@@ -132,8 +132,8 @@ struct Call {
   std::string text;  // scalar and string arguments, at most 1 KiB; filled at the end of the call
 };
 
-// Shape of one argument of a call, for the call record (every argument, whatever is kept of its
-// tensor).
+// Shape of one argument of a call, for the call record (every argument,
+// whatever is kept of its tensor).
 struct ArgumentMeta {
   Role role = Role::kInput;
   std::string arg;
@@ -154,8 +154,8 @@ struct Observation {
   uint64_t filter_sets = 0;               // bit i: filter set i asked for the record
 };
 
-// Why an observation kept less than was asked for. Written with the record and counted in the
-// coverage.
+// Why an observation kept less than was asked for. Written with the
+// record and counted in the coverage.
 enum class SkipReason : uint8_t {
   kNone = 0,
   kNotOnCpu,  // "cuda", "privateuseone": no collector for that device in this version

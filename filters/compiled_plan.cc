@@ -35,8 +35,8 @@ uint32_t WantedBy(const RuleMatcher& rule) {
   return bits;
 }
 
-// The rule decides whatever else the observation is: nothing behind it in its set sees these roles
-// and phases.
+// The rule decides whatever else the observation is: nothing behind it in
+// its set sees these roles and phases.
 bool IsFinal(const Rule& rule) {
   return rule.arg.empty() && rule.dtype.empty() && rule.numel.is_all() && rule.call.is_all() &&
          rule.steps.is_all();

@@ -1,5 +1,5 @@
-// CompiledPlan: the filter sets of a Config, ready to answer for one rank (core/plan.h says what is
-// asked).
+// CompiledPlan: the filter sets of a Config, ready to answer for one rank
+// (core/plan.h says what is asked).
 //
 // How a decision is found:
 //   1. op(): once per operator, every rule of every set is tried on what never changes (kind, leaf,
@@ -35,8 +35,8 @@ namespace tdump::filters {
 
 inline constexpr uint64_t kSignatureSet = uint64_t{1} << 63;
 
-// How many operators a rule matched. `selector` is empty, or the one regex of the rule that matched
-// none.
+// How many operators a rule matched. `selector` is empty, or the one
+// regex of the rule that matched none.
 struct RuleCount {
   uint32_t filter_set = 0;
   uint32_t rule = 0;  // number in its set, from 1
@@ -51,8 +51,8 @@ class CompiledPlan final : public Plan {
   struct Options {
     int rank = 0;
     int world = 1;
-    // Told once per distinct text, from whatever thread meets it: a predicate that fails, a regex
-    // that gave up.
+    // Told once per distinct text, from whatever thread meets it: a predicate
+    // that fails, a regex that gave up.
     std::function<void(const std::string&)> note;
   };
   // Copies `config`. Error: a regex that does not compile.

@@ -15,8 +15,8 @@ namespace tdump::filters {
 
 enum class Tri : uint8_t { kAuto, kOn, kOff };
 
-// One rule of a filter set. A field left out (empty, all) does not restrict, except role, phase and
-// level.
+// One rule of a filter set. A field left out (empty, all) does not
+// restrict, except role, phase and level.
 struct Rule {
   std::string use;   // name of another rule list; then nothing else is set
   std::string text;  // the rule as written, one line; for coverage and --explain
@@ -75,8 +75,8 @@ struct Config {
 Rule DefaultRule();      // leaf modules, output, forward, full
 Config DefaultConfig();  // steps 0-9, one filter set of the default rule
 
-// Equal meaning: where a rule or a configuration was read from (text, line, column, source) is left
-// out.
+// Equal meaning: where a rule or a configuration was read from (text,
+// line, column, source) is left out.
 bool operator==(const Rule& a, const Rule& b);
 bool operator==(const FilterSet& a, const FilterSet& b);
 bool operator==(const Config& a, const Config& b);

@@ -12,8 +12,8 @@
 
 namespace tdump::filters {
 
-// What one rule has to say about the operator. `against`: the key that rules it out, "" when it may
-// decide.
+// What one rule has to say about the operator. `against`: the key that
+// rules it out, "" when it may decide.
 struct RuleVerdict {
   uint32_t filter_set = 0;
   uint32_t number = 0;  // in its set, from 1

@@ -37,8 +37,8 @@ YamlPtr WrapKey(std::string key, YamlPtr value);
 // "one of a, b, c".
 std::string KeyList(const std::vector<std::string>& known);
 
-// Reads the entries of `s.node`, a map, into `out`. `prefix` is the section the map stands for: ""
-// or "output.".
+// Reads the entries of `s.node`, a map, into `out`. `prefix` is the section
+// the map stands for: "" or "output.".
 template <class T>
 void ReadMap(Reader& reader, const Setting& s, std::span<const KeySpec<T>> keys, T* out,
              std::string_view prefix = "") {

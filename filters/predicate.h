@@ -26,8 +26,8 @@ Status CheckPredicate(std::string_view text);
 class PredicateHost {
  public:
   virtual ~PredicateHost() = default;
-  // `subject` is what the collector handed to Plan::op (a borrowed PyObject* of the module, or
-  // nullptr).
+  // `subject` is what the collector handed to Plan::op (a borrowed
+  // PyObject* of the module, or nullptr).
   virtual Result<bool> Evaluate(const std::string& spec, const OperatorInfo& info,
                                 const void* subject) = 0;
 };

@@ -1,5 +1,5 @@
-// Reader: YAML nodes into typed values. Every function either sets `*out`, or adds a mistake and
-// leaves it alone.
+// Reader: YAML nodes into typed values. Every function either sets `*out`, or
+// adds a mistake and leaves it alone.
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,8 @@ class PatternList {
   std::vector<Regex> regexes_;
 };
 
-// What is left to decide per observation once a rule matched an operator. Plain data, read without
-// a lock.
+// What is left to decide per observation once a rule matched an operator.
+// Plain data, read without a lock.
 struct RuleMatcher {
   uint32_t filter_set = 0;  // bit in Decision::filter_sets
   uint32_t number = 0;      // of the rule in its set, from 1

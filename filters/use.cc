@@ -13,8 +13,8 @@ class UseChecker {
     for (const auto& [name, rules] : config.filters) names_.push_back(name);
   }
 
-  // Number of rules that `rules` stand for; a `use` counts too, so that lists of nothing but `use`
-  // are bounded.
+  // Number of rules that `rules` stand for; a `use` counts too, so that lists
+  // of nothing but `use` are bounded.
   size_t Count(const std::vector<Rule>& rules) { return Measure(rules).rules; }
 
  private:

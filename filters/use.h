@@ -8,8 +8,8 @@
 
 namespace tdump::filters {
 
-// Adds a mistake for each `use` of an unknown list, each cycle, and lists that grow beyond
-// kMaxExpandedRules.
+// Adds a mistake for each `use` of an unknown list, each cycle, and lists
+// that grow beyond kMaxExpandedRules.
 void CheckUses(const Config& config, Mistakes* mistakes);
 
 inline constexpr size_t kMaxExpandedRules = 10'000;
@@ -20,8 +20,8 @@ struct ExpandedRule {
   const Rule* rule = nullptr;
   uint32_t number = 0;
 };
-// Precondition: CheckUses found no mistake. Unknown names and what goes beyond the bound are left
-// out.
+// Precondition: CheckUses found no mistake. Unknown names and what
+// goes beyond the bound are left out.
 std::vector<ExpandedRule> ExpandUses(const Config& config, const FilterSet& set);
 
 }  // namespace tdump::filters

@@ -96,8 +96,8 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
-  // yaml-cpp does not say how a null was written, and gives a left-out value the mark of what
-  // follows it.
+  // yaml-cpp does not say how a null was written, and gives a left-out
+  // value the mark of what follows it.
   std::string NullText(const YAML::Mark& mark) const {
     const std::string_view rest = lines_->Rest(mark.line, mark.column);
     for (std::string_view word : {"~", "null", "Null", "NULL"}) {

@@ -1,9 +1,10 @@
-// What users write where a tool asks for a run or a record (docs/guide.md, "Naming runs and
-// records").
+// What users write where a tool asks for a run or a record
+// (docs/guide.md, "Naming runs and records").
 //
-//   RUN      = directory | "latest" | RUN "@" generation | RUN "/rank" N | rank directory | pass
-//   file ADDRESS  = RUN [ ":" step [ "/" rank [ "/" name ] ] ] name     = plain name or key text,
-//   each with "::callN", "@role" and "#arg" left out at will:
+//   RUN      = directory | "latest" | RUN "@" generation | RUN "/rank" N | rank directory
+//            | pass file
+//   ADDRESS  = RUN [ ":" step [ "/" rank [ "/" name ] ] ]
+//   name     = plain name or key text, each with "::callN", "@role" and "#arg" left out at will:
 //              latest:4/2/encoder.layer.0.attention    runs/a:0/1/mlp/aten::mm::call1@input#1
 #pragma once
 
@@ -43,8 +44,8 @@ Result<Address> ResolveAddress(Env* env, std::string_view text);
 // means call 0; one without role or arg means any.
 bool NameMatches(std::string_view name, const Key& key);
 
-// The generation a reference means: its own, else the newest of the store (0 when it has no
-// process).
+// The generation a reference means: its own, else the newest of the
+// store (0 when it has no process).
 uint32_t GenerationOf(const RunRef& run, const PassStore& store);
 
 }  // namespace tdump::io

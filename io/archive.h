@@ -2,8 +2,9 @@
 //
 //   std::string body = EncodeSection(record) + EncodeSection(hash);     // the body of a frame
 //   for (SectionCursor cursor(body_bytes, swap); cursor.Next();)        // and back
-//     if (cursor.id() == RecordSection::kId) TDUMP_ASSIGN_OR_RETURN(record,
-//     cursor.Decode<RecordSection>());
+//     if (cursor.id() == RecordSection::kId) {
+//       TDUMP_ASSIGN_OR_RETURN(record, cursor.Decode<RecordSection>());
+//     }
 //
 // The archives know fixed-width integers, strings (u64 count, bytes) and vectors (u64 count,
 // elements); anything else does not compile. SectionReader trusts nothing: a count is checked
@@ -52,8 +53,8 @@ struct ArchiveError : cereal::Exception {
   size_t offset;
 };
 
-// Reads an archive from memory it does not own, swapping bytes when the file is of the other byte
-// order.
+// Reads an archive from memory it does not own, swapping bytes when the
+// file is of the other byte order.
 class SectionReader : public cereal::InputArchive<SectionReader, cereal::AllowEmptyClassElision> {
  public:
   SectionReader(std::span<const std::byte> bytes, bool swap)
@@ -157,8 +158,8 @@ void CEREAL_LOAD_FUNCTION_NAME(SectionReader& archive, std::vector<T>& items) {
 // XXH3-64, the checksum of headers and sections.
 uint64_t Checksum(const void* data, size_t bytes);
 
-// Fills header and padding around an archive that begins at `start` + sizeof(SectionHeader) in
-// `body`.
+// Fills header and padding around an archive that begins at `start` +
+// sizeof(SectionHeader) in `body`.
 void FinishSection(uint32_t id, size_t start, std::string* body);
 
 // Appends one section to a frame's body.

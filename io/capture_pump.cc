@@ -21,8 +21,8 @@ constexpr int kGiveUpAfter = 3;  // failed passes in a row
 
 }  // namespace
 
-// `urgent`: write now. Otherwise the thread gathers a little first, so that it is woken once for
-// many items.
+// `urgent`: write now. Otherwise the thread gathers a little first, so
+// that it is woken once for many items.
 void CaptureSinkImpl::Wake(bool urgent) {
   if (!threaded_) return;
   urgent = urgent || queued_bytes_ >= std::min(kGatherBytes, arena_.capacity() / 4);

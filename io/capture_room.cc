@@ -9,9 +9,9 @@ constexpr int64_t kWaitForCommitsNs = 200'000'000;
 
 }  // namespace
 
-// Waits once. False when waiting is not wanted, or could last for ever: nothing is on its way to
-// the disk and what fills the arena is not committed, perhaps by this very thread. `*idle_since`
-// starts at 0.
+// Waits once. False when waiting is not wanted, or could last for ever: nothing is
+// on its way to the disk and what fills the arena is not committed, perhaps by this
+// very thread. `*idle_since` starts at 0.
 bool CaptureSinkImpl::WaitForRoom(Lock* lock, CapturePass* pass, int64_t* idle_since) {
   Wake(true);
   if (options_.drop_when_full || stopped()) return false;

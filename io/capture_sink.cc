@@ -55,8 +55,8 @@ void CaptureSinkImpl::operator delete(CaptureSinkImpl* sink, std::destroying_del
   ::operator delete(sink);
 }
 
-// Largest sequence number any call has shown so far: orders what was seen without a number of its
-// own.
+// Largest sequence number any call has shown so far: orders what was
+// seen without a number of its own.
 uint64_t CaptureSinkImpl::Seen(const Call& call) {
   const uint64_t now = std::max(call.begin, call.end);
   uint64_t seen = sequence_.load(std::memory_order_relaxed);
@@ -73,8 +73,8 @@ CapturePass* CaptureSinkImpl::FindPass(uint64_t ordinal) {
   return nullptr;
 }
 
-// nullptr: no such pass, or the record is lost (and counted). Room for `bytes` is in the item when
-// there was any.
+// nullptr: no such pass, or the record is lost (and counted). Room for
+// `bytes` is in the item when there was any.
 CaptureItem* CaptureSinkImpl::NewRecord(const Call& call, const Observation& observation,
                                         Parts parts, uint64_t bytes, SkipReason* reason) {
   CaptureItem* item = nullptr;

@@ -3,16 +3,14 @@
 // Protocol:
 //   1. The coordinator opens a pass; collectors reserve and commit against it from any thread.
 //   2. reserve() takes room from the arena (bounded; at the cap it blocks or drops, as configured)
-//   and notes the metadata.
+//      and notes the metadata.
 //   3. commit() hands the slot to the writer thread, which hashes, writes a payload frame and then
-//   the record frame, and
-//      gives the room back.
+//      the record frame, and gives the room back.
 //   4. close_pass() is asynchronous: the writer finishes the pass once its outstanding slots are
-//   in, writes index and
-//      footer, renames `passNNNNN.tdp.part` to its final name and appends a pass-done entry to the
-//      manifest.
+//      in, writes index and footer, renames `passNNNNN.tdp.part` to its final name and appends a
+//      pass-done entry to the manifest.
 //   5. The writer flushes to the operating system at least every 200 ms: a record is in the file at
-//   most 500 ms after its commit.
+//      most 500 ms after its commit.
 // Failure: an error of the disk ends the writing of that pass, is kept in the manifest and noted
 // once; the job goes on.
 #pragma once
@@ -35,8 +33,8 @@ class PassControl {
   virtual ~PassControl() = default;
   virtual void open_pass(const PassInfo& info) noexcept = 0;  // closes the open one first
   virtual void close_pass() noexcept = 0;
-  // A limit was reached or the disk keeps failing: no later pass writes anything. The gate may stay
-  // idle from here on.
+  // A limit was reached or the disk keeps failing: no later pass writes anything.
+  // The gate may stay idle from here on.
   virtual bool stopped() const noexcept { return false; }
 };
 
@@ -56,8 +54,8 @@ class CaptureSink : public Sink, public PassControl {
   static std::unique_ptr<CaptureSink> Create(Env* env, const OperatorTable* operators,
                                              ManifestWriter* manifest, std::string directory,
                                              CaptureSinkOptions options);
-  // Waits until everything committed is written and the open pass is closed, at most `timeout_ms`.
-  // False: not all.
+  // Waits until everything committed is written and the open pass is closed, at
+  // most `timeout_ms`. False: not all.
   virtual bool Drain(int timeout_ms) noexcept = 0;
   // In a forked child: forget everything, touch nothing. Async-signal-safe.
   virtual void AbandonAfterFork() noexcept = 0;

@@ -1,8 +1,9 @@
-// The parts of the sink that collectors' threads and the writer thread share. Protocol:
-// io/capture_sink.h.
+// The parts of the sink that collectors' threads and the writer thread
+// share. Protocol: io/capture_sink.h.
 //
-//   capture_sink.cc      collectors' side: reserve, commit, refer, skip, end_call, open_pass,
-//   close_pass capture_room.cc      room and items: taking, waiting at the cap, giving back
+//   capture_sink.cc      collectors' side: reserve, commit, refer, skip, end_call; open_pass and
+//                        close_pass
+//   capture_room.cc      room and items: taking, waiting at the cap, giving back
 //   capture_pump.cc      writer's side: from the queue to the passes, finishing passes, notes
 //
 // One mutex guards everything but what is marked. It is held for tens of instructions; hashing,
@@ -118,8 +119,8 @@ class CaptureSinkImpl final : public CaptureSink {
   void WriteExpected(const std::vector<OperatorId>& operators);
   void WriteNote(const Note& note);
   void Check(const Status& status);  // of the manifest
-  bool Report(std::string_view topic,
-              const std::string& text);  // to the user; false: the topic was told before
+  // To the user; false: the topic was told before.
+  bool Report(std::string_view topic, const std::string& text);
   void Tell(std::string_view topic, int level, const std::string& text);
   bool AllDone() const;
 

@@ -19,8 +19,8 @@ std::string_view ToString(Codec codec);
 // One zstd frame, level 1.
 Result<std::vector<std::byte>> Compress(Codec codec, std::span<const std::byte> logical);
 
-// `stored` must expand to exactly out.size() bytes; anything else, or an unknown codec, is an
-// error.
+// `stored` must expand to exactly out.size() bytes; anything else,
+// or an unknown codec, is an error.
 Status Decompress(uint8_t codec, std::span<const std::byte> stored, std::span<std::byte> out);
 
 }  // namespace tdump::io

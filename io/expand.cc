@@ -14,8 +14,8 @@ bool StoredOnce(const Record& record, size_t dim) {
 }  // namespace
 
 std::vector<std::byte> ExpandPayload(const Record& record, std::span<const std::byte> canonical) {
-  // From the last dimension to the first: each block of the dimensions behind is repeated where the
-  // stride is 0.
+  // From the last dimension to the first: each block of the dimensions behind
+  // is repeated where the stride is 0.
   std::vector<std::byte> expanded(canonical.begin(), canonical.end());
   uint64_t block = record.dtype.unit_bytes();
   for (size_t dim = record.sizes.size(); dim-- > 0;) {

@@ -9,8 +9,7 @@
 //   frame  = FrameHeader (32 bytes) body padding-to-8
 //   body   = { section }            for every kind but kPad and kPayload
 //          | payload bytes          for kPayload: starts at a multiple of 64 (4096 when longer than
-//          1 MiB); a kPad frame
-//                                   in front of it makes room
+//                                   1 MiB); a kPad frame in front of it makes room
 //   section= SectionHeader (24 bytes) archive padding-to-8
 //
 // A frame is valid when its header checksum and its body checksum hold. Reading stops at the first
@@ -26,9 +25,9 @@ inline constexpr uint64_t kManifestMagic = 0x314E'414D'5044'5400;  // file bytes
 inline constexpr uint64_t kFooterMagic = 0x3144'4E45'5044'5400;    // file bytes "\0TDPEND1"
 inline constexpr uint32_t kByteOrder = 0x0102'0304;
 inline constexpr uint32_t kFrameMagic = 0x4D52'4654;  // file bytes "TFRM"
-inline constexpr uint16_t kVersionMajor = 1;          // a reader refuses a larger one
-inline constexpr uint16_t kVersionMinor =
-    0;  // a reader reads a larger one, skipping what it does not know
+// A reader refuses a larger major; a larger minor it reads, skipping what it does not know.
+inline constexpr uint16_t kVersionMajor = 1;
+inline constexpr uint16_t kVersionMinor = 0;
 
 inline constexpr uint64_t kHashTile = 16 * 1024;
 inline constexpr uint64_t kPayloadAlign = 64;
@@ -62,7 +61,7 @@ enum class FrameKind : uint16_t {
   kAlias = 7,    // AliasSection
   kIndex = 8,    // IndexSection
   kPassEnd = 9,  // PassEndSection
-  // manifests
+  // In manifests.
   kIdentity = 32,
   kPassDone = 33,
   kStepMap = 34,
@@ -79,8 +78,8 @@ struct FrameHeader {
   uint16_t kind = 0;
   uint16_t flags = 0;       // 0; readers ignore what they do not know
   uint64_t body_bytes = 0;  // without padding
-  uint64_t body_checksum =
-      0;  // XXH3-64 of the body; for kPayload the low 64 bits of the payload's tile hash
+  // XXH3-64 of the body; for kPayload the low 64 bits of the payload's tile hash.
+  uint64_t body_checksum = 0;
   uint64_t checksum = 0;  // XXH3-64 of the 24 bytes before
 };
 static_assert(sizeof(FrameHeader) == 32);

@@ -48,8 +48,8 @@ void Swap(FileFooter* footer) {
   }
 }
 
-// Copies the struct out of raw bytes. `*checksum` is what the stored bytes hash to, before any
-// swap.
+// Copies the struct out of raw bytes. `*checksum` is what the stored
+// bytes hash to, before any swap.
 template <class Struct>
 Struct Load(std::span<const std::byte> bytes, bool swapped, uint64_t* checksum) {
   Struct fixed;

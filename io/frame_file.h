@@ -70,8 +70,8 @@ class FrameCursor {
   Result<Frame> At(uint64_t offset);
   // The checked body. For every kind but kPayload and kPad.
   Result<std::span<const std::byte>> Body(const Frame& frame);
-  // True when all bytes from `offset` to the end of the file are zero (the preallocated tail of a
-  // manifest).
+  // True when all bytes from `offset` to the end of the file are zero (the
+  // preallocated tail of a manifest).
   Result<bool> OnlyZerosFrom(uint64_t offset);
 
  private:

@@ -36,8 +36,8 @@ class TileHasher {
   TileHasher();
   ~TileHasher();
   void Update(std::span<const std::byte> bytes);
-  // The hash of everything fed; leaves the hasher empty. `digests`, when given, is replaced by the
-  // tiles' digests.
+  // The hash of everything fed; leaves the hasher empty. `digests`, when given,
+  // is replaced by the tiles' digests.
   Hash128 Finish(std::vector<uint8_t>* digests = nullptr);
 
  private:

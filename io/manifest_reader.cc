@@ -12,8 +12,8 @@
 namespace tdump::io {
 namespace {
 
-// A pass file named by a manifest lies beside it: anything else would let a forged manifest point
-// anywhere.
+// A pass file named by a manifest lies beside it: anything else would let
+// a forged manifest point anywhere.
 bool IsPlainFileName(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;

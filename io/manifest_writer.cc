@@ -61,8 +61,8 @@ class FileManifestWriter final : public ManifestWriter {
   uint64_t reserved_ = 0;  // end of the preallocated room
 };
 
-// kPass and pass-file kinds never come here; each entry goes into the frame kind that readers look
-// in.
+// kPass and pass-file kinds never come here; each entry goes into the
+// frame kind that readers look in.
 template <class T>
 Status AppendOne(ManifestWriter* writer, FrameKind kind, const T& entry) noexcept {
   try {

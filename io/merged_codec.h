@@ -10,8 +10,8 @@
 namespace tdump::io {
 
 std::string EncodeRunIndex(const RunIndex& index);
-// `processes`: how many sources there are; larger indices are kCorrupt. `index->run` is the
-// caller's.
+// `processes`: how many sources there are; larger indices are
+// kCorrupt. `index->run` is the caller's.
 Status DecodeRunIndex(std::span<const std::byte> body, bool swapped, uint64_t processes,
                       RunIndex* index);
 

@@ -4,9 +4,9 @@
 //   its manifest, copied as they are, whatever they hold; then for each generation: kMerged
 //   (MergedRun and its companions).
 //
-// It is a copy that can be made again at any time: tools read it when it is fresh, else they merge
-// in memory. Staleness is told by size and modification time of every manifest and directory it was
-// made from.
+// It is a copy that can be made again at any time: tools read it when it is fresh, else
+// they merge in memory. Staleness is told by size and modification time of every
+// manifest and directory it was made from.
 #pragma once
 
 #include <string>

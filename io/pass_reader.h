@@ -13,8 +13,8 @@
 
 namespace tdump::io {
 
-// Thread-safe after Open. Nothing a file contains is trusted: every size is checked against the
-// bytes left first.
+// Thread-safe after Open. Nothing a file contains is trusted: every size is
+// checked against the bytes left first.
 class PassReader {
  public:
   // Opens `path`. A file without a valid footer (`.part`, torn, killed) is scanned frame by frame

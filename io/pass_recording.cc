@@ -8,8 +8,8 @@ namespace tdump::io {
 namespace {
 
 constexpr size_t kMaxContents = 1 << 20;  // equal payloads are looked for among this many
-constexpr uint64_t kFrameEstimate =
-    512;  // bytes of a record's or call's frames, names and index entry
+// Bytes of a record's or call's frames, names and index entry.
+constexpr uint64_t kFrameEstimate = 512;
 
 }  // namespace
 

@@ -54,8 +54,8 @@ class PassRecording {
   PassRecording(RecordingContext* context, PassInfo info);
   ~PassRecording();
 
-  // Writes one committed item. Items that are done with, this one or earlier ones that waited for
-  // it, go to `done`.
+  // Writes one committed item. Items that are done with, this one or earlier
+  // ones that waited for it, go to `done`.
   void Add(CaptureItem* item, std::vector<CaptureItem*>* done);
   bool has_unflushed() const { return writer_ != nullptr && writer_->has_unflushed(); }
   void Flush();

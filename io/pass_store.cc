@@ -1,13 +1,12 @@
 // How a run becomes a list of processes and passes:
 //   1. List the run directory. A folder that holds a manifest or pass files is a process; so is the
-//   directory itself when
-//      it does (a rank directory opened alone). A single pass file is a process with one pass.
+//      directory itself when it does (a rank directory opened alone). A single pass file is a
+//      process with one pass.
 //   2. Read each process's manifest (several threads: a run may have thousands), then the step
-//   numbers that were settled
-//      after its end.
+//      numbers that were settled after its end.
 //   3. Hold the list against the files that are there: passes no manifest has (unfinished, or the
-//   manifest is torn) are
-//      added from their own headers; listed files that are missing or have another size are damage.
+//      manifest is torn) are added from their own headers; listed files that are missing or have
+//      another size are damage.
 //   4. Order by (generation, rank, start).
 #include "io/pass_store.h"
 

@@ -1,5 +1,5 @@
-// PassStore: the passes of a run, by (process, ordinal). Nothing outside it knows that a pass is a
-// file.
+// PassStore: the passes of a run, by (process, ordinal). Nothing
+// outside it knows that a pass is a file.
 #pragma once
 
 #include <memory>

@@ -94,8 +94,8 @@ class Verifier {
                                    there ? "does not hold this payload" : "is not in the file")});
   }
 
-  // The payload lies in a frame of its own, aligned, whose checksum is the low half of the tile
-  // hash.
+  // The payload lies in a frame of its own, aligned, whose checksum is
+  // the low half of the tile hash.
   void CheckFrame(const Record& record, uint64_t offset) {
     const PayloadRef& payload = *record.payload;
     const auto frame =
@@ -140,8 +140,8 @@ class Verifier {
     return Note(offset, call.status());
   }
 
-  // Payload frames that no readable record claims (its record frame is torn or damaged) have their
-  // own checksum.
+  // Payload frames that no readable record claims (its record frame is torn
+  // or damaged) have their own checksum.
   Status CheckUnownedPayloads() {
     for (size_t i = 0; i < owned_.size(); ++i) {
       if (owned_[i]) continue;

@@ -9,8 +9,8 @@
 
 namespace tdump::io {
 
-// Appends to `damage`. The status is not ok only when the file cannot be read at all (operating
-// system).
+// Appends to `damage`. The status is not ok only when the file cannot
+// be read at all (operating system).
 Status VerifyPass(const FrameFile& file, std::vector<Damage>* damage);
 
 }  // namespace tdump::io

@@ -113,8 +113,8 @@ void PassWriter::Operator(OperatorId op) {
   AddFrame(FrameKind::kOperator, section);
 }
 
-// A pad frame, so that the payload behind the next frame header starts at a multiple of its
-// alignment.
+// A pad frame, so that the payload behind the next frame header starts
+// at a multiple of its alignment.
 void PassWriter::AlignPayload(uint64_t payload_bytes) {
   const uint64_t align = payload_bytes > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
   const uint64_t start = bytes() + sizeof(FrameHeader);
@@ -254,8 +254,8 @@ Status PassWriter::Fail(Status status) {
   return status_;
 }
 
-// A file system may lose what it took without an error: a file gets its final name only when its
-// end is there.
+// A file system may lose what it took without an error: a file gets its
+// final name only when its end is there.
 Status PassWriter::ReadBack() const {
   TDUMP_ASSIGN_OR_RETURN(const auto file,
                          FrameFile::Open(env_, JoinPath(directory_, file_name_), kPassMagic));

@@ -3,10 +3,9 @@
 //
 //   1. Create() makes `passNNNNN.tdp.part` with O_EXCL: header and pass frame.
 //   2. AddPayload() then AddRecord(), AddCall(), AddAlias(): each frame is preceded by the frames
-//   of the names and the
-//      operator it uses for the first time.
+//      of the names and the operator it uses for the first time.
 //   3. Finish() writes the end frame, index and footer, closes, reads the footer back, and renames
-//   to `passNNNNN.tdp`.
+//      to `passNNNNN.tdp`.
 // Frames are gathered in a buffer; what Flush() has written survives a kill. After the first error
 // everything is refused with that error, and records() counts the records that stand in the file.
 #pragma once

@@ -12,8 +12,8 @@
 
 namespace tdump::io {
 
-// Bytes of the number that a byte order applies to: 4 for float32, 4 for complex64 (two of them), 1
-// for packed types.
+// Bytes of the number that a byte order applies to: 4 for float32, 4 for
+// complex64 (two of them), 1 for packed types.
 uint32_t SwapWidth(const DType& dtype);
 
 // Thread-safe. Records given to it hold their own payload (PayloadRef::same_as == 0) and were

@@ -1,5 +1,5 @@
-// What readers return: the format's sections with their names resolved. Plain values that own their
-// memory.
+// What readers return: the format's sections with their names resolved.
+// Plain values that own their memory.
 #pragma once
 
 #include <array>

@@ -2,8 +2,8 @@
 //   - fixed-width fields only; strings and vectors are a u64 count, then the elements;
 //   - a section never changes: a new field is a new section with a new id;
 //   - unknown sections are skipped and, by tdump-merge, kept.
-// Names are interned per file: a field called *_name is the id of a kName frame before it. Name 0
-// is "".
+// Names are interned per file: a field called *_name is the id of a
+// kName frame before it. Name 0 is "".
 #pragma once
 
 #include <array>
@@ -103,8 +103,8 @@ struct CallSection {
   }
 };
 
-// One record. The key's fields are repeated from the call, so that a record stands without its call
-// (a torn file).
+// One record. The key's fields are repeated from the call, so that a record
+// stands without its call (a torn file).
 struct RecordSection {
   static constexpr uint32_t kId = 0x0501;
   uint64_t record = 0;  // 1, 2, ... within the pass, in order of reserve()

@@ -39,8 +39,8 @@ class ValueDecoder {
   uint32_t unit_bytes() const { return unit_bytes_; }
   uint32_t elements_per_unit() const { return elements_per_unit_; }
 
-  // `unit`: unit_bytes() little-endian bytes. `element` < elements_per_unit(); element 0 is in the
-  // lowest bits.
+  // `unit`: unit_bytes() little-endian bytes. `element` <
+  // elements_per_unit(); element 0 is in the lowest bits.
   Value Decode(std::span<const std::byte> unit, uint32_t element = 0) const;
   // Text that reads back as the same value: "0.1", "-inf", "nan", "18446744073709551615", "true",
   // "1-2j"; bits as "0x" and hexadecimal digits, most significant first.

@@ -11,8 +11,8 @@ namespace tdump::tools {
 
 nlohmann::ordered_json CoverageJson(const io::PassStore& store, const io::RunIndex& index);
 
-// The document as text with a newline; bytes that are no UTF-8 become U+FFFD, everything beyond
-// ASCII is escaped.
+// The document as text with a newline; bytes that are no UTF-8 become U+FFFD,
+// everything beyond ASCII is escaped.
 std::string JsonText(const nlohmann::ordered_json& document);
 
 }  // namespace tdump::tools

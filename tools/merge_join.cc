@@ -94,8 +94,8 @@ bool SameProcess(const io::IdentitySection& a, const io::IdentitySection& b) {
          a.job_key == b.job_key;
 }
 
-// Where a process of `from` goes in `into`: its own name, or one with a number when another process
-// has it.
+// Where a process of `from` goes in `into`: its own name, or one with a
+// number when another process has it.
 std::string TargetName(const Place& into, const Place& from, const io::ProcessEntry& process) {
   std::string name = process.directory;
   if (name.empty()) name = fs::weakly_canonical(from.path).filename().string();

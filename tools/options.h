@@ -1,5 +1,5 @@
-// Options: a tool's command line. The one place that knows the option parser, so that tools start
-// and build fast.
+// Options: a tool's command line. The one place that knows the option parser,
+// so that tools start and build fast.
 #pragma once
 
 #include <memory>
@@ -53,8 +53,8 @@ class Options {
   void Positional(const std::string& name, std::vector<std::string>* target, size_t least,
                   size_t most, const std::string& help);
 
-  // The exit status when there is nothing left to do (--help, --version, a mistake, which is told);
-  // else nothing.
+  // The exit status when there is nothing left to do (--help, --version, a
+  // mistake, which is told); else nothing.
   std::optional<int> Parse(int argc, char** argv);
 
  private:

@@ -25,9 +25,9 @@ struct LoadedRun {
 Result<LoadedRun> LoadRun(const std::string& text);
 Result<LoadedRun> LoadRun(const io::RunRef& ref);
 
-// Settles the numbers of the last steps, which the ranks had no time to agree on, for every
-// generation; what changes goes into the run, beside the manifests. Nothing to do for ranks that
-// may still run.
+// Settles the numbers of the last steps, which the ranks had no time to agree on,
+// for every generation; what changes goes into the run, beside the manifests.
+// Nothing to do for ranks that may still run.
 Status SettleSteps(const io::PassStore& store, const coordinator::MergeOptions& options);
 
 // Merging on the machine where the job may still run: asks the system whether a process lives.

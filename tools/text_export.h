@@ -19,7 +19,7 @@ namespace tdump::tools {
 // Where exported text goes.
 //   "-"                 standard output
 //   a directory, or a   one file a record, "step0_rank2_NAME.txt" with NAME made portable (legal
-//   and path ending in '/'  distinct on every file system), and names.tsv: file, step, rank, key
+//   path ending in '/'  and distinct on every file system), and names.tsv: file, step, rank, key
 //   else                one file with all records
 // Files appear by rename and are never half there: what was not closed is removed. Not thread-safe.
 class TextExport {

@@ -1,5 +1,5 @@
-// ValueStream: the elements of a record's payload in logical row-major order, read through a window
-// of bounded size.
+// ValueStream: the elements of a record's payload in logical row-major order,
+// read through a window of bounded size.
 #pragma once
 
 #include <cstddef>

@@ -22,8 +22,8 @@ class Flattener {
       : recorder_(recorder), scope_(scope), role_(role), late_(late) {}
 
   void Visit(PyObject* value, std::string_view arg);
-  // The items of a tuple of positional arguments, of a dict of keyword arguments: "0",
-  // "kwargs.mask".
+  // The items of a tuple of positional arguments, of a dict of keyword
+  // arguments: "0", "kwargs.mask".
   void VisitArguments(PyObject* args);
   void VisitKeywords(PyObject* kwargs);
 

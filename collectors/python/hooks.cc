@@ -145,8 +145,8 @@ void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output) {
   ModuleFrame* frame = calls.Find(runtime, module);
   if (frame == nullptr) return;
   if (frame->scope.call.begin != 0) {
-    // A global pre-hook is not given keyword arguments: these are seen after the call, and marked
-    // so.
+    // A global pre-hook is not given keyword arguments: these are seen
+    // after the call, and marked so.
     Flattener(*runtime->recorder, &frame->scope, Role::kInput, /*late=*/true).VisitKeywords(kwargs);
     Flattener(*runtime->recorder, &frame->scope, Role::kOutput, /*late=*/false).Visit(output, "");
   }

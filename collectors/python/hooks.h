@@ -12,15 +12,15 @@ namespace tdump::collectors {
 
 // `resolve(module)` names a module the table does not know (tdump/_naming.py); borrowed for ever.
 void SetResolver(PyObject* resolve);
-// `evaluate(spec, name, module)` runs a predicate of the configuration (tdump/_predicates.py);
-// borrowed for ever.
+// `evaluate(spec, name, module)` runs a predicate of the configuration
+// (tdump/_predicates.py); borrowed for ever.
 void SetPredicateHost(Runtime* runtime, PyObject* evaluate);
 
 // Nothing is recorded: no runtime, tdump is off, or a predicate of the configuration is running.
 bool Inert(const Runtime* runtime);
 
-// How deep the interpreter is: a frame that is not shallower than a new call was left behind by an
-// exception.
+// How deep the interpreter is: a frame that is not shallower than a new
+// call was left behind by an exception.
 int64_t InterpreterDepth();
 
 // Each leaves no Python error set and never fails the forward.

@@ -14,8 +14,8 @@ PyMethodDef on_death = {"tdump_module_died", OnDeath, METH_O, nullptr};
 }  // namespace
 
 ModuleTable& ModuleTable::Get() {
-  static ModuleTable* table =
-      new ModuleTable;  // never destroyed: weak references may outlive static destructors
+  // Never destroyed: weak references may outlive static destructors.
+  static ModuleTable* table = new ModuleTable;
   return *table;
 }
 

@@ -1,5 +1,5 @@
-// The border to libtorch_python, whose headers are slow to compile: from a Python object to its
-// tensor.
+// The border to libtorch_python, whose headers are slow to compile:
+// from a Python object to its tensor.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

@@ -12,8 +12,8 @@
 
 namespace tdump::collectors {
 
-// Registers the callbacks, switched off, where the configuration asks for operators. Once, when the
-// collector starts.
+// Registers the callbacks, switched off, where the configuration asks for
+// operators. Once, when the collector starts.
 void StartAtenCollector(Runtime* runtime);
 // Switches the callbacks on while a pass is armed or nothing has activated tdump yet, off otherwise
 // (a disabled callback costs nothing). Called after every boundary.

@@ -40,8 +40,8 @@ class AtenOperators {
   std::unordered_map<const char*, AtenOperator> known_;
 };
 
-// Text of an argument that is no tensor, for the call's text; "" for None and for what has no short
-// text.
+// Text of an argument that is no tensor, for the call's text; "" for
+// None and for what has no short text.
 std::string TextOf(const c10::IValue& value);
 
 }  // namespace tdump::collectors

@@ -12,8 +12,8 @@ class TensorBase;
 
 namespace tdump::collectors {
 
-// Whether the plan can want anything in this role of the call; if not, a caller may skip gathering
-// it.
+// Whether the plan can want anything in this role of the call; if not,
+// a caller may skip gathering it.
 inline bool Wants(Recorder& recorder, const Recorder::CallScope& scope, Role role) {
   return recorder.plan().wants(scope.rule, role, scope.call.phase);
 }

@@ -1,5 +1,5 @@
-// The trees of torch::nn modules that the program announced with tdump::watch: names, parameters
-// and buffers.
+// The trees of torch::nn modules that the program announced with
+// tdump::watch: names, parameters and buffers.
 #pragma once
 
 #include <atomic>
@@ -47,9 +47,9 @@ class TDUMP_TORCH_EXPORT CxxModules {
   void Watch(Runtime* runtime, const std::shared_ptr<torch::nn::Module>& top,
              const std::string& prefix);
   std::optional<CxxModule> Find(const torch::nn::Module* module) const;
-  // At an outermost call in the tree: what to expect, once; parameters and buffers as they are
-  // before the forward, once in each pass. A tensor that several modules share is recorded under
-  // its first name.
+  // At an outermost call in the tree: what to expect, once; parameters and buffers as
+  // they are before the forward, once in each pass. A tensor that several modules
+  // share is recorded under its first name.
   void OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept;
   bool watching() const { return watching_.load(std::memory_order_relaxed); }
   // The module that owns the parameter whose storage begins at `data`, kNoOperator for none. Known

@@ -14,8 +14,8 @@ struct Packing {
   int elements;
 };
 
-// Everything whose element is not simply `itemsize` bytes wide. torch stores intN and uintN one to
-// a byte.
+// Everything whose element is not simply `itemsize` bytes wide. torch
+// stores intN and uintN one to a byte.
 constexpr Packing kPacked[] = {
     {ScalarType::UInt1, 1, 1},    {ScalarType::UInt2, 2, 1},
     {ScalarType::UInt3, 3, 1},    {ScalarType::UInt4, 4, 1},

@@ -1,6 +1,6 @@
-// LibTorch's scalar types as (name, bits, elements per unit). Covers every scalar type of the
-// LibTorch it is built for; one that a later LibTorch adds gets its name and item size from
-// LibTorch itself.
+// LibTorch's scalar types as (name, bits, elements per unit). Covers every scalar
+// type of the LibTorch it is built for; one that a later LibTorch adds gets its
+// name and item size from LibTorch itself.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -17,8 +17,8 @@ struct ScalarInfo {
   bool quantised = false;
 };
 
-// Built on first use, then a plain array access. Never throws for a scalar type that a tensor can
-// have.
+// Built on first use, then a plain array access. Never throws for a
+// scalar type that a tensor can have.
 TDUMP_TORCH_EXPORT const ScalarInfo& InfoOf(c10::ScalarType type);
 
 }  // namespace tdump::collectors

@@ -1,6 +1,6 @@
-// Open module calls of each thread, from whichever language: the Python hooks and tdump::scope push
-// here, the ATen collector and taps read here where they are. Also tells the clock about outermost
-// calls.
+// Open module calls of each thread, from whichever language: the Python hooks and
+// tdump::scope push here, the ATen collector and taps read here where they are. Also
+// tells the clock about outermost calls.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct ModuleFrame {
   const void* module = nullptr;  // identity only
   OperatorId op = kNoOperator;
   int64_t depth = 0;  // of the interpreter's stack, deeper is larger; 0 where there is none
-  const void* stack = nullptr;  // where the call began on the thread's stack, if nothing tells that
-                                // an exception ended it; else null
-  uint64_t serial = 0;          // of the thread, never used again
+  // Where the call began on the thread's stack, if nothing tells that an exception ended it.
+  const void* stack = nullptr;
+  uint64_t serial = 0;  // of the thread, never used again
   bool recompute = false;
   bool announced = false;  // the clock was told of its begin
   bool is_root = false;
@@ -38,8 +38,8 @@ struct ModuleIdentity {
   uint64_t root_number = 0;
 };
 
-// Stack of one thread. Frames are reused, so a call allocates nothing once the stack has been that
-// deep.
+// Stack of one thread. Frames are reused, so a call allocates nothing
+// once the stack has been that deep.
 class TDUMP_TORCH_EXPORT ModuleCalls {
  public:
   static ModuleCalls& OfThread();
@@ -48,8 +48,8 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   ModuleFrame* top() { return depth_ == 0 ? nullptr : frames_[depth_ - 1].get(); }
   // Closes frames that an exception left behind: those not shallower than `depth`.
   void DropStale(Runtime* runtime, int64_t depth) noexcept;
-  // The same by place on the stack: `here` is a frame address of the caller's; what encloses it
-  // lies above it.
+  // The same by place on the stack: `here` is a frame address of the
+  // caller's; what encloses it lies above it.
   void DropUnwound(Runtime* runtime, const void* here) noexcept;
   // Pushes a frame; for an outermost call that is not a recomputed forward tells the clock first,
   // unless `silent`: a call that is followed but never recorded. Null: out of memory.

@@ -37,8 +37,8 @@ void CopyRow(const std::byte* from, int64_t count, int64_t step, std::byte* to) 
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * kBytes, from + i * step, kBytes);
 }
 
-// out[i][j] = in[j * row + i * kBytes]: reads and writes stay within a tile that fits the
-// first-level cache.
+// out[i][j] = in[j * row + i * kBytes]: reads and writes stay within a
+// tile that fits the first-level cache.
 template <size_t kBytes>
 void CopyTransposed(const std::byte* from, int64_t rows, int64_t columns, int64_t step,
                     std::byte* to) {
@@ -55,8 +55,8 @@ void CopyTransposed(const std::byte* from, int64_t rows, int64_t columns, int64_
   }
 }
 
-// Walks the outer dimensions like an odometer and calls `block` with the read position of each
-// innermost block.
+// Walks the outer dimensions like an odometer and calls `block` with the
+// read position of each innermost block.
 template <class Block>
 void ForEachBlock(const std::byte* from, std::span<const Dim> outer, int64_t unit, Block block) {
   std::array<int64_t, kInlineDims> inline_index{};
@@ -105,8 +105,8 @@ void CopyAnyUnits(const std::byte* from, std::span<const Dim> dims, int64_t unit
   });
 }
 
-// Flips the sign bit of the components chosen by (even, odd) position; little-endian, so it is in
-// the last byte.
+// Flips the sign bit of the components chosen by (even, odd) position;
+// little-endian, so it is in the last byte.
 void FlipSigns(std::span<std::byte> data, size_t component_bytes, bool even, bool odd) {
   bool is_odd = false;
   for (size_t i = component_bytes - 1; i < data.size(); i += component_bytes, is_odd = !is_odd) {

@@ -42,8 +42,8 @@ void Refuse(TensorView* view, SkipReason reason, std::string detail) {
   view->detail = std::move(detail);
 }
 
-// Tensors whose shape is real but whose data is somewhere else or nowhere: wrappers of transforms
-// and of Python.
+// Tensors whose shape is real but whose data is somewhere else or nowhere:
+// wrappers of transforms and of Python.
 bool RefuseWrapper(const TensorImpl& impl, TensorView* view) {
   const c10::DispatchKeySet keys = impl.key_set();
   if (keys.has(DispatchKey::FuncTorchBatched) || keys.has(DispatchKey::Batched)) {
@@ -67,8 +67,8 @@ bool RefuseWrapper(const TensorImpl& impl, TensorView* view) {
   return true;
 }
 
-// Number of units from the first element to one past the last; false for an overflow or an empty
-// tensor.
+// Number of units from the first element to one past the last; false
+// for an overflow or an empty tensor.
 bool ExtentOf(const TensorMeta& meta, uint64_t* units) {
   uint64_t extent = 1;
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
@@ -95,8 +95,8 @@ void FindData(const TensorImpl& impl, TensorView* view) {
   TensorMeta& meta = view->meta;
   meta.storage_offset = impl.storage_offset();
   meta.storage_bytes = storage.nbytes();
-  const auto* base =
-      static_cast<const std::byte*>(storage.data());  // const: copy-on-write stays lazy
+  // The const pointer: copy-on-write stays lazy.
+  const auto* base = static_cast<const std::byte*>(storage.data());
   meta.storage_id = meta.storage_bytes == 0 ? 0 : reinterpret_cast<uint64_t>(base);
   for (int64_t size : meta.sizes) {
     if (size == 0) return;  // empty: no bytes, nothing to find
@@ -112,8 +112,8 @@ void FindData(const TensorImpl& impl, TensorView* view) {
   view->data = base + meta.storage_offset * unit;
 }
 
-// A shape with sizes that are no numbers (ragged, symbolic) is not recorded as one: `detail` says
-// it in words.
+// A shape with sizes that are no numbers (ragged, symbolic) is not recorded
+// as one: `detail` says it in words.
 void DescribeSymbolicShape(const TensorImpl& impl, TensorView* view) {
   bool known = true;
   std::string text;

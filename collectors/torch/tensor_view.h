@@ -1,5 +1,5 @@
-// What tdump records of an at::Tensor: its meta data, whether its bytes can be read, and where they
-// are.
+// What tdump records of an at::Tensor: its meta data, whether its bytes
+// can be read, and where they are.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ struct TensorView {
   TensorMeta meta;
   SkipReason reason = SkipReason::kNone;
   std::string detail;
-  const std::byte* data =
-      nullptr;  // first element; set when reason is kNone and the tensor is not empty
+  // First element; set when reason is kNone and the tensor is not empty.
+  const std::byte* data = nullptr;
   NumberKind kind = NumberKind::kInteger;
 
   // Storage behind the views in `meta`.

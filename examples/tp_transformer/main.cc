@@ -1,10 +1,10 @@
-// Trains a small tensor-parallel transformer for a few steps and prints the loss and hashes of what
-// it computed.
+// Trains a small tensor-parallel transformer for a few steps and prints the
+// loss and hashes of what it computed.
 //
 //   mpirun -n 2 build/bin/examples/tp_transformer [--steps N] [--fault RANK:PARAM:BIT] ...
 //
-// The same seed gives the same training on 1, 2 or 4 ranks up to float32 rounding: every rank draws
-// the same numbers.
+// The same seed gives the same training on 1, 2 or 4 ranks up to float32
+// rounding: every rank draws the same numbers.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

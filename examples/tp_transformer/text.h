@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// `inputs` and `targets` are int64 [batch, context]; a target is the character that follows its
-// input.
+// `inputs` and `targets` are int64 [batch, context]; a target is the
+// character that follows its input.
 struct Batch {
   torch::Tensor inputs;
   torch::Tensor targets;
@@ -17,8 +17,8 @@ struct Batch {
 
 class Text {
  public:
-  // Reads the file; the vocabulary is its distinct bytes, sorted. Throws std::runtime_error if it
-  // cannot be read.
+  // Reads the file; the vocabulary is its distinct bytes, sorted. Throws
+  // std::runtime_error if it cannot be read.
   explicit Text(const std::string& path);
 
   int64_t vocabulary_size() const { return vocabulary_size_; }

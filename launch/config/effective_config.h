@@ -28,8 +28,8 @@ struct EffectiveConfig {
 Result<EffectiveConfig> MakeEffectiveConfig(const std::string& file, const std::string& shown,
                                             const std::vector<Overlay>& overlays, int world);
 
-// The variables that hand it over; of `present`, left-over parts of an earlier one are emptied.
-// Error: too large.
+// The variables that hand it over; of `present`, left-over parts of an
+// earlier one are emptied. Error: too large.
 Result<std::vector<std::pair<std::string, std::string>>> HandOver(
     const EffectiveConfig& settings, const std::map<std::string, std::string>& present);
 

@@ -11,11 +11,11 @@ extern "C" {
 // Reads the configuration and stands by; nothing on disk, no thread. 1: running (again: 1). 0:
 // tdump is not asked for, not for this process, or the configuration is wrong (told in one line).
 TDUMP_RUNTIME_EXPORT int tdump_runtime_start();
-// Null before tdump_runtime_start() and in a process tdump stays out of. Lives as long as the
-// process.
+// Null before tdump_runtime_start() and in a process tdump stays out
+// of. Lives as long as the process.
 TDUMP_RUNTIME_EXPORT tdump::Runtime* tdump_runtime();
-// Closes the run of this process in order; later calls do nothing. Registered with atexit by
-// itself.
+// Closes the run of this process in order; later calls do nothing.
+// Registered with atexit by itself.
 TDUMP_RUNTIME_EXPORT void tdump_runtime_stop();
 
 // 1: the LibTorch collector beside libtdump.so fits the torch in this process and may be opened. 0:
@@ -24,8 +24,8 @@ TDUMP_RUNTIME_EXPORT void tdump_runtime_stop();
 TDUMP_RUNTIME_EXPORT int tdump_runtime_check_torch(const char* version, int cxx11_abi);
 TDUMP_RUNTIME_EXPORT int tdump_runtime_torch_matches();
 
-// For a process whose collectors could not be opened: who it is goes on record at its first call of
-// a module.
+// For a process whose collectors could not be opened: who it is goes on
+// record at its first call of a module.
 TDUMP_RUNTIME_EXPORT void tdump_on_first_operator();
 // From the shim: before the job's MPI_Init* (`thread_level`: what it asks for, 0 for MPI_Init) and
 // after it succeeded; before MPI_Finalize.

@@ -66,8 +66,8 @@ bool HasEnded(const io::ProcessEntry& process) {
          !coordinator::IsAlive({process.identity.pid, process.identity.start_time});
 }
 
-// A disk that is full takes neither step numbers nor the merged manifest, and the verdict is given
-// all the same.
+// A disk that is full takes neither step numbers nor the merged manifest, and
+// the verdict is given all the same.
 Status Conclude(Env* env, const FarewellFacts& facts) {
   Status settled;
   {

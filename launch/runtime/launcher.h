@@ -10,8 +10,8 @@
 
 namespace tdump::launch {
 
-// Asked for by the environment, not switched off, and not a child of a job started with
-// --no-children.
+// Asked for by the environment, not switched off, and not a child of a
+// job started with --no-children.
 bool WantedInThisProcess();
 // What the launcher's variables say; rank 0 of 1 without a launcher.
 Identity IdentityOfLauncher();

@@ -9,8 +9,8 @@
 namespace tdump::launch {
 
 void LeaveOwnerTrace() noexcept;
-// The nearest ancestor that carries the trace and had the same torchrun RANK as this process; its
-// pid, 0 for none.
+// The nearest ancestor that carries the trace and had the same torchrun RANK
+// as this process; its pid, 0 for none.
 int TracedAncestor();
 
 }  // namespace tdump::launch

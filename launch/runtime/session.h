@@ -1,16 +1,13 @@
-// Session: tdump in one process, from the environment to the closing record. Wires the parts
-// together.
+// Session: tdump in one process, from the environment to the closing
+// record. Wires the parts together.
 //
 //   1. Start(), when the collectors are loaded: reads the configuration, builds gate, plan, clock
-//   and recorder. Nothing on
-//      disk, no thread, no message.
+//      and recorder. Nothing on disk, no thread, no message.
 //   2. Activate(), called by the clock at the first operator, at MPI_Init or when a process group
-//   exists: decides whether
-//      this process is a rank and which one; makes run directory, manifest, sink and agreement
-//      (active_run.h).
+//      exists: decides whether this process is a rank and which one; makes run directory, manifest,
+//      sink and agreement (active_run.h).
 //   3. Close(), at exit: closes the pass, waits for the writer at most exit.drain, writes the
-//   closing record; rank 0
-//      prints the verdict.
+//      closing record; rank 0 prints the verdict.
 //   4. In a forked child everything of the parent is let go of without being touched.
 // Failure at any point leaves the job as it is: one line, and tdump is out of this process.
 //
@@ -41,8 +38,8 @@ class Session final : public coordinator::Activator {
 
   Runtime* runtime() { return &runtime_; }
   Optimizers& optimizers() { return optimizers_; }
-  // Nothing of torch can be captured in this process; `reason` goes to the user and into the
-  // coverage.
+  // Nothing of torch can be captured in this process; `reason` goes to
+  // the user and into the coverage.
   void TorchDoesNotFit(const std::string& reason) noexcept;
   void Boundary(const tdump::Boundary& boundary) noexcept { clock_.boundary(boundary); }
   void MpiInitializing(int thread_level) noexcept;

@@ -34,8 +34,8 @@ enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 // The key `log`: what is below is not written. kInfo at first. Thread-safe.
 void SetLogLevel(LogLevel level) noexcept;
 
-// Writes to stderr in one write(2) call, so that lines of many ranks do not mix. TellUser: "tdump:
-// <text>\n".
+// Writes to stderr in one write(2) call, so that lines of many ranks do not
+// mix. TellUser: "tdump: <text>\n".
 void Print(const std::string& text, LogLevel level = LogLevel::kInfo) noexcept;
 void TellUser(const std::string& text, LogLevel level = LogLevel::kWarning) noexcept;
 

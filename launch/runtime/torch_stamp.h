@@ -16,8 +16,8 @@ struct TorchStamp {
   std::string build;  // kBuildStamp in hexadecimal; "" for the process's torch, which has none
 };
 
-// What libtdump_torch.so was built for, from the text file beside it ("torch 2.15.0", "abi 1",
-// "stamp 7464...").
+// What libtdump_torch.so was built for, from the text file beside it ("torch
+// 2.15.0", "abi 1", "stamp 7464...").
 Result<TorchStamp> ReadTorchStamp(const std::string& info_file);
 // The torch this process has mapped: libtorch_cpu tells, an older one by version.py or
 // build-version beside its folder. Error: no libtorch_cpu is mapped, or it tells no version.

@@ -1,5 +1,5 @@
-// The one symbol the public header looks for: the table of the LibTorch collector's C++ interface, null when tdump is not
-// in this process (then every one-liner of the header does nothing).
+// The one symbol the public header looks for: the table of the LibTorch collector's C++ interface,
+// null when tdump is not in this process (then every one-liner of the header does nothing).
 #include <stddef.h>
 
 #include "launch/shim/shim.h"

@@ -1,6 +1,7 @@
-// tdump-run --no-children: the process that tdump-run became gives LD_PRELOAD back as it was, before its own code runs;
-// what it starts never sees the shim. The old value is the beginning of the new one, so it is cut in place: nothing is
-// allocated, and no setenv() of the program (bash has its own) is called.
+// tdump-run --no-children: the process that tdump-run became gives LD_PRELOAD back as it was,
+// before its own code runs; what it starts never sees the shim. The old value is the beginning of
+// the new one, so it is cut in place: nothing is allocated, and no setenv() of the program (bash
+// has its own) is called.
 #define _GNU_SOURCE
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@ static void Remove(char** entry) {
 __attribute__((constructor)) static void GivePreloadBack(void) {
   const char* children = tdump_shim_variable("TDUMP_CHILDREN");
   const char* before = tdump_shim_variable("TDUMP_LD_PRELOAD_BEFORE");
-  if (children == NULL || strcmp(children, "0") != 0 || before == NULL || !tdump_shim_is_launched()) return;
+  if (children == NULL || strcmp(children, "0") != 0 || before == NULL || !tdump_shim_is_launched())
+    return;
   const size_t kept = strlen(before);
   for (char** entry = environ; entry != NULL && *entry != NULL; ++entry) {
     if (strncmp(*entry, kPreload, sizeof kPreload - 1) != 0) continue;

@@ -1,4 +1,5 @@
-// Finding things in the process: the environment, mapped objects, the next definition of a symbol, tdump's own objects.
+// Finding things in the process: the environment, mapped objects, the next definition of a symbol,
+// tdump's own objects.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -84,7 +85,8 @@ static void* OpenBeside(const char* file) {
   if (dladdr((void*)&OpenBeside, &self) == 0 || self.dli_fname == NULL) return NULL;
   const char* slash = strrchr(self.dli_fname, '/');
   const int length = slash != NULL ? (int)(slash - self.dli_fname) + 1 : 0;
-  if (snprintf(path, sizeof path, "%.*s%s", length, self.dli_fname, file) >= (int)sizeof path) return NULL;
+  if (snprintf(path, sizeof path, "%.*s%s", length, self.dli_fname, file) >= (int)sizeof path)
+    return NULL;
   return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 

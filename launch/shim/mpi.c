@@ -1,7 +1,7 @@
-// MPI_Init*, MPI_Finalize under all their names. Each forwards to the library unchanged (arguments, thread level, result)
-// and tells libtdump.so: before init and after it succeeded, before finalize. Handles and constants are not touched, so
-// one object serves every MPI. Fortran entry points of Open MPI do not go through the C ones, those of MPICH do: `depth`
-// tells once.
+// MPI_Init*, MPI_Finalize under all their names. Each forwards to the library unchanged (arguments,
+// thread level, result) and tells libtdump.so: before init and after it succeeded, before finalize.
+// Handles and constants are not touched, so one object serves every MPI. Fortran entry points of
+// Open MPI do not go through the C ones, those of MPICH do: `depth` tells once.
 #include <stddef.h>
 
 #include "launch/shim/shim.h"
@@ -10,7 +10,9 @@ enum { kMpiErrOther = 15 };
 
 static __thread int depth __attribute__((tls_model("initial-exec")));
 
-static void* Next(const char* name, const char* profiling) { return tdump_shim_next(name, profiling, "libmpi"); }
+static void* Next(const char* name, const char* profiling) {
+  return tdump_shim_next(name, profiling, "libmpi");
+}
 
 static void Initializing(int thread_level) {
   void (*tell)(int) = (void (*)(int))tdump_shim_runtime("tdump_on_mpi_initializing");
@@ -28,12 +30,12 @@ static void Finalizing(void) {
 }
 
 // Runs `call` and tells about it, before and after; `result` is its status.
-#define TDUMP_INIT(result, level, call)     \
-  do {                                      \
-    if (depth == 0) Initializing(level);    \
-    ++depth;                                \
-    call;                                   \
-    --depth;                                \
+#define TDUMP_INIT(result, level, call)             \
+  do {                                              \
+    if (depth == 0) Initializing(level);            \
+    ++depth;                                        \
+    call;                                           \
+    --depth;                                        \
     if (depth == 0 && (result) == 0) Initialized(); \
   } while (0)
 
@@ -64,40 +66,41 @@ TDUMP_SHIM_EXPORT int MPI_Finalize(void) {
   return result;
 }
 
-// Fortran: arguments by reference, the status last; optional in mpi_f08, where a null pointer means left out.
-#define TDUMP_FORTRAN_INIT(name, profiling)                                   \
-  TDUMP_SHIM_EXPORT void name(int* status) {                                  \
-    void (*next)(int*) = (void (*)(int*))Next(#name, #profiling);             \
-    int own = kMpiErrOther;                                                   \
-    int* result = status != NULL ? status : &own;                             \
-    if (next == NULL) {                                                       \
-      *result = kMpiErrOther;                                                 \
-      return;                                                                 \
-    }                                                                         \
-    TDUMP_INIT(*result, 0, next(result));                                     \
+// Fortran: arguments by reference, the status last; optional in mpi_f08, where a null pointer means
+// left out.
+#define TDUMP_FORTRAN_INIT(name, profiling)                       \
+  TDUMP_SHIM_EXPORT void name(int* status) {                      \
+    void (*next)(int*) = (void (*)(int*))Next(#name, #profiling); \
+    int own = kMpiErrOther;                                       \
+    int* result = status != NULL ? status : &own;                 \
+    if (next == NULL) {                                           \
+      *result = kMpiErrOther;                                     \
+      return;                                                     \
+    }                                                             \
+    TDUMP_INIT(*result, 0, next(result));                         \
   }
-#define TDUMP_FORTRAN_INIT_THREAD(name, profiling)                            \
-  TDUMP_SHIM_EXPORT void name(int* required, int* provided, int* status) {    \
+#define TDUMP_FORTRAN_INIT_THREAD(name, profiling)                                        \
+  TDUMP_SHIM_EXPORT void name(int* required, int* provided, int* status) {                \
     void (*next)(int*, int*, int*) = (void (*)(int*, int*, int*))Next(#name, #profiling); \
-    int own = kMpiErrOther;                                                   \
-    int* result = status != NULL ? status : &own;                             \
-    if (next == NULL) {                                                       \
-      *result = kMpiErrOther;                                                 \
-      return;                                                                 \
-    }                                                                         \
-    TDUMP_INIT(*result, *required, next(required, provided, result));         \
+    int own = kMpiErrOther;                                                               \
+    int* result = status != NULL ? status : &own;                                         \
+    if (next == NULL) {                                                                   \
+      *result = kMpiErrOther;                                                             \
+      return;                                                                             \
+    }                                                                                     \
+    TDUMP_INIT(*result, *required, next(required, provided, result));                     \
   }
-#define TDUMP_FORTRAN_FINALIZE(name, profiling)                               \
-  TDUMP_SHIM_EXPORT void name(int* status) {                                  \
-    void (*next)(int*) = (void (*)(int*))Next(#name, #profiling);             \
-    if (depth == 0) Finalizing();                                             \
-    ++depth;                                                                  \
-    if (next != NULL) {                                                       \
-      next(status);                                                           \
-    } else if (status != NULL) {                                              \
-      *status = kMpiErrOther;                                                 \
-    }                                                                         \
-    --depth;                                                                  \
+#define TDUMP_FORTRAN_FINALIZE(name, profiling)                   \
+  TDUMP_SHIM_EXPORT void name(int* status) {                      \
+    void (*next)(int*) = (void (*)(int*))Next(#name, #profiling); \
+    if (depth == 0) Finalizing();                                 \
+    ++depth;                                                      \
+    if (next != NULL) {                                           \
+      next(status);                                               \
+    } else if (status != NULL) {                                  \
+      *status = kMpiErrOther;                                     \
+    }                                                             \
+    --depth;                                                      \
   }
 
 TDUMP_FORTRAN_INIT(mpi_init_, pmpi_init_)

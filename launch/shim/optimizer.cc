@@ -8,8 +8,8 @@
 // never constructed or destroyed here.
 #include "launch/shim/shim.h"
 
-struct Opaque {  // not in the unnamed namespace: a function that returns it must have external
-                 // linkage
+// Not in the unnamed namespace: a function that returns it must have external linkage.
+struct Opaque {
   ~Opaque();
   void* bytes;
 };

@@ -10,8 +10,8 @@ extern "C" {
 
 #define TDUMP_SHIM_EXPORT __attribute__((visibility("default")))
 
-// tdump was asked for in this environment, and not switched off. Reads the environment anew: the
-// job may change it.
+// tdump was asked for in this environment, and not switched off. Reads the
+// environment anew: the job may change it.
 int tdump_shim_wanted(void);
 // This process is the one tdump-run became, not one that it started.
 int tdump_shim_is_launched(void);

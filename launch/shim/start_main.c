@@ -1,6 +1,6 @@
-// Runs before main() of every program. A C++ program that maps libtorch_cpu gets its collectors here: all its libraries
-// are initialised, none of its own code but static constructors has run. For any other program this is one look at the
-// environment.
+// Runs before main() of every program. A C++ program that maps libtorch_cpu gets its collectors
+// here: all its libraries are initialised, none of its own code but static constructors has run.
+// For any other program this is one look at the environment.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -23,8 +23,9 @@ static int MainWithTdump(int argc, char** argv, char** envp) {
   return job_main(argc, argv, envp);
 }
 
-TDUMP_SHIM_EXPORT int __libc_start_main(Main main, int argc, char** argv, void (*init)(void), void (*fini)(void),
-                                        void (*rtld_fini)(void), void* stack_end) {
+TDUMP_SHIM_EXPORT int __libc_start_main(Main main, int argc, char** argv, void (*init)(void),
+                                        void (*fini)(void), void (*rtld_fini)(void),
+                                        void* stack_end) {
   StartMain next = (StartMain)dlsym(RTLD_NEXT, "__libc_start_main");
   if (next == NULL) _exit(127);  // no libc: cannot happen
   job_main = main;

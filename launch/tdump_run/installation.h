@@ -10,14 +10,14 @@
 namespace tdump::launch {
 
 struct Installation {
-  std::string shim;     // libtdump_shim.so
-  std::string python;   // folder with the package and its entry point, for PYTHONPATH; "" where
-                        // Python finds it by itself
+  std::string shim;  // libtdump_shim.so
+  // Folder with the package and its entry point, for PYTHONPATH; "" where Python finds both.
+  std::string python;
   std::string recipes;  // folder of the shipped YAML files, "" when they are missing
 };
 
-// `executable`: absolute path of tdump-run. Error: the shim is nowhere; the message lists the
-// places.
+// `executable`: absolute path of tdump-run. Error: the shim is
+// nowhere; the message lists the places.
 Result<Installation> FindInstallation(const std::string& executable);
 // Absolute path of the running executable, symbolic links followed.
 Result<std::string> OwnExecutable();

@@ -40,8 +40,8 @@ class Help : public CLI::Formatter {
   }
 };
 
-// Everything after `--`, or from the first word that is no option of ours on (CLI11 leaves it as
-// remaining).
+// Everything after `--`, or from the first word that is no option of ours
+// on (CLI11 leaves it as remaining).
 int CommandStart(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--") return i;

@@ -1,5 +1,5 @@
-// tdump._io: the reading half of tdump for Python. Internal: python/tdump/reader.py is what users
-// see.
+// tdump._io: the reading half of tdump for Python. Internal:
+// python/tdump/reader.py is what users see.
 #include <nanobind/nanobind.h>
 
 #include "python/ext/errors.h"

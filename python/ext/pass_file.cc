@@ -26,8 +26,8 @@ std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path) {
   return ValueOf(io::PassReader::Open(Env::Posix(), file));
 }
 
-// What the plain view is made from, of every record that can be read, in file order. Far smaller
-// than the records.
+// What the plain view is made from, of every record that can be read, in file
+// order. Far smaller than the records.
 struct Entry {
   uint64_t id;
   std::string name;

@@ -22,8 +22,8 @@ namespace {
 // Below this a copy costs less than a mapping, of which a process may have only some 65,000.
 constexpr uint64_t kMapFrom = 64 * 1024;
 
-// The record whose own bytes `record` shows. PassReader has checked that it exists before this is
-// asked.
+// The record whose own bytes `record` shows. PassReader has checked
+// that it exists before this is asked.
 io::Record OwnerOf(const io::PassReader& pass, io::Record record) {
   while (record.payload->same_as != 0) record = ValueOf(pass.Get(record.payload->same_as));
   return record;

@@ -1,6 +1,6 @@
-// What the readers of io return, as dictionaries of plain Python values: the fields of the
-// dataclasses in python/tdump/_records.py. Texts of a file need not be UTF-8: bytes that are not
-// become surrogates.
+// What the readers of io return, as dictionaries of plain Python values: the fields
+// of the dataclasses in python/tdump/_records.py. Texts of a file need not be UTF-8:
+// bytes that are not become surrogates.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -56,8 +56,8 @@ nb::dict ProcessDict(const io::ProcessEntry& process) {
   return d;
 }
 
-// One generation, named as everywhere: a directory, "latest", RUN@generation, RUN/rankN
-// (io/address.h).
+// One generation, named as everywhere: a directory, "latest",
+// RUN@generation, RUN/rankN (io/address.h).
 nb::dict ReadRun(const nb::bytes& name) {
   const std::string text(name.c_str(), name.size());
   io::RunRef ref;

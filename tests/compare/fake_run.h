@@ -1,5 +1,5 @@
-// Runs made by hand in memory, as PassStore and RunIndex show them: for the tests of pairing and of
-// the whole diff.
+// Runs made by hand in memory, as PassStore and RunIndex show them: for the
+// tests of pairing and of the whole diff.
 #pragma once
 
 #include <map>
@@ -71,8 +71,8 @@ class FakePassReader : public io::PassReader {
   std::vector<io::Damage> damage_;
 };
 
-// One pass being written: calls are closed in order, so that a call made between Begin and End is
-// inside.
+// One pass being written: calls are closed in order, so that a call made
+// between Begin and End is inside.
 class PassBuilder {
  public:
   explicit PassBuilder(PassContent* content) : content_(content) {}

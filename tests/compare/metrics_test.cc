@@ -144,8 +144,8 @@ TEST(Metrics, SubByteIntegers) {
   EXPECT_EQ(u.max_abs_text, "3");
 }
 
-TEST(Metrics, Bfloat16AgainstFloat32) {  // 24.0625 lies halfway between two bfloat16 neighbours, 24
-                                         // and 24.125
+// 24.0625 lies halfway between two bfloat16 neighbours, 24 and 24.125.
+TEST(Metrics, Bfloat16AgainstFloat32) {
   const Metrics m =
       MeasureOk(Vector<float>("float32", {24.0625f}), Vector<uint16_t>("bfloat16", {0x41C0}));
   EXPECT_EQ(m.max_abs, 0.0625);
@@ -187,8 +187,8 @@ TEST(Metrics, PackedFloat4IsTwoElementsAByte) {
   const Metrics m = MeasureOk(a, b);
   EXPECT_EQ(m.elements, 4u);
   EXPECT_EQ(m.within, 4u);
-  const Metrics n =
-      MeasureOk(a, MakeTensor<uint8_t>("float4_e2m1fn_x2", {2}, {0x72, 0x0F}));  // -0.5 -> 0
+  // -0.5 -> 0
+  const Metrics n = MeasureOk(a, MakeTensor<uint8_t>("float4_e2m1fn_x2", {2}, {0x72, 0x0F}));
   EXPECT_EQ(n.bits_equal, 3u);
   EXPECT_EQ(n.worst.position, std::vector<uint64_t>{3});
   EXPECT_EQ(n.max_abs, 0.5);

@@ -36,8 +36,8 @@ TEST(FindFirst, AnOutputWhoseInputAgreesIsTheOrigin) {
 }
 
 TEST(FindFirst, TheInnermostCallIsNamedWhateverTheFileOrder) {
-  // Outer call 1..6 encloses inner 2..3 (equal) and 4..5 (fails). Given outputs first, as a file
-  // may have them.
+  // Outer call 1..6 encloses inner 2..3 (equal) and 4..5 (fails). Given
+  // outputs first, as a file may have them.
   Timeline t;
   t.Add(6, 1, true, kFails)
       .Add(5, 4, true, kFails)
@@ -93,8 +93,8 @@ TEST(ChooseOrigin, EarliestStepThenFurthestBackThenRank) {
 }
 
 TEST(ChooseOrigin, ItsOwnParameterDecidesAmongRanksThatStandAtTheSameOperator) {
-  // Row-parallel layer: rank 1's weight is wrong, and the sum over ranks makes rank 0's output
-  // differ as well.
+  // Row-parallel layer: rank 1's weight is wrong, and the sum over ranks
+  // makes rank 0's output differ as well.
   std::vector<Candidate> candidates = {At(0, 0, 50), At(0, 1, 50)};
   candidates[1].own_parameter = true;
   EXPECT_EQ(ChooseOrigin(candidates), 1u);

@@ -1,5 +1,5 @@
-// Every dtype against what NumPy and torch say of the same bytes: reference.txt, made by
-// make_reference.py.
+// Every dtype against what NumPy and torch say of the same bytes:
+// reference.txt, made by make_reference.py.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -63,8 +63,8 @@ TEST(MpiAgreement, TheJobsMessagesStayItsOwn) {
   peer.agreement->Close();
 }
 
-// On a thread that may not call MPI nothing is called; the next boundary of the main thread does
-// it.
+// On a thread that may not call MPI nothing is called; the next
+// boundary of the main thread does it.
 TEST(MpiAgreement, AForbiddenThreadLeavesItsMessagesToTheNextBoundary) {
   ProcessPeer peer(false);
   for (uint64_t local = 0; local < 3; ++local) std::thread([&] { peer.Step(local); }).join();

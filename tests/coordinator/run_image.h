@@ -47,8 +47,8 @@ std::string BytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// One process: writes its identity when made, then whatever it is told. Without Exit() it was
-// killed.
+// One process: writes its identity when made, then whatever it is
+// told. Without Exit() it was killed.
 class ProcessImage {
  public:
   struct Options {

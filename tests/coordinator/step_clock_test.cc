@@ -83,8 +83,8 @@ std::vector<Numbers> NumbersOf(const FakePasses& passes) {
   return result;
 }
 
-// The example of the issue: 1 evaluation, 2 train steps of 2 micro-batches, 2 evaluations, 1 train
-// step.
+// 1 evaluation, 2 train steps of 2
+// micro-batches, 2 evaluations, 1 train step.
 TEST_F(StepClockTest, ModesHaveTheirOwnCounters) {
   Root();
   Tell(BoundaryKind::kOptimizerCreated);
@@ -271,8 +271,8 @@ TEST_F(StepClockTest, AForkedChildRecordsNothing) {
   EXPECT_EQ(activator.asked.size(), 1u);
 }
 
-// What the agreement hears: equal shapes for equal steps, other shapes where a call more or another
-// mode was seen.
+// What the agreement hears: equal shapes for equal steps, other shapes where a
+// call more or another mode was seen.
 class FakeAgreement : public StepAgreement {
  public:
   void Ended(const EndedStep& step) noexcept override { steps.push_back(step); }

@@ -1,10 +1,13 @@
 // Jobs written as strings of events, and the steps that must come out. Events, separated by blanks:
 //   r     call of the first root, gradients off        R  gradients on       (r2, R2: of root 2)
 //   p:x   call of part x by hand, gradients off        P:x  gradients on
-//   C     an optimizer is constructed (C1: the second) S  its step           B  backward begins x
-//   tdump.step() o     an operator of op:REGEX begins, named "o"    f  first operator
-// Expected: a letter for each event: the mode (e, t, f, x) where a step begins, '.' where none
-// does.
+//   C     an optimizer is constructed (C1: the second) S  its step
+//   B     backward begins
+//   x     tdump.step()
+//   o     an operator of op:REGEX begins, named "o"
+//   f     first operator
+// Expected: a letter for each event: the mode (e, t, f, x) where a
+// step begins, '.' where none does.
 #include "coordinator/step_tracker.h"
 
 #include <gtest/gtest.h>

@@ -1,11 +1,12 @@
-// The golden files of the format (docs/format.md, "Golden files"), as the writers of io make them
-// now.
+// The golden files of the format (docs/format.md, "Golden files"), as
+// the writers of io make them now.
 //
 //   pass.tdp        a whole pass: every section of version 1, records of many dtypes and layouts
 //   torn.tdp.part   its first bytes, cut inside a record's frame
 //   later.tdp       a pass of version 1.1 with a frame kind and sections that version 1.0 does not
-//   know manifest.tdm    one process's journal: every entry, and the preallocated tail (cut to 64
-//   bytes) merged.tdm      the merged manifest of a run that has that journal
+//                   know
+//   manifest.tdm    one process's journal: every entry, and the preallocated tail (cut to 64 bytes)
+//   merged.tdm      the merged manifest of a run that has that journal
 //
 // tests/format/golden has them as they were when the format was fixed, and pass_big_endian.tdp,
 // which tests/format/independent_reader.py makes from pass.tdp. They never change: a reader that

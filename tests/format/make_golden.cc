@@ -1,5 +1,5 @@
-// make_golden DIRECTORY: writes the golden files. Run only for a new file of the set; the old ones
-// never change.
+// make_golden DIRECTORY: writes the golden files. Run only for a new file of
+// the set; the old ones never change.
 #include <cstdio>
 #include <fstream>
 

@@ -275,11 +275,11 @@ TEST(CaptureSink, NeverWaitsForSlotsThatNobodyCommits) {
     const OperatorId op = rig.Op("a");
     rig.Open(0);
     const Slot first = rig.Keep(rig.NewCall(op), "0", Bytes(40'000, 1), kLevelFull, false);
-    const Slot second =
-        rig.Keep(rig.NewCall(op), "1", Bytes(40'000, 2), kLevelFull, false);  // would wait for ever
+    // Would wait for ever.
+    const Slot second = rig.Keep(rig.NewCall(op), "1", Bytes(40'000, 2), kLevelFull, false);
     EXPECT_EQ(second.data, nullptr);
-    const Slot never = rig.Keep(rig.NewCall(op), "2", Bytes(100'000, 2), kLevelFull,
-                                false);  // larger than the arena
+    // Larger than the arena.
+    const Slot never = rig.Keep(rig.NewCall(op), "2", Bytes(100'000, 2), kLevelFull, false);
     EXPECT_EQ(never.data, nullptr);
     rig.sink->commit(first);
     ASSERT_TRUE(rig.sink->Drain(5000));

@@ -1,5 +1,5 @@
-// What a torn or damaged file gives: an error, or the right data; never a crash, never a wrong
-// value.
+// What a torn or damaged file gives: an error, or the right data;
+// never a crash, never a wrong value.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,8 +117,8 @@ std::string FullPass() {
   return image.bytes();
 }
 
-// Bytes that no checksum covers because nobody reads them: padding behind bodies, and what pad
-// frames hold.
+// Bytes that no checksum covers because nobody reads them: padding behind
+// bodies, and what pad frames hold.
 std::set<size_t> FreeBytes(const std::string& file) {
   std::set<size_t> free;
   for (size_t at = sizeof(FileHeader); at + sizeof(FrameHeader) <= file.size();) {
@@ -197,8 +197,8 @@ TEST_F(DamageTest, EveryFlippedByteIsToldOrMeansNothing) {
   }
 }
 
-// J01: counts and lengths from the file, with right checksums around them, never drive an
-// allocation.
+// J01: counts and lengths from the file, with right checksums around
+// them, never drive an allocation.
 class ForgedTest : public ::testing::Test {
  protected:
   // The file's first error, read in full.

@@ -64,8 +64,8 @@ size_t RightRecords(Env* env, const std::string& path, uint64_t pass) {
   return right;
 }
 
-// What the manifest says and what the files hold agree, and together they are all that was asked
-// for.
+// What the manifest says and what the files hold agree, and together
+// they are all that was asked for.
 void CheckRun(SinkRig* rig) {
   ProcessEntry process;
   ReadManifest(rig->memory.get(), JoinPath(rig->directory, "manifest.tdm"), &process);
@@ -111,8 +111,8 @@ TEST(Disk, AnyCallMayFailOnce) {
       rig.memory.swap(memory);
       if (HasFailure()) return;
     }
-    EXPECT_GT(victim,
-              15u);  // opens, writes, closes and renames of two passes, and the manifest's writes
+    // Opens, writes, closes and renames of two passes, and the manifest's writes.
+    EXPECT_GT(victim, 15u);
   }
 }
 

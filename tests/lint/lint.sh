@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=.venv/bin/python
 [ -x "$python" ] || python=python3
-git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
+git ls-files '*.h' '*.cc' '*.c' | xargs clang-format --dry-run --Werror
 "$python" -m ruff check --quiet .
 "$python" -m ruff format --check --quiet .
 "$python" tests/lint/layers.py

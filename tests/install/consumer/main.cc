@@ -1,5 +1,5 @@
-// y = x * 2 below a module of its own, recorded by a tap. Prints y; the same with and without
-// tdump.
+// y = x * 2 below a module of its own, recorded by a tap. Prints y;
+// the same with and without tdump.
 #include <ATen/ATen.h>
 #include <tdump/tdump.h>
 #include <torch/nn/module.h>
