@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,20 @@ def mpirun(
     env: Mapping[str, str] | None = None,
     timeout: float = 240,
 ) -> subprocess.CompletedProcess[str]:
-    launcher = [shutil.which("mpirun") or "mpirun", "--oversubscribe", "-n", str(ranks)]
-    return execute([*launcher, *command], cwd, env, timeout)
+    """``printed`` of the result: what each rank printed. In ``stdout`` mpirun may mix them within a line."""
+    apart = Path(tempfile.mkdtemp(prefix="mpirun_", dir=cwd))
+    launcher = [
+        shutil.which("mpirun") or "mpirun",
+        "--oversubscribe",
+        "--output-filename",
+        str(apart),
+        "-n",
+        str(ranks),
+    ]
+    done = execute([*launcher, *command], cwd, env, timeout)
+    done.printed = [path.read_text() for path in sorted(apart.glob("*/rank.*/stdout"))]
+    shutil.rmtree(apart)
+    return done
 
 
 @dataclass
