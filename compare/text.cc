@@ -5,16 +5,9 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
+
 namespace tdump::compare {
-namespace {
-
-// Columns a UTF-8 text takes, one per character.
-size_t Width(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c >> 6) != 2; }));
-}
-
-}  // namespace
 
 std::string Style::Wrap(std::string_view code, std::string_view text) const {
   return colour_ ? fmt::format("\033[{}m{}\033[0m", code, text) : std::string(text);
@@ -31,13 +24,13 @@ std::string Table(const std::vector<std::vector<std::string>>& rows, const std::
   std::vector<size_t> widths(right.size(), 0);
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
-      widths[i] = std::max(widths[i], Width(row[i]));
+      widths[i] = std::max(widths[i], CharactersIn(row[i]));
   }
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line(indent);
     for (size_t i = 0; i < rows[r].size() && i < widths.size(); ++i) {
-      const std::string pad(widths[i] - Width(rows[r][i]), ' ');
+      const std::string pad(widths[i] - CharactersIn(rows[r][i]), ' ');
       line += right[i] ? pad + rows[r][i] : rows[r][i] + pad;
       line += "  ";
     }

@@ -89,25 +89,6 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
-// Edits from one word to the other: letters inserted, left out, replaced, or
-// two swapped (optimal string alignment).
-size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) above[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    before = above;
-    above = row;
-  }
-  return above[b.size()];
-}
-
 // How alike two words are, 0 to 1: by edit distance, and at least half when one contains the other
 // (or one of its parts does).
 double WordLikeness(const std::string& a, const std::string& b) {
@@ -115,7 +96,7 @@ double WordLikeness(const std::string& a, const std::string& b) {
   if (a == b) return 1;
   if (a.size() > kLongWord || b.size() > kLongWord) return 0;
   const double longer = static_cast<double>(std::max(a.size(), b.size()));
-  const double by_edits = 1 - static_cast<double>(Distance(a, b)) / longer;
+  const double by_edits = 1 - static_cast<double>(EditDistance(a, b)) / longer;
   const auto& [small, large] = a.size() < b.size() ? std::tie(a, b) : std::tie(b, a);
   const bool contains = small.size() > 2 && large.find(small) != std::string::npos;
   const double likeness = std::max(by_edits, contains ? 0.5 : 0.0);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <ctime>
 #include <string_view>
 #include <vector>
 
 #include "coordinator/hash64.h"
+#include "core/text.h"
 
 namespace tdump::coordinator {
 namespace {
@@ -28,15 +28,6 @@ std::string SafeLabel(const std::string& label) {
   if (safe != label) safe += "_" + Hex8(Hash64(label));
   if (safe.starts_with('.')) safe.front() = '_';
   return safe;
-}
-
-std::string Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-  return text;
 }
 
 Result<std::string> ReadGenerations(Env* env, const std::string& path) {
@@ -140,7 +131,7 @@ Status ClaimName(Env* env, const Identity& identity, const RunDirectoryOptions& 
 
 std::string ResolveRunPath(const RunDirectoryOptions& options, const std::string& job_label) {
   std::string label = SafeLabel(job_label);
-  if (job_label.empty()) label = options.start_time.empty() ? Now() : options.start_time;
+  if (job_label.empty()) label = options.start_time.empty() ? LocalTimeText() : options.start_time;
   std::string path = options.pattern;
   for (size_t at = path.find(kJob); at != std::string::npos;
        at = path.find(kJob, at + label.size())) {

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "core/utf8.h"
+
 namespace tdump {
 namespace {
 
@@ -31,24 +33,6 @@ uint64_t NameHash(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
   return hash;
-}
-
-// Length of the well-formed UTF-8 character at the start of `text`, 0 when there is none.
-size_t Utf8Length(std::string_view text) {
-  const unsigned char lead = text[0];
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                        : (lead >> 4) == 14            ? 3
-                        : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                       : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t k = 1; k < length; ++k) {
-    if ((static_cast<unsigned char>(text[k]) >> 6) != 2) return 0;
-  }
-  const unsigned char second = text[1];
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool outside = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
-  return overlong || outside ? 0 : length;
 }
 
 void ReplaceInvalidUtf8(std::string* text) {

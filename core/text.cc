@@ -2,32 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
+
+#include "core/utf8.h"
 
 namespace tdump {
 namespace {
-
-// Length of the UTF-8 character at the front of `text`; 0 when there is none. Sets its code point.
-size_t DecodeUtf8(std::string_view text, uint32_t* code) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) {
-    *code = lead;
-    return 1;
-  }
-  const size_t length = lead >= 0xF0 && lead < 0xF5   ? 4
-                        : lead >= 0xE0 && lead < 0xF0 ? 3
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                                                      : 0;
-  if (length == 0 || text.size() < length) return 0;
-  *code = lead & (0xFF >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) >> 6) != 2) return 0;
-    *code = *code << 6 | (byte(i) & 0x3F);
-  }
-  const bool overlong = (length == 3 && *code < 0x800) || (length == 4 && *code < 0x10000);
-  const bool surrogate = *code >= 0xD800 && *code < 0xE000;
-  return overlong || surrogate || *code > 0x10FFFF ? 0 : length;
-}
 
 bool IsHarmless(uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;
@@ -89,6 +69,32 @@ std::string Plural(uint64_t count, std::string_view noun) {
   if (count == 1) return text;
   if (noun.ends_with("y")) return text.substr(0, text.size() - 1) + "ies";
   return text + (noun.ends_with("s") ? "es" : "s");
+}
+
+std::string LocalTimeText() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+  return text;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) above[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = above;
+    above = row;
+  }
+  return above[b.size()];
 }
 
 std::string BytesText(uint64_t bytes) {

@@ -2,6 +2,7 @@
 // through Printable before it reaches a terminal.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,5 +20,10 @@ std::string RangesText(std::vector<uint64_t> numbers);
 std::string CountText(uint64_t count);                      // "1,412"
 std::string Plural(uint64_t count, std::string_view noun);  // "1 rank", "1,412 ranks", "2 passes"
 std::string BytesText(uint64_t bytes);                      // "17 B", "4.0 GiB", "512 MiB"
+std::string LocalTimeText();                                // now: "20261128-093000"
+
+// Edits from one word to the other: letters inserted, left out, replaced, or two neighbours swapped
+// (optimal string alignment).
+size_t EditDistance(std::string_view a, std::string_view b);
 
 }  // namespace tdump

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/utf8.h"
 #include "filters/parse_map.h"
 #include "filters/use.h"
-#include "filters/utf8.h"
 
 namespace tdump::filters {
 

@@ -2,7 +2,7 @@
 #include <cctype>
 #include <cstdio>
 
-#include "filters/utf8.h"
+#include "core/utf8.h"
 #include "filters/yaml_tree.h"
 
 namespace tdump::filters {

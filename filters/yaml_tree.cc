@@ -9,7 +9,7 @@
 #include <sstream>
 #include <utility>
 
-#include "filters/utf8.h"
+#include "core/utf8.h"
 
 namespace tdump::filters {
 namespace {

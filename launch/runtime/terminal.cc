@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/text.h"
+
 namespace tdump::launch {
 namespace {
 
@@ -25,18 +27,6 @@ std::string Writes(const StartFacts& facts) {
 
 }  // namespace
 
-std::string Bytes(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1023.5 && unit < 6) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 || value >= 9.95 ? fmt::format("{:.0f} {}", value, kUnits[unit])
-                                    : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string ShownPath(const std::string& path, const std::string& base) {
   const bool below = !base.empty() && path.size() > base.size() + 1 && path.starts_with(base) &&
                      path[base.size()] == '/';
@@ -48,15 +38,15 @@ std::string StartLines(const StartFacts& facts) {
   const std::string numbered = facts.first_step >= 0
                                    ? fmt::format("numbered from {} (config)", facts.first_step)
                                    : "numbered from 0";
-  const std::string limit =
-      facts.limit_bytes != 0 ? "disk at most " + Bytes(facts.limit_bytes) : "disk without limit";
+  const std::string limit = facts.limit_bytes != 0 ? "disk at most " + BytesText(facts.limit_bytes)
+                                                   : "disk without limit";
   return fmt::format(
       "tdump: on, {}{}, run {} (generation {}), config {}\n"
       "tdump: step = {}, {}; {}\n"
       "tdump: arena {} a process, {} (free {})\n",
       Count(facts.identity.world, "rank"), nodes, facts.run, facts.generation, facts.config,  //
       facts.rule, numbered, Writes(facts),                                                    //
-      Bytes(facts.arena_bytes), limit, Bytes(facts.free_bytes));
+      BytesText(facts.arena_bytes), limit, BytesText(facts.free_bytes));
 }
 
 void SetLogLevel(LogLevel level) noexcept { least.store(level, std::memory_order_relaxed); }

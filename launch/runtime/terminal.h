@@ -25,8 +25,6 @@ struct StartFacts {
 // Three lines, each ending in a newline.
 std::string StartLines(const StartFacts& facts);
 
-// "4.0 GiB", "512 MiB", "100 GiB", "17 B": three significant digits at most, binary units.
-std::string Bytes(uint64_t bytes);
 // `path` relative to `base` when it lies below it.
 std::string ShownPath(const std::string& path, const std::string& base);
 

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 
 #include "coordinator/identity.h"
+#include "core/text.h"
 
 namespace tdump::launch {
 namespace {
@@ -20,15 +20,6 @@ bool Lists(const std::string& list, const std::string& entry, const char* separa
     begin = end + 1;
   }
   return false;
-}
-
-std::string StartTimeAndPid() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S-", &local);
-  return text + std::to_string(::getpid());
 }
 
 bool StartedByLauncher(const Environment& present) {
@@ -47,7 +38,8 @@ EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentC
   std::error_code ignored;
   changes.emplace_back("TDUMP_BASE", std::filesystem::current_path(ignored).string());
   changes.emplace_back("TDUMP_LAUNCHED", std::to_string(::getpid()));
-  if (!StartedByLauncher(present)) changes.emplace_back("TDUMP_LAUNCH", StartTimeAndPid());
+  if (!StartedByLauncher(present))
+    changes.emplace_back("TDUMP_LAUNCH", LocalTimeText() + "-" + std::to_string(::getpid()));
   if (!children) changes.emplace_back("TDUMP_CHILDREN", "0");
 
   const std::string preload = value("LD_PRELOAD");

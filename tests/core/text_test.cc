@@ -38,5 +38,13 @@ TEST(Text, BytesHaveThreeDigitsAtMost) {
   EXPECT_EQ(BytesText(~0ull), "16 EiB");
 }
 
+TEST(Text, EditDistanceCountsASwapOfNeighboursOnce) {
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(EditDistance("captrue", "capture"), 1u);
+  EXPECT_EQ(EditDistance("same", "same"), 0u);
+  EXPECT_EQ(EditDistance("ca", "abc"), 3u);  // not edited again between the swapped letters
+}
+
 }  // namespace
 }  // namespace tdump
