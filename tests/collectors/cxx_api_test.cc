@@ -135,7 +135,7 @@ TEST_F(CxxApiTest, ParametersOncePerPass) {
   EXPECT_EQ(Kept(Role::kParam).size(), 6u);
 }
 
-TEST_F(CxxApiTest, AMetaParameterIsListedWithItsReason) {  // known fault A13
+TEST_F(CxxApiTest, AMetaParameterIsListedWithItsReason) {
   auto module = std::make_shared<nn::Module>();
   module->register_parameter("real", at::ones({2}));
   module->register_parameter("meta", at::empty({2}, at::kMeta));

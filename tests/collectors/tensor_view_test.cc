@@ -37,7 +37,7 @@ TEST(TensorView, UndefinedIsNoTensor) {
   EXPECT_FALSE(Describe(at::Tensor(), "", &view));
 }
 
-TEST(TensorView, MetaHasAShapeAndNoData) {  // known fault A12, A13
+TEST(TensorView, MetaHasAShapeAndNoData) {
   const TensorView view = Seen(at::empty({2, 3}, at::device(at::kMeta).dtype(at::kHalf)));
   EXPECT_EQ(view.reason, SkipReason::kNoData);
   EXPECT_EQ(view.detail, "meta");
@@ -47,7 +47,7 @@ TEST(TensorView, MetaHasAShapeAndNoData) {  // known fault A12, A13
   EXPECT_EQ(view.meta.device, "meta");
 }
 
-TEST(TensorView, FunctionalWrapperHasNoData) {  // A12
+TEST(TensorView, FunctionalWrapperHasNoData) {
   const at::Tensor wrapped = at::functionalization::impl::to_functional_tensor(at::ones({2}));
   const TensorView view = Seen(wrapped);
   EXPECT_EQ(view.reason, SkipReason::kNoData);
@@ -55,7 +55,7 @@ TEST(TensorView, FunctionalWrapperHasNoData) {  // A12
   EXPECT_EQ(view.data, nullptr);
 }
 
-TEST(TensorView, SparseLayouts) {  // A09, A11
+TEST(TensorView, SparseLayouts) {
   const at::Tensor dense = at::eye(3).slice(0, 0, 2);
   const std::pair<at::Tensor, Layout> cases[] = {
       {dense.to_sparse(), Layout::kSparseCoo},
@@ -81,7 +81,7 @@ TEST(TensorView, QuantisedIsMetaForNow) {
   EXPECT_EQ(view.meta.dtype.view(), "quint8");
 }
 
-TEST(TensorView, NestedKeepsNoData) {  // A15
+TEST(TensorView, NestedKeepsNoData) {
   const at::Tensor parts[] = {at::ones({1, 4}), at::ones({2, 4}), at::ones({0, 4})};
   const TensorView view = Seen(at::_nested_tensor_from_tensor_list(parts));
   EXPECT_EQ(view.meta.layout, Layout::kNested);
@@ -95,7 +95,7 @@ TEST(TensorView, MkldnnIsOpaque) {
   EXPECT_EQ(view.reason, SkipReason::kLayout);
 }
 
-TEST(TensorView, EmptyTensorsShareNoStorage) {  // A14
+TEST(TensorView, EmptyTensorsShareNoStorage) {
   for (c10::ScalarType type : {at::kInt, at::kLong}) {
     const TensorView view = Seen(at::empty({0, 3}, type));
     EXPECT_EQ(view.reason, SkipReason::kNone);

@@ -254,7 +254,7 @@ TEST(Diff, WeightsKnownByHashDecideOnlyAlone) {
   EXPECT_THAT(Text(weights), HasSubstr("DIFFERS  in 1 parameter\n"));
 }
 
-TEST(Diff, ShapesAreNotBroadcast) {  // D01
+TEST(Diff, ShapesAreNotBroadcast) {
   FakeRun a(1), b(1);
   const std::vector<float> three(3, 3.0f);
   a.Pass(0, 0).Module("x", kInput, MakeTensor<float>("float32", {3}, three));

@@ -22,7 +22,7 @@ Metrics MeasureOk(const Tensor& a, const Tensor& b, const Bound& bound = {}) {
   return metrics.ok() ? *metrics : Metrics{};
 }
 
-TEST(Metrics, ZeroOverZeroIsNoRelativeError) {  // D03
+TEST(Metrics, ZeroOverZeroIsNoRelativeError) {
   const Metrics m = MeasureOk(Vector<float>("float32", {0, 1}), Vector<float>("float32", {0, 2}));
   EXPECT_EQ(m.max_abs, 1);
   EXPECT_EQ(m.max_rel, 0.5);
@@ -35,7 +35,7 @@ TEST(Metrics, ZeroOverZeroIsNoRelativeError) {  // D03
   EXPECT_EQ(m.worst.b, "2");
 }
 
-TEST(Metrics, NanOnOneSideIsNeverWithin) {  // D04
+TEST(Metrics, NanOnOneSideIsNeverWithin) {
   const Bound wide{.relative = 100, .scale = 100};
   const Metrics one =
       MeasureOk(Vector<float>("float32", {1, 2}), Vector<float>("float32", {kNaN, 2}), wide);
@@ -91,7 +91,7 @@ TEST(Metrics, SignOfZero) {
   EXPECT_EQ(m.max_rel, 2);
 }
 
-TEST(Metrics, UnsignedIntegersDoNotWrapAround) {  // D08
+TEST(Metrics, UnsignedIntegersDoNotWrapAround) {
   const Metrics bytes = MeasureOk(Vector<uint8_t>("uint8", {1}), Vector<uint8_t>("uint8", {254}));
   EXPECT_EQ(bytes.max_abs_text, "253");
   EXPECT_EQ(bytes.max_abs, 253);
@@ -172,7 +172,7 @@ TEST(Metrics, Float8Formats) {
   check("float8_e4m3fn", {0x7E, 0x01, 0xFF, 0x80, 0x38}, {448, 0x1p-9, NAN, -0.0, 1});
   check("float8_e5m2", {0x7B, 0x01, 0xFC, 0x7D, 0x3C}, {57344, 0x1p-16, -INFINITY, NAN, 1});
   const Metrics fnuz = check("float8_e4m3fnuz", {0x80, 0x00, 0x01, 0x7F}, {NAN, 0, 0x1p-10, 240});
-  EXPECT_EQ(fnuz.nan_a, 1u);  // B06
+  EXPECT_EQ(fnuz.nan_a, 1u);
   EXPECT_EQ(fnuz.inf_a, 0u);
   EXPECT_EQ(fnuz.zero_sign_mismatch, 0u);
   check("float8_e5m2fnuz", {0x80, 0x7F, 0x01}, {NAN, 57344, 0x1p-17});

@@ -32,7 +32,7 @@ std::string Answers(const Verdict& v) {
   return text;
 }
 
-TEST(Verdict, NothingIsBroadcast) {  // D01
+TEST(Verdict, NothingIsBroadcast) {
   const std::vector<float> three(3, 3.0f);
   const auto a = MakeTensor<float>("float32", {3}, three),
              b = MakeTensor<float>("float32", {3, 1}, three);
@@ -45,7 +45,7 @@ TEST(Verdict, NothingIsBroadcast) {  // D01
   EXPECT_EQ(Answers(CompareTensors(one, many).verdict), "ds---");
 }
 
-TEST(Verdict, EmptyShapesAreShapes) {  // C07
+TEST(Verdict, EmptyShapesAreShapes) {
   const auto a = MakeTensor<float>("float32", {0, 5}, {}),
              b = MakeTensor<float>("float32", {5, 0}, {});
   EXPECT_EQ(Answers(CompareTensors(a, a).verdict), "sssss");
@@ -117,7 +117,7 @@ TEST(Verdict, EqualHashesOfOtherExpansionsProveNothing) {
   EXPECT_EQ(Answers(CompareTensors(rows, plain).verdict), "sssss");
 }
 
-TEST(Verdict, ChannelsLastTwinIsEqualWithANote) {  // A03
+TEST(Verdict, ChannelsLastTwinIsEqualWithANote) {
   const std::vector<float> values = {0, 1, 2, 3, 4, 5, 6, 7};
   Tensor last = MakeTensor<float>("float32", {1, 2, 2, 2}, values);
   last.record.strides = {8, 1, 4, 2};
@@ -146,8 +146,8 @@ TEST(DefaultBound, FollowsTheCoarserDtypeAndTheReduction) {
   EXPECT_EQ(DefaultBound(i32, i32, 384).relative, 0);
 }
 
-TEST(DefaultBound, ABfloat16RoundingPassesAndEightStepsFail) {  // D11
-  const auto bf16 = Vector<uint16_t>("bfloat16", {0x41C0});     // 24
+TEST(DefaultBound, ABfloat16RoundingPassesAndEightStepsFail) {
+  const auto bf16 = Vector<uint16_t>("bfloat16", {0x41C0});  // 24
   EXPECT_EQ(CompareTensors(Vector<float>("float32", {24.0625f}), bf16).verdict.tolerance,
             Answer::kSame);
   EXPECT_EQ(CompareTensors(Vector<float>("float32", {25.0f}), bf16).verdict.tolerance,

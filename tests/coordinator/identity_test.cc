@@ -25,7 +25,7 @@ struct Row {
   const char* warning;  // "" = none
 };
 
-// F06 and F07: the documented order, and what is not a rank.
+// The documented order, and what is not a rank.
 const Row kRows[] = {
     {"nothing", {}, 0, 1, 0, "none", ""},
     {"torchrun",
@@ -71,7 +71,7 @@ const Row kRows[] = {
      0,
      "none",
      ""},
-    {"F06: mpirun inside an allocation",
+    {"mpirun inside an allocation",
      Join(kOpenMpi3of4, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}}), 3,
      4, 1, "PMIx", ""},
     {"Slurm around torchrun",
@@ -205,7 +205,7 @@ TEST(Identity, LibrariesSayMoreThanVariables) {
   EXPECT_EQ(DetectIdentity(kOpenMpi3of4, {}, hooks).identity.source, "MPI");
 }
 
-// F08: MPI does not know the launcher, every process believes it is alone.
+// MPI does not know the launcher, every process believes it is alone.
 TEST(Identity, MpiAloneUnderAScheduler) {
   IdentityHooks hooks;
   hooks.mpi = {0, 1};

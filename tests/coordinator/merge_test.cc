@@ -321,7 +321,7 @@ TEST_F(MergeTest, UnknownFramesAndSectionsChangeNothing) {
   EXPECT_TRUE(index.complete());
 }
 
-// J01: numbers in a forged manifest size no table.
+// Numbers in a forged manifest size no table.
 TEST_F(MergeTest, AForgedWorldIsNotAllocated) {
   for (const auto& [rank, world] : std::vector<std::pair<int32_t, int32_t>>{
            {0, INT32_MAX}, {INT32_MAX, 1}, {-5, 2}, {INT32_MIN, INT32_MIN}}) {

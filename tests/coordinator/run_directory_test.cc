@@ -71,7 +71,7 @@ TEST_F(RunDirectoryTest, RanksOfAJobComeTogether) {
   EXPECT_EQ(info.st_mode & 0777, 0700u);
 }
 
-// F11: killed and run again in the same directory; then one rank has the wrong restart count.
+// Killed and run again in the same directory; then one rank has the wrong restart count.
 TEST_F(RunDirectoryTest, RestartsAreGenerations) {
   options.pattern = base + "/fixed";
   options.config = "a\n";
@@ -88,7 +88,7 @@ TEST_F(RunDirectoryTest, RestartsAreGenerations) {
   EXPECT_FALSE(fs::exists(base + "/latest"));  // the user named the directory
 }
 
-// F09: equal rank and pid on two hosts, and in two containers with one host name.
+// Equal rank and pid on two hosts, and in two containers with one host name.
 TEST_F(RunDirectoryTest, EqualPidsGetDirectoriesOfTheirOwn) {
   const RunDirectory a = Prepare(Rank(0, 17, "job x", "n1"));
   const RunDirectory b = Prepare(Rank(0, 17, "job x", "n2"));
@@ -139,7 +139,7 @@ TEST(Generations, Lines) {
   EXPECT_EQ(GenerationLine("a\nb"), "a?b");
 }
 
-// F17: 64 processes come at once, five directories deep; mkdir now and then says "exists" or "not
+// 64 processes come at once, five directories deep; mkdir now and then says "exists" or "not
 // found". All end up in one generation.
 TEST_F(RunDirectoryTest, ManyProcessesAtOnce) {
   constexpr int kProcesses = 64;

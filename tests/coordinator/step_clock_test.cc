@@ -109,7 +109,7 @@ TEST_F(StepClockTest, ModesHaveTheirOwnCounters) {
   EXPECT_EQ(clock().counts().steps, 6u);
 }
 
-// E30: 3 train, 2 eval, 1 train: steps 0..5, of their mode 0..2, 0..1, 3.
+// 3 train, 2 eval, 1 train: steps 0..5, of their mode 0..2, 0..1, 3.
 TEST_F(StepClockTest, TrainEvalTrain) {
   Tell(BoundaryKind::kOptimizerCreated);
   const auto train = [&] {

@@ -80,7 +80,7 @@ struct Job {
 const Job kJobs[] = {
     {"auto", "r C R R S R R S r r R R S", "e.t..t..eet..",
      "evaluation, 2 train steps of 2, 2 evaluations, 1 train step"},
-    {"auto", "C R S R S R S r r R S", ".t.t.t.eet.", "E30: 3 train, 2 evaluations, 1 train"},
+    {"auto", "C R S R S R S r r R S", ".t.t.t.eet.", "3 train, 2 evaluations, 1 train"},
     {"auto", "r r r", "eee", "inference"},
     {"auto", "R R", "ff", "gradients left on, no optimizer"},
     {"auto", "r r2 r2 r r2", "e..e.", "other roots belong to the step of the first"},

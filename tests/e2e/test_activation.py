@@ -223,7 +223,7 @@ def test_a_mistake_cannot_stop_the_job_and_is_told(tmp_path, app, python, case):
     assert no_run(tmp_path) and not (tmp_path / "run").exists()
 
 
-def test_no_value_of_a_variable_changes_the_job(tmp_path, python):  # H06
+def test_no_value_of_a_variable_changes_the_job(tmp_path, python):
     done = execute(
         [python, Path(__file__).parent / "jobs/hostile_environment.py"], tmp_path, {"PYTHONPATH": str(BUILD / "python")}
     )

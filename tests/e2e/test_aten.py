@@ -1,5 +1,4 @@
-"""The aten collector against a TorchDispatchMode that runs the same job without tdump (known faults E01, E02, E14, E16,
-E18, E27)."""
+"""The aten collector against a TorchDispatchMode that runs the same job without tdump."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Steps of a job that trains and evaluates in turns; what is signed; predicates of the configuration.
-
-Known faults: E30 (step numbers over the modes).
-"""
+"""Steps of a job that trains and evaluates in turns; what is signed; predicates of the configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ def run(cwd: Path, config: str, job: list[str | Path], expect: int = 0):
 
 
 @pytest.mark.parametrize("variant", ["", "late", "copied", "closure", "replaced"])
-def test_steps_over_the_modes(tmp_path, variant):  # E30
+def test_steps_over_the_modes(tmp_path, variant):
     config = "steps: all\nsignature: false\ncapture: [{leaf: true, role: [input], level: full}]\n"
     _, passes = run(tmp_path, config, [JOB, variant])
     assert [(p.info.local_step, p.info.mode, p.info.mode_step) for p in passes] == [

@@ -1,7 +1,5 @@
-"""Ranks that differ: in what is asked of them, in how they end, and how many files they make.
-
-Known faults: F01 (filters that differ), F14 (one rank fails, leaves or is killed), F19 (files by record).
-"""
+"""Ranks that differ: in what is asked of them, in how they end (one fails, leaves or is killed), and how many files
+they make."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def bare(tmp_path_factory):
         ("ranks: [0]\nsignature: false\ncapture: [{leaf: true, level: full}]\n", {0: 3}),
     ],
 )
-def test_ranks_of_which_different_things_are_asked(tmp_path, bare, config, passes):  # F01
+def test_ranks_of_which_different_things_are_asked(tmp_path, bare, config, passes):
     (tmp_path / "c.yaml").write_text(config)
     done = mpirun(2, [TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, JOB, "reduces"], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -47,7 +45,7 @@ def test_ranks_of_which_different_things_are_asked(tmp_path, bare, config, passe
 
 
 @pytest.mark.parametrize("end", ["throws", "killed", "leaves"])
-def test_a_rank_that_ends_early(tmp_path, end):  # F14
+def test_a_rank_that_ends_early(tmp_path, end):
     command = [sys.executable, JOB, end]
     (tmp_path / "bare").mkdir()
     without = mpirun(2, command, tmp_path / "bare")
@@ -89,7 +87,7 @@ for step in range(3):
 """
 
 
-def test_files_do_not_grow_with_records(tmp_path):  # F19
+def test_files_do_not_grow_with_records(tmp_path):
     (tmp_path / "app.py").write_text(MANY)
     (tmp_path / "c.yaml").write_text("capture: [{leaf: true, role: [input, output], level: [meta, hash]}]\n")
     done = mpirun(4, [TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "app.py"], tmp_path)

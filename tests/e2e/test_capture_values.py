@@ -1,6 +1,6 @@
 """Values are what they were at the hook, and the job computes what it computes without tdump.
 
-Known faults: E02 (input of an in-place module), E18 (a module called more than once), E23 (structures, None, strings).
+So is the input of an in-place module, what a module gives that is called more than once, and what stands in structures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_load_pass_equals_a_forward_hook_dumper(job):
             assert same_bits(torch.as_tensor(seen[name]), tensor), name
 
 
-def test_calls_are_told_apart(job):  # E18
+def test_calls_are_told_apart(job):
     seen = job[3][0]
     names = [f"reused.three{suffix}" for suffix in ("", *(f"::call{n}" for n in range(1, 6)))]
     assert [name for name in seen if name.startswith("reused.three")] == names  # two forwards of three calls
@@ -60,7 +60,7 @@ def test_calls_are_told_apart(job):  # E18
     assert "reused.left::call1" in seen and not any(name.startswith("reused.right") for name in seen)
 
 
-def test_the_input_of_an_in_place_module_is_from_before(job):  # E02
+def test_the_input_of_an_in_place_module_is_from_before(job):
     for seen in job[3]:
         x, y = seen["inplace.first@input#0"], seen["inplace.first"]
         assert same_bits(seen["inplace.same@input#0"], y + x) and same_bits(seen["inplace.same"], y + x)
@@ -72,7 +72,7 @@ def test_the_input_of_an_in_place_module_is_from_before(job):  # E02
         assert (seen["inplace.drop"] != seen["inplace.flat"]).any()
 
 
-def test_what_is_no_tensor_is_listed_in_the_call(job):  # E23
+def test_what_is_no_tensor_is_listed_in_the_call(job):
     texts = {}
     for call in job[3][0].calls():
         texts.setdefault(call.name, call.text)

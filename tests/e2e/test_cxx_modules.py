@@ -1,4 +1,4 @@
-"""Modules of LibTorch in a C++ program whose only line of tdump names the model (known faults E01, E02, E26)."""
+"""Modules of LibTorch in a C++ program whose only line of tdump names the model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Jobs and tensors that tdump cannot capture yet run as without it, and are named with the reason.
 
-Known faults: A09, A11 (sparse), A12 (fake, functional, meta), A13 (meta parameters), A15 (nested), A17 (named tensors, where torch still
-has them), B08 (quantised).
+Sparse, fake, functional, meta, nested, quantised and (where torch still has them) named tensors; meta parameters.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def test_a_tensor_without_plain_data_is_a_meta_record_with_the_reason(job):
         assert found == reasons, case
 
 
-def test_a_meta_parameter_stands_beside_a_real_one(job):  # A13
+def test_a_meta_parameter_stands_beside_a_real_one(job):
     bare, _, run = job
     step = list(lines(bare.stdout)).index("meta_parameter")
     (seen,) = (opened for opened in map(tdump.load_pass, run.passes(0)) if opened.info.local_step == step)

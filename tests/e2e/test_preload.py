@@ -1,4 +1,4 @@
-"""What preloading does to processes that are none of tdump's business (known faults H01, H04, H06)."""
+"""What preloading does to processes that are none of tdump's business."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What begins a step, by each rule of `steps.boundary`, in Python and in a C++ program; jobs without any; forks.
 
-Known faults: H02 (forked children). Evaluation and training in turns: test_capture_modes.py.
+Evaluation and training in turns: test_capture_modes.py.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_the_class_of_a_cxx_optimizer_is_told(tmp_path):
     assert "tdump: step = optimizer (torch::optim::AdamW), numbered from 0" in done.stderr
 
 
-def test_forked_children_write_nothing(tmp_path):  # H02
+def test_forked_children_write_nothing(tmp_path):
     done = run(tmp_path, "steps: all\ncapture: [{leaf: true, level: full}]\n", [sys.executable, str(JOBS / "forks.py")])
     assert done.stdout == "[0, 1, 2, 3, 4]\n"
     (directory,) = latest(tmp_path).ranks()[0]

@@ -119,7 +119,7 @@ def test_a_wrong_config_of_one_program_of_two_is_told(tmp_path):
 
 
 def test_mpirun_messages_and_status_come_through(tmp_path):
-    # F21: as root without the permission to be; tdump-run adds no flag.
+    # As root without the permission to be; tdump-run adds no flag.
     env = clean_environment()
     del env["OMPI_ALLOW_RUN_AS_ROOT"], env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]
     command = ["mpirun", "-n", "4", "true"]

@@ -97,7 +97,6 @@ TEST(Golden, ThePassIsWhole) {
   EXPECT_THAT(reader->Get(1)->aliases, ElementsAre("tied.dense", "found.later"));
 }
 
-// J03
 TEST(Golden, TheByteSwappedPassHoldsTheSame) {
   const auto little = Open("pass.tdp"), big = Open("pass_big_endian.tdp");
   EXPECT_TRUE(big->complete());

@@ -1,4 +1,4 @@
-"""J01: the tools on files whose counts and sizes lie, with right checksums around them. Each tool ends with a message that
+"""The tools on files whose counts and sizes lie, with right checksums around them. Each tool ends with a message that
 names file, offset and field, in little memory; none crashes."""
 
 from __future__ import annotations

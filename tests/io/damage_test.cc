@@ -197,8 +197,7 @@ TEST_F(DamageTest, EveryFlippedByteIsToldOrMeansNothing) {
   }
 }
 
-// J01: counts and lengths from the file, with right checksums around
-// them, never drive an allocation.
+// Counts and lengths from the file, with right checksums around them, never drive an allocation.
 class ForgedTest : public ::testing::Test {
  protected:
   // The file's first error, read in full.
@@ -419,7 +418,7 @@ TEST(ManifestDamage, EveryFlippedByteIsToldOrMeansNothing) {
   }
 }
 
-// A08: a journal that a killed writer left in the middle of its preallocated room.
+// A journal that a killed writer left in the middle of its preallocated room.
 TEST(ManifestDamage, ATornTailBeforeZerosIsToldAndTheRestStands) {
   const auto env = NewMemoryEnv();
   const std::string file = Manifest();

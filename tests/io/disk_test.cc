@@ -116,7 +116,7 @@ TEST(Disk, AnyCallMayFailOnce) {
   }
 }
 
-// I05: full from some write on, for good. The manifest has its room already.
+// Full from some write on, for good. The manifest has its room already.
 TEST(Disk, FullForGoodIsToldOnceAndCounted) {
   for (uint64_t room = 0; room < 12; ++room) {
     auto memory = NewMemoryEnv();
@@ -146,7 +146,7 @@ TEST(Disk, FullForGoodIsToldOnceAndCounted) {
   }
 }
 
-// I05: a budget stops the writing before the disk is full.
+// A budget stops the writing before the disk is full.
 TEST(Disk, TheLimitStopsWritingAndIsCounted) {
   constexpr uint64_t kLimit = 200 << 10;
   SinkRig rig({.arena_bytes = 1 << 20, .thread = false, .disk_limit_bytes = kLimit});
@@ -235,7 +235,7 @@ class LosingEnv final : public test::ForwardingEnv {
   const uint64_t limit_;
 };
 
-// A08: a file whose end is not there is never listed as good.
+// A file whose end is not there is never listed as good.
 TEST(Disk, BytesThatWereLostInSilenceAreFoundBeforeTheFinalName) {
   LosingEnv env(5200);
   SinkRig rig({.thread = false}, &env);
@@ -254,7 +254,7 @@ TEST(Disk, BytesThatWereLostInSilenceAreFoundBeforeTheFinalName) {
   rig.manifest.reset();
 }
 
-// A06: the kernel takes part of each write, and is interrupted now and then.
+// The kernel takes part of each write, and is interrupted now and then.
 TEST(Disk, ShortAndInterruptedWritesLoseNothing) {
   auto memory = NewMemoryEnv();
   auto faulty = NewFaultyEnv(memory.get(), [](uint64_t n, std::string_view call, std::string_view) {

@@ -130,7 +130,6 @@ TEST_F(Kill, WhatIsOlderThanHalfASecondIsReadable) {
   EXPECT_GT(old, 10u);
 }
 
-// I08
 TEST_F(Kill, AFinalNameMeansAWholeFile) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

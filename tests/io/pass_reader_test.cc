@@ -174,7 +174,7 @@ TEST_F(PassReaderTest, RefusesALaterMajorVersionAndReadsALaterMinorOne) {
   EXPECT_THAT(status.message(), HasSubstr("version 2.9"));
 }
 
-// A08: one byte in the middle of a payload.
+// One byte in the middle of a payload.
 TEST_F(PassReaderTest, ACorruptPayloadByteIsDamageAtItsPlace) {
   Image image = SmallPass();
   image.Finish();
@@ -247,7 +247,6 @@ TEST_F(PassReaderTest, ExpandsStrideZeroDimensions) {
   EXPECT_THAT(values, ElementsAre(1, 2, 1, 2, 1, 2, 3, 4, 3, 4, 3, 4));
 }
 
-// B10
 TEST_F(PassReaderTest, IdsBeyondDoublePrecisionAreExact) {
   constexpr uint64_t kBig = (1ull << 53) + 1;
   FileHeader header;

@@ -106,7 +106,7 @@ TEST_F(PassStoreTest, KnowsListedAndUnlistedPasses) {
   }
 }
 
-// A08: truncated after the manifest said it was done.
+// Truncated after the manifest said it was done.
 TEST_F(PassStoreTest, MissingAndShortFilesAreDamage) {
   Image manifest = Manifest(0);
   manifest.Frame(FrameKind::kPassDone, EncodeSection(Done(0, "pass00000.tdp", Complete().size())));

@@ -104,7 +104,7 @@ TEST(Overlay, MistakesOfAllLayersAtOnce) {
     EXPECT_THAT(told, HasSubstr(part));
 }
 
-TEST(Overlay, ValuesThatNobodyMeant) {  // H06
+TEST(Overlay, ValuesThatNobodyMeant) {
   for (const char* variable : {"TDUMP_DIR", "TDUMP_STEPS", "TDUMP_RANKS", "TDUMP_LOG",
                                "TDUMP_LEVEL", "TDUMP_FILTER", "TDUMP_FILTER_FN"}) {
     for (const std::string& value : {std::string("\xff\xfe\x80"), std::string(65536, 'x')}) {

@@ -166,7 +166,7 @@ TEST_F(DiffProcessTest, GenerationsAndSingleRanks) {
 }
 
 // Each switch turns the verdict where it matters, and only with it.
-TEST_F(DiffProcessTest, EverySwitchTurnsTheVerdict) {  // D06
+TEST_F(DiffProcessTest, EverySwitchTurnsTheVerdict) {
   const float near = std::nextafter(2.0f, 3.0f);
   MakeRun("a", {{2, 2}, {2, 2}});
   MakeRun("near", {{2, 2}, {2, near}});
@@ -233,7 +233,7 @@ TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
   EXPECT_THAT(Diff({"--help"}).out, Not(HasSubstr("--bisect")));
 }
 
-TEST_F(DiffProcessTest, ShapesAreNeverBroadcast) {  // D01
+TEST_F(DiffProcessTest, ShapesAreNeverBroadcast) {
   const std::vector<float> three(3, 3.0f);
   const Json row =
       Row(Out<float>("x", "float32", three), Out<float>("x", "float32", three, {3, 1}), 1);
@@ -243,7 +243,7 @@ TEST_F(DiffProcessTest, ShapesAreNeverBroadcast) {  // D01
   Row(Out<float>("x", "float32", {3}), Out<float>("x", "float32", std::vector<float>(1000, 3)), 1);
 }
 
-TEST_F(DiffProcessTest, SharedZerosHideNoRelativeDifference) {  // D03
+TEST_F(DiffProcessTest, SharedZerosHideNoRelativeDifference) {
   const Json row = Row(Out<float>("x", "float32", {0, 1}), Out<float>("x", "float32", {0, 2}), 1);
   EXPECT_EQ(row["metrics"]["max_abs"], 1.0);
   EXPECT_EQ(row["metrics"]["max_rel"], 0.5);
@@ -251,7 +251,7 @@ TEST_F(DiffProcessTest, SharedZerosHideNoRelativeDifference) {  // D03
   EXPECT_EQ(row["metrics"]["elements"], 2);
 }
 
-TEST_F(DiffProcessTest, NanIsNeverAPass) {  // D04
+TEST_F(DiffProcessTest, NanIsNeverAPass) {
   const Json row =
       Row(Out<float>("x", "float32", {1, 2}), Out<float>("x", "float32", {kNan, 2}), 1);
   EXPECT_EQ(row["verdicts"]["special"], "differs");
@@ -262,7 +262,7 @@ TEST_F(DiffProcessTest, NanIsNeverAPass) {  // D04
   Row(Out<float>("x", "float32", {kNan}), Out<float>("x", "float32", {kNan}), 0);
 }
 
-TEST_F(DiffProcessTest, IntegersAreExact) {  // D08, B02
+TEST_F(DiffProcessTest, IntegersAreExact) {
   const auto most = std::numeric_limits<uint64_t>::max();
   EXPECT_EQ(Row(Out<uint8_t>("x", "uint8", {1}), Out<uint8_t>("x", "uint8", {254}),
                 1)["metrics"]["max_abs_text"],
@@ -277,7 +277,7 @@ TEST_F(DiffProcessTest, IntegersAreExact) {  // D08, B02
   EXPECT_EQ(wide["metrics"]["worst"]["b"], "18446744073709551615");
 }
 
-TEST_F(DiffProcessTest, NumbersBeyondDoublesStayExact) {  // B10
+TEST_F(DiffProcessTest, NumbersBeyondDoublesStayExact) {
   const uint64_t step = (uint64_t{1} << 53) + 1;
   MakeRun("a", {{2}}, step);
   MakeRun("b", {{4}}, step);
@@ -305,7 +305,7 @@ TEST_F(DiffProcessTest, ADamagedPayloadIsNoDifference) {
   EXPECT_EQ(report["counts"]["failing"], 1);  // of "third", which is whole
 }
 
-TEST_F(DiffProcessTest, ATruncatedPassIsDamageWhereverItEnds) {  // A08
+TEST_F(DiffProcessTest, ATruncatedPassIsDamageWhereverItEnds) {
   MakeRun("a", {{2}});
   MakeRun("b", {{2}});
   const std::string file = Path("b/rank0_pid100/pass00000.tdp");

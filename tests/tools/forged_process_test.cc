@@ -1,5 +1,5 @@
-// J01: forged sizes in pass files and manifests. The tools refuse them without allocating what the
-// file claims.
+// Forged sizes in pass files and manifests. The tools refuse them without
+// allocating what the file claims.
 #include <gmock/gmock.h>
 
 #include <functional>

@@ -82,8 +82,7 @@ TEST_F(TextExportTest, EveryFloatReadsBackAsTheSameBits) {
   EXPECT_FALSE(std::getline(text, line));
 }
 
-// I01, I02, I06: one file in the directory each, whatever the name; the
-// name is in the file and in names.tsv.
+// One file in the directory each, whatever the name; the name is in the file and in names.tsv.
 TEST_F(TextExportTest, NamesOfTensorsMakeLegalDistinctFiles) {
   const std::string x254(254, 'x');
   std::vector<std::string> names = {"a/b:0",

@@ -115,7 +115,7 @@ TEST_F(ValueStreamTest, MeasuresWithoutHidingNan) {
   EXPECT_EQ(measure(floats).nan, 6u);
 }
 
-// D08: no wrap-around, nothing through a double.
+// No wrap-around, nothing through a double.
 TEST_F(ValueStreamTest, MeasuresIntegersExactly) {
   const auto absmax = [&](TensorImage tensor) {
     Write(tensor);

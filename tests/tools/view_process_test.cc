@@ -88,7 +88,7 @@ TEST_F(ViewProcessTest, RecordsByStepRankAndRole) {
   const auto inputs = Json({"run", "--records", "--role", "input", "--arg", "^0$"})["records"];
   ASSERT_EQ(inputs.size(), 2u);
   EXPECT_EQ(inputs[0]["key"], "mlp@input#0");
-  EXPECT_TRUE(inputs[0]["late"].get<bool>());  // E02
+  EXPECT_TRUE(inputs[0]["late"].get<bool>());
   EXPECT_EQ(Json({"run", "--records", "--select", "norm"})["records"].size(), 2u);
   EXPECT_THAT(View({"run", "--records", "--role", "inptu"}).err, HasSubstr("'inptu' is no role"));
   EXPECT_THAT(View({"run", "--records", "--step", "7"}).err, HasSubstr("no pass of these steps"));
@@ -132,7 +132,7 @@ TEST_F(ViewProcessTest, ExportsText) {
   EXPECT_FALSE(std::filesystem::exists(Path("y.txt")));
 }
 
-// I05: told with path and errno name; nothing half written stays.
+// Told with path and errno name; nothing half written stays.
 TEST_F(ViewProcessTest, AnExportThatDoesNotFitLeavesNothing) {
   ProcessImage process(env_, Path("large"), {});
   process.Tensors(0, {{.bytes = std::string(1 << 16, '\7'), .sizes = {1 << 16}}}).Exit(1);
