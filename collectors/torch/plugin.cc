@@ -1,7 +1,5 @@
 #include "collectors/torch/plugin.h"
 
-#include <torch/headeronly/version.h>
-
 #include <atomic>
 
 #include "collectors/torch/aten_collector.h"
@@ -14,11 +12,6 @@ namespace {
 // Constant-initialised: opening this object runs no code that needs LibTorch.
 std::atomic<Runtime*> current{nullptr};
 
-constinit TdumpTorchInfo info{.cxx11_abi = _GLIBCXX_USE_CXX11_ABI,
-                              .stamp = kBuildStamp,
-                              .torch_abi_version = TORCH_ABI_VERSION,
-                              .torch_version = TDUMP_TORCH_VERSION};
-
 }  // namespace
 
 Runtime* CurrentRuntime() noexcept { return current.load(std::memory_order_acquire); }
@@ -26,8 +19,6 @@ Runtime* CurrentRuntime() noexcept { return current.load(std::memory_order_acqui
 }  // namespace tdump::collectors
 
 extern "C" {
-
-const TdumpTorchInfo* tdump_torch_info() { return &tdump::collectors::info; }
 
 int tdump_torch_start(tdump::Runtime* runtime) {
   if (runtime == nullptr || runtime->stamp != tdump::kBuildStamp) return 0;
