@@ -27,6 +27,7 @@ struct Others {
   int running = 0;   // alive, not on their way out
   int far_away = 0;  // of these, more than a step behind
   int leaving = 0;
+  int seen = 0;  // ranks, in whatever state
   bool all_closed() const { return running == 0 && leaving == 0; }
 };
 
@@ -41,6 +42,7 @@ Others LookAround(const FarewellFacts& facts, coordinator::SlotDirectory* direct
   Others others;
   for (auto& [rank, reader] : directory->ranks()) {
     if (rank == facts.identity.rank) continue;
+    ++others.seen;
     (void)reader.Refresh();
     reader.Rest();
     const coordinator::SlotPulse& pulse = reader.pulse();
@@ -56,8 +58,9 @@ Others LookAround(const FarewellFacts& facts, coordinator::SlotDirectory* direct
   return others;
 }
 
-bool Claim(Env* env, const FarewellFacts& facts) {
-  const std::string path = JoinPath(facts.clock, fmt::format("verdict_{}", facts.generation));
+bool Claim(Env* env, const FarewellFacts& facts, int seen) {
+  const std::string path =
+      JoinPath(facts.clock, fmt::format("verdict_{}_{}", facts.generation, seen));
   return env->CreateExclusive(path, 0600).ok();
 }
 
@@ -99,9 +102,15 @@ void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* 
   (void)slots->SetState(coordinator::SlotState::kClosed);
   const Others others = LookAround(facts, &directory);
   if (others.all_closed()) {
-    if (facts.identity.world > kMostRanksMerged || !Claim(env, facts)) return;
+    if (facts.identity.world > kMostRanksMerged || !Claim(env, facts, others.seen)) return;
     const Status status = Conclude(env, facts);
     if (!status.ok()) TellUser(fmt::format("the run is not merged: {}", status.message()));
+    if (const int unseen = facts.identity.world - 1 - others.seen; unseen > 0) {
+      TellUser(
+          fmt::format("{} of {} ranks not seen so far; should they still come, the last one gives "
+                      "the verdict anew",
+                      unseen, facts.identity.world));
+    }
   } else if (facts.identity.rank == 0) {
     TellUser(
         fmt::format("rank 0 is done, {} still run; the last one gives the verdict, or: "

@@ -5,6 +5,7 @@
 //      their last step or on their way out as well.
 //   2. Then, and for every other rank at once: whoever finds all processes of the job closed or
 //      dead claims the verdict, a file created exclusively. The last to close always finds that.
+//      A rank that comes only afterwards makes the last one claim a verdict of its own.
 //   3. Where rank 0 has to leave the others behind, it says so in one line; the last one speaks.
 // A job whose last processes are killed has no verdict of its own; tdump-view gives it.
 #pragma once

@@ -72,7 +72,7 @@ def test_the_job_runs_and_is_told(installation, job, tmp_path, forgery):
     command, printed = job
     under = execute([installation / "bin" / "tdump-run", "--dump", "--", *command], tmp_path)
     assert (under.returncode, under.stdout) == (0, printed)
-    lines = [line for line in under.stderr.splitlines() if told in line]
+    lines = [line for line in under.stderr.splitlines() if line.startswith("tdump: ") and told in line]
     assert len(lines) == 1 and remedy in lines[0] and "nothing of torch is captured" in lines[0], under.stderr
     run = latest(tmp_path)
     assert sorted(run.ranks()) == [0]
