@@ -20,8 +20,8 @@ struct ProcessFacts {
   std::string host;
   ProcessId self;
   ProcessId parent;
-  ProcessId
-      agent;  // nearest ancestor without torchrun's variables: the torchrun agent; {} where unknown
+  // Nearest ancestor without torchrun's variables: the torchrun agent; {} where unknown.
+  ProcessId agent;
   bool parent_is_interactive_shell = false;
   std::string program;  // argv, at most 4 KiB
 };

@@ -25,8 +25,8 @@ struct RunDirectoryOptions {
   bool error_if_exists = false;  // output.if_exists: error
   int mode = 0700;
   std::string config;  // text of the effective config; empty: not written
-  std::string
-      start_time;  // stands for {job} where nothing names the job; empty: now, as 20261127-222801
+  // Stands for {job} where nothing names the job; empty: now, as 20261127-222801.
+  std::string start_time;
 };
 
 struct RunDirectory {

@@ -22,8 +22,8 @@ namespace tdump::io {
 
 struct RunRef {
   std::string text;  // as written
-  std::string
-      path;  // what PassStore::Open takes; relative to the working directory, "latest" resolved
+  // What PassStore::Open takes; relative to the working directory, "latest" resolved.
+  std::string path;
   std::optional<uint32_t> generation;  // none: the newest
   std::optional<int32_t> rank;         // none: all
 };

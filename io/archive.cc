@@ -30,9 +30,9 @@ bool SectionCursor::Next() {
     return damaged("header cut after " + std::to_string(left) + " bytes");
   std::memcpy(&header_, body_.data() + next_, sizeof(header_));
   if (swap_) {
-    header_.id = SectionReader::Swapped(header_.id);
-    header_.bytes = SectionReader::Swapped(header_.bytes);
-    header_.checksum = SectionReader::Swapped(header_.checksum);
+    header_.id = SwapBytes(header_.id);
+    header_.bytes = SwapBytes(header_.bytes);
+    header_.checksum = SwapBytes(header_.checksum);
   }
   const size_t room = left - sizeof(SectionHeader);
   if (header_.bytes > room) {

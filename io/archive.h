@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "io/byte_order.h"
 #include "io/format.h"
 
 namespace tdump::io {
@@ -72,7 +73,7 @@ class SectionReader : public cereal::InputArchive<SectionReader, cereal::AllowEm
   template <FixedWidth T>
   void Value(T& value) {
     Bytes(&value, sizeof(T));
-    if (swap_) value = Swapped(value);
+    if (swap_) value = SwapBytes(value);
   }
   // A count of elements that take at least `minimum` bytes each.
   uint64_t Count(size_t minimum) {
@@ -85,16 +86,6 @@ class SectionReader : public cereal::InputArchive<SectionReader, cereal::AllowEm
     return count;
   }
   bool swap() const { return swap_; }
-  template <FixedWidth T>
-  static T Swapped(T value) {
-    if constexpr (sizeof(T) == 2)
-      return static_cast<T>(__builtin_bswap16(static_cast<uint16_t>(value)));
-    if constexpr (sizeof(T) == 4)
-      return static_cast<T>(__builtin_bswap32(static_cast<uint32_t>(value)));
-    if constexpr (sizeof(T) == 8)
-      return static_cast<T>(__builtin_bswap64(static_cast<uint64_t>(value)));
-    return value;
-  }
 
  private:
   [[noreturn]] void Fail(const std::string& what) const { throw ArchiveError(what, position_); }
@@ -147,7 +138,7 @@ void CEREAL_LOAD_FUNCTION_NAME(SectionReader& archive, std::vector<T>& items) {
     items.resize(archive.Count(sizeof(T)));
     archive.Bytes(items.data(), items.size() * sizeof(T));
     if (archive.swap()) {
-      for (T& item : items) item = SectionReader::Swapped(item);
+      for (T& item : items) item = SwapBytes(item);
     }
   } else {
     // Grown element by element: a struct may be larger in memory than in the archive.

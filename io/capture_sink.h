@@ -44,8 +44,8 @@ struct CaptureSinkOptions {
   bool thread = true;                     // memory.thread
   uint64_t disk_limit_bytes = 0;          // of this process; 0 = none
   uint64_t min_free_bytes = 64ull << 20;  // stop writing when the file system has less
-  std::function<void(const std::string&)>
-      report;  // one line for the user, rank 0 or not; may be empty
+  // One line for the user, rank 0 or not; may be empty.
+  std::function<void(const std::string&)> report;
 };
 
 class CaptureSink : public Sink, public PassControl {

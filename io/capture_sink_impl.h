@@ -137,8 +137,8 @@ class CaptureSinkImpl final : public CaptureSink {
 
   std::mutex mutex_;
   std::condition_variable work_;  // to the writer thread
-  std::condition_variable
-      room_;  // to whoever waits for room, for the pump or for everything to be done
+  // To whoever waits for room, for the pump or for everything to be done.
+  std::condition_variable room_;
   std::thread thread_;
   bool threaded_ = false;
   bool stop_ = false;

@@ -1,7 +1,7 @@
-// The content hash of payloads: XXH3-128 over the concatenated XXH3-128 digests of consecutive 16
-// KiB tiles, the last tile possibly shorter (docs/format.md, "Hash"). Digests are in xxHash's
-// canonical big-endian form. The hash of nothing is the XXH3-128 of zero digests. Any tile can be
-// checked alone, so where a payload is kept its digests are its checksum.
+// The content hash of payloads: XXH3-128 over the concatenated XXH3-128 digests of consecutive
+// 16 KiB tiles, the last tile possibly shorter (docs/format.md, "Hashes and checksums"). Digests
+// are in xxHash's canonical big-endian form. The hash of nothing is the XXH3-128 of zero digests.
+// Any tile can be checked alone, so where a payload is kept its digests are its checksum.
 #pragma once
 
 #include <cstddef>

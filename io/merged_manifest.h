@@ -24,8 +24,8 @@ inline constexpr std::string_view kMergedManifestName = "manifest.tdm";
 
 struct MergedManifest {
   MergedHeadSection head;
-  std::vector<MergedSourceSection>
-      sources;  // in the order of PassStore::processes() when it was made
+  // In the order of PassStore::processes() when it was made.
+  std::vector<MergedSourceSection> sources;
   std::vector<RunIndex> generations;
   std::vector<Damage> damage;
 };

@@ -69,8 +69,8 @@ class FilePassReader : public PassReader {
   PayloadReader payloads_;
   std::vector<IndexEntry> by_id_;
   mutable std::once_flag key_map_built_;
-  mutable std::unordered_multimap<uint64_t, uint64_t>
-      key_map_;  // hash of the key's text -> frame offset
+  // Hash of the key's text -> frame offset.
+  mutable std::unordered_multimap<uint64_t, uint64_t> key_map_;
 };
 
 template <class Decoded>

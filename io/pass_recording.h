@@ -109,8 +109,8 @@ class PassRecording {
   uint64_t charged_ = 0;        // bytes of this file already told to the budget
   std::vector<Stored> stored_;  // by record id
   std::unordered_map<Content, uint64_t, ContentHash> contents_;
-  std::unordered_map<uint64_t, std::vector<CaptureItem*>>
-      waiting_;  // refer() before its record was committed
+  // By record: refer() that came before its record was committed.
+  std::unordered_map<uint64_t, std::vector<CaptureItem*>> waiting_;
   struct InFile {
     OperatorId op;
     bool complete;  // everything asked for was kept

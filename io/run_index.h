@@ -25,8 +25,8 @@ struct IndexedPass {
 
 struct RankState {
   int32_t rank = 0;
-  std::vector<size_t>
-      processes;  // into PassStore::processes(); empty: the rank never started under tdump
+  // Into PassStore::processes(); empty: the rank never started under tdump.
+  std::vector<size_t> processes;
   bool selected = false;
   bool closed = false;     // a closing record is there
   bool lost = false;       // fell silent, or was killed

@@ -12,8 +12,8 @@ struct Options {
   std::string config;  // -c
   std::string recipe;  // --recipe
   bool dump = false;   // --dump
-  std::vector<std::pair<std::string, std::string>>
-      settings;                            // key, YAML value; -o, --steps, ... in their long form
+  // Key, YAML value; -o, --steps, ... in their long form.
+  std::vector<std::pair<std::string, std::string>> settings;
   std::vector<std::string> name_patterns;  // --filter
   bool children = true;                    // --no-children
   bool check = false;
