@@ -55,9 +55,9 @@ struct Counts {
   uint64_t unreadable = 0;        // pairs of which a side is damaged; nothing else is said of them
   uint64_t shape = 0, dtype = 0, special = 0, bits = 0, tolerance = 0;  // differing in
   uint64_t passes_paired = 0;
-  uint64_t unpaired_a = 0, unpaired_b = 0,
-           unpaired_allowed = 0;  // records; a whole pass counts its records
-  uint64_t bytes_read = 0;        // of both sides
+  // Records; a whole pass counts its records.
+  uint64_t unpaired_a = 0, unpaired_b = 0, unpaired_allowed = 0;
+  uint64_t bytes_read = 0;  // of both sides
 };
 
 // kDamaged: something that was selected could not be read; whatever the rest says.

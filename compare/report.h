@@ -1,5 +1,5 @@
 // Reports: a DiffReport as terminal text, as one JSON document, and its rows as JSON lines.
-// docs/guide.md shows them.
+// README.md shows one.
 #pragma once
 
 #include <string>

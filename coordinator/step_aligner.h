@@ -61,7 +61,6 @@ class StepAligner {
   Progress Advance(int64_t now_ns);
 
   uint64_t columns() const { return column_; }  // global steps below are settled
-  bool is_lost(int32_t rank) const { return members_[static_cast<size_t>(rank)].lost; }
 
  private:
   struct Member {

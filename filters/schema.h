@@ -1,5 +1,5 @@
 // The keys of tdump's YAML, each once: name, type, default, documentation, and how it is read and
-// printed. docs/config.md is generated from here (filters/schema_doc.h).
+// printed. docs/config.md is generated from here (filters/config_reference.h).
 #pragma once
 
 #include <span>

@@ -20,8 +20,6 @@ class DiskBudget {
   // Total written so far, kept by the caller.
   void SetUsed(uint64_t bytes) { used_ = bytes; }
   uint64_t used() const { return used_; }
-  // A limit was reached: no payload will be allowed any more.
-  bool exhausted() const { return exhausted_; }
   const std::string& why() const { return why_; }  // "limit of 1048576 bytes reached"
 
  private:

@@ -205,16 +205,4 @@ std::string ValueDecoder::Text(std::span<const std::byte> unit, uint32_t element
   return Hex(unit, static_cast<uint64_t>(element) * element_bits_, element_bits_);
 }
 
-double Value::ToDouble() const {
-  switch (kind) {
-    case ValueKind::kFloat:
-    case ValueKind::kComplex:
-      return real;
-    case ValueKind::kSigned:
-      return static_cast<double>(integer);
-    default:
-      return static_cast<double>(natural);
-  }
-}
-
 }  // namespace tdump::io

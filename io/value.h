@@ -25,9 +25,6 @@ struct Value {
   int64_t integer = 0;   // kSigned
   uint64_t natural = 0;  // kUnsigned, kBool (the raw byte), kBits (the low 64 bits)
   int bits = 0;          // of the element
-
-  // Nearest double; for kComplex the real part.
-  double ToDouble() const;
 };
 
 // Decodes the elements of one dtype. Cheap to make, thread-safe.

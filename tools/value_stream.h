@@ -27,7 +27,6 @@ class ValueStream {
   const io::ValueDecoder& decoder() const { return decoder_; }
 
  private:
-  uint64_t StoredIndex() const;
   void Advance();
   Status Load(uint64_t offset);
 
