@@ -39,6 +39,7 @@ struct EndedStep {
   bool recorded = false;
 };
 
+// What the clock asks of the agreement. Called under the clock's lock; waits for no other rank.
 class StepAgreement {
  public:
   virtual ~StepAgreement() = default;

@@ -9,6 +9,7 @@
 
 namespace tdump::tools {
 
+// Used once, by one thread. Run() returns the exit status; what went wrong is told on stderr.
 class ViewCommand {
  public:
   ViewCommand();

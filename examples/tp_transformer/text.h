@@ -15,6 +15,7 @@ struct Batch {
   torch::Tensor targets;
 };
 
+// The characters of a file as numbers. Immutable once made.
 class Text {
  public:
   // Reads the file; the vocabulary is its distinct bytes, sorted. Throws

@@ -7,6 +7,7 @@
 
 namespace tdump::launch {
 
+// Thread-safe as far as `evaluate` is. An error is the predicate's own text.
 class RuntimePredicates final : public filters::PredicateHost {
  public:
   explicit RuntimePredicates(PredicateFn evaluate) : evaluate_(evaluate) {}

@@ -66,8 +66,8 @@ TDUMP_SHIM_EXPORT int MPI_Finalize(void) {
   return result;
 }
 
-// Fortran: arguments by reference, the status last; optional in mpi_f08, where a null pointer means
-// left out.
+// Fortran: arguments by reference, the status last; optional in mpi_f08,
+// where a null pointer means left out.
 #define TDUMP_FORTRAN_INIT(name, profiling)                       \
   TDUMP_SHIM_EXPORT void name(int* status) {                      \
     void (*next)(int*) = (void (*)(int*))Next(#name, #profiling); \
