@@ -77,11 +77,12 @@ install_python_packages() {
   touch "$stamp"
 }
 
-build() {  # build PRESET
-  local log="build-$1.log"
+build() {  # build PRESET [TARGET...]
+  local preset=$1 log="build-$1.log"
+  shift
   mkdir -p build
-  say "building preset '$1' (log: build/$log)"
-  if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"build/$log" 2>&1; then
+  say "building preset '$preset' (a few minutes the first time; log: build/$log)"
+  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --target "${@:-all}"; } >"build/$log" 2>&1; then
     tail -n 40 "build/$log" >&2
     say "the build failed; the whole log is build/$log"
     return 1
