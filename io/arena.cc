@@ -8,6 +8,16 @@
 #include "io/format.h"
 
 namespace tdump::io {
+namespace {
+
+constexpr uint64_t kLeastBytes = 1 << 20;
+
+void* MapAnonymous(uint64_t bytes) {
+  return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+}
+
+}  // namespace
 
 Arena::~Arena() {
   if (base_ != nullptr) ::munmap(base_, capacity_);
@@ -16,10 +26,13 @@ Arena::~Arena() {
 bool Arena::Map() {
   if (base_ != nullptr) return true;
   if (failed_ || capacity_ == 0) return false;
-  void* base = ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  uint64_t bytes = capacity_;
+  void* base = MapAnonymous(bytes);
+  while (base == MAP_FAILED && bytes / 2 >= kLeastBytes)
+    base = MapAnonymous(bytes = bytes / 128 * 64);
   failed_ = base == MAP_FAILED;
   if (failed_) return false;
+  capacity_ = bytes;
   (void)::madvise(base, capacity_, MADV_HUGEPAGE);
   (void)::madvise(base, capacity_,
                   MADV_DONTFORK);  // a forked data loader neither copies nor keeps it
@@ -29,7 +42,7 @@ bool Arena::Map() {
 }
 
 Arena::Room Arena::Take(uint64_t bytes) {
-  if (bytes > capacity_ || !Map()) return {};
+  if (!Map() || bytes > capacity_) return {};
   const uint64_t want = PadTo(bytes, 64);
   if (want > capacity_ - used_) return {};
   auto block =

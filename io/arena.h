@@ -1,6 +1,7 @@
 // Arena: room for tensor copies, bounded, taken from the system once. First fit from the low end,
-// so that a writer that keeps up reuses the same few cache-warm pages. Not thread-safe: the sink
-// holds its lock around every call.
+// so that a writer that keeps up reuses the same few cache-warm pages. Where the system refuses the
+// whole (ulimit -v), half is asked for, down to a mebibyte; then there is room on the heap only.
+// Not thread-safe: the sink holds its lock around every call.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,9 @@ class Arena {
   // Whether `bytes` could ever be taken.
   bool Fits(uint64_t bytes) const { return bytes <= capacity_; }
   uint64_t used() const { return used_; }
-  uint64_t capacity() const { return capacity_; }
+  uint64_t capacity() const { return capacity_; }  // may shrink at the first Take()
+  // The system gave nothing, so waiting for room is in vain.
+  bool refused() const { return failed_; }
 
  private:
   struct Block {
@@ -40,7 +43,7 @@ class Arena {
   };
   bool Map();
 
-  const uint64_t capacity_;
+  uint64_t capacity_;
   std::byte* base_ = nullptr;  // mapped at first use
   bool failed_ = false;
   uint64_t used_ = 0;

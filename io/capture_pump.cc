@@ -71,6 +71,7 @@ void CaptureSinkImpl::Pump(Lock* lock) {
     if (!lock->owns_lock()) lock->lock();
     stopped_ = true;
     queue_.clear();
+    batch_.clear();
     done_.clear();
     notes_.push_back({2, std::string("the writer stopped: ") + error.what()});
   }
@@ -82,7 +83,6 @@ void CaptureSinkImpl::PumpOnce(Lock* lock) {
   batch_.clear();
   batch_.swap(queue_);
   queued_bytes_ = 0;
-  for (CaptureItem* item : batch_) --item->pass->outstanding;
   std::vector<OperatorId> expected = std::exchange(expected_, {});
   std::vector<Note> notes = std::exchange(notes_, {});
   lock->unlock();
@@ -91,17 +91,29 @@ void CaptureSinkImpl::PumpOnce(Lock* lock) {
   WriteBatch(lock);
   lock->lock();
   GiveBackDone();
+  batch_.clear();
 }
 
-// Called and left without the lock.
+// Called and left without the lock. A pass is finished with its last item, not with the batch: of
+// however many short passes that came together, few have their file open.
 void CaptureSinkImpl::WriteBatch(Lock* lock) {
-  for (CaptureItem* item : batch_) {
+  uint64_t handed = 0;
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    CaptureItem* item = batch_[i];
+    CapturePass* pass = item->pass;
     done_bytes_ += item->bytes;
-    item->pass->recording.Add(item, &done_);
-    if (done_bytes_ < kGiveBackBytes && done_.size() < kGiveBackItems) continue;
+    pass->recording.Add(item, &done_);
+    ++handed;
+    const bool last_of_run = i + 1 == batch_.size() || batch_[i + 1]->pass != pass;
+    const bool give_back = done_bytes_ >= kGiveBackBytes || done_.size() >= kGiveBackItems;
+    if (!last_of_run && !give_back) continue;
     lock->lock();
-    GiveBackDone();
-    if (env_->MonotonicNs() - flushed_ns_ >= kFlushNs) FlushAll(lock);
+    pass->outstanding -= std::exchange(handed, 0);
+    if (pass->closing && pass->outstanding == 0) FinishOnePass(lock);
+    if (give_back) {
+      GiveBackDone();
+      if (env_->MonotonicNs() - flushed_ns_ >= kFlushNs) FlushAll(lock);
+    }
     lock->unlock();
   }
 }

@@ -16,7 +16,9 @@ bool CaptureSinkImpl::WaitForRoom(Lock* lock, CapturePass* pass, int64_t* idle_s
   Wake(true);
   if (options_.drop_when_full || stopped()) return false;
   const int64_t start = env_->MonotonicNs();
-  const bool on_its_way = pumping_ || !queue_.empty();
+  // The batch is filled and emptied with the lock held. Not `pumping_`: a writer that was woken by
+  // this very wait, and finds nothing, gives nothing back.
+  const bool on_its_way = !batch_.empty() || !queue_.empty();
   if (on_its_way)
     *idle_since = 0;
   else if (*idle_since == 0)
@@ -74,7 +76,9 @@ Arena::Room CaptureSinkImpl::TakeRoom(Lock* lock, CapturePass* pass, uint64_t by
   if (!arena_.Fits(bytes)) return {};
   int64_t idle_since = 0;
   for (;;) {
-    const Arena::Room room = arena_.Take(bytes);
+    Arena::Room room = arena_.Take(bytes);
+    if (!arena_.Fits(bytes)) return {};  // it was made smaller
+    if (room.data == nullptr && arena_.refused()) room = arena_.TakeFromHeap(bytes);
     if (room.data != nullptr) return room;
     if (WaitForRoom(lock, pass, &idle_since)) continue;
     return options_.drop_when_full ? Arena::Room{} : arena_.TakeFromHeap(bytes);

@@ -1,5 +1,6 @@
 #include "launch/runtime/limits.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,17 @@ uint64_t CgroupLimit(Env* env) {
   return limit;
 }
 
+// What ulimit -v and -d leave one process; the arena counts in full against both when it is mapped.
+uint64_t LimitOfProcess() {
+  uint64_t limit = kNone;
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit found{};
+    if (::getrlimit(resource, &found) == 0 && found.rlim_cur != RLIM_INFINITY)
+      limit = std::min(limit, uint64_t{found.rlim_cur});
+  }
+  return limit;
+}
+
 }  // namespace
 
 uint64_t MemoryOfNode(Env* env) {
@@ -67,8 +79,8 @@ uint64_t MemoryOfNode(Env* env) {
 uint64_t ArenaBytes(uint64_t configured, int local_ranks) {
   if (configured != 0) return configured;
   const uint64_t share =
-      MemoryOfNode(Env::Posix()) / 20 / static_cast<uint64_t>(std::max(local_ranks, 1));
-  return std::clamp(share, 16 * kMiB, 4 * kGiB);
+      MemoryOfNode(Env::Posix()) / static_cast<uint64_t>(std::max(local_ranks, 1));
+  return std::clamp(std::min(share, LimitOfProcess()) / 20, 16 * kMiB, 4 * kGiB);
 }
 
 uint64_t RunLimitBytes(uint64_t configured, uint64_t free_bytes) {

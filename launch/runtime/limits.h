@@ -8,7 +8,7 @@
 namespace tdump::launch {
 
 // memory.host: auto. min(4 GiB, 5 % of what this process's node or memory cgroup has / ranks on the
-// node), at least 16 MiB.
+// node, 5 % of what ulimit -v or -d leaves the process), at least 16 MiB.
 uint64_t ArenaBytes(uint64_t configured, int local_ranks);
 // Bytes of memory of the node, or of the tightest memory cgroup this
 // process is in, whichever is less.

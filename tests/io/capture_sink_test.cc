@@ -3,7 +3,9 @@
 #include <atomic>
 #include <thread>
 
+#include "io/arena.h"
 #include "io/hash.h"
+#include "tests/io/forwarding_env.h"
 #include "tests/io/sink_fixture.h"
 
 namespace tdump::io {
@@ -331,6 +333,58 @@ TEST(CaptureSink, ManyThreadsLoseNothing) {
     EXPECT_EQ(records, static_cast<size_t>(kThreads * kEach));
   }
   EXPECT_EQ(rig.Manifest().counts.at(0).calls, 2u * kThreads * kEach);
+}
+
+// Holds the writer until `go`; counts pass files between creation and final name.
+class LateWriter : public test::ForwardingEnv {
+ public:
+  LateWriter() : ForwardingEnv(NewMemoryEnv()) {}
+  Result<std::unique_ptr<WritableFile>> CreateExclusive(Path path, int mode) override {
+    if (path.ends_with(".part")) {
+      go.wait(false);
+      most_open = std::max(most_open, ++open);
+    }
+    return base_->CreateExclusive(path, mode);
+  }
+  Status Rename(Path from, Path to) override {
+    --open;
+    return base_->Rename(from, to);
+  }
+
+  std::atomic<bool> go{false};
+  int open = 0;  // the writer thread's, as most_open
+  int most_open = 0;
+};
+
+TEST(CaptureSink, AWriterThatIsBehindHasOneFileOpen) {
+  LateWriter env;
+  SinkRig rig({.arena_bytes = 1 << 20}, &env);
+  const OperatorId op = rig.Op("a");
+  constexpr uint64_t kManyPasses = 200;
+  for (uint64_t pass = 0; pass < kManyPasses; ++pass) {
+    rig.Open(pass);
+    const Call call = rig.NewCall(op);
+    rig.Keep(call, "0", Bytes(10, static_cast<uint8_t>(pass)));
+    rig.sink->end_call(call, {});
+  }
+  env.go = true;
+  env.go.notify_all();
+  ASSERT_TRUE(rig.sink->Drain(20'000));
+  EXPECT_EQ(env.most_open, 1);
+  EXPECT_EQ(rig.Manifest().passes.size(), kManyPasses);
+  EXPECT_EQ(rig.Records("pass00199.tdp").at(0).hash, HashPayload(Bytes(10, 199)));
+}
+
+// As under ulimit -v: more than any address space has.
+TEST(CaptureSink, AnArenaThatTheSystemRefusesIsMadeSmaller) {
+  Arena arena(uint64_t{1} << 60);
+  const Arena::Room room = arena.Take(100);
+  ASSERT_NE(room.data, nullptr);
+  EXPECT_LT(arena.capacity(), uint64_t{1} << 48);
+  EXPECT_GT(arena.capacity(), uint64_t{1} << 20);
+  EXPECT_FALSE(arena.Fits(uint64_t{1} << 50));
+  arena.Give(room);
+  EXPECT_EQ(arena.used(), 0u);
 }
 
 TEST(CaptureSink, NotesAreBounded) {
