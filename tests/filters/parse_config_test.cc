@@ -204,6 +204,38 @@ TEST(ParseConfig, AllMistakesOfAFileAtOnce) {
       "'full'?");
 }
 
+TEST(ParseConfig, WhatIsGivenTwiceNamesBothLines) {  // K01
+  // A key of a rule, a name in `filters`, a filter set of `capture`, and a whole section.
+  EXPECT_EQ(Mistaken("filters:\n"
+                     "  norms:\n"
+                     "    - {name: a}\n"
+                     "  norms:\n"
+                     "    - {name: b}\n"
+                     "capture:\n"
+                     "  all:\n"
+                     "    - use: norms\n"
+                     "      level: hash\n"
+                     "      use: norms\n"
+                     "  'all':\n"
+                     "    - {name: c}\n"
+                     "filters: {}\n"),
+            "c.yaml:4:3: 'norms' is given twice, first in line 2, again in line 4; expected each "
+            "key once\n"
+            "c.yaml:10:7: 'use' is given twice, first in line 8, again in line 10; expected each "
+            "key once\n"
+            "c.yaml:11:3: 'all' is given twice, first in line 7, again in line 11; expected each "
+            "key once\n"
+            "c.yaml:13:1: 'filters' is given twice, first in line 1, again in line 13; expected "
+            "each key once");
+  // Three times is told twice; the same key of two rules is none.
+  EXPECT_EQ(Mistaken("log: info\nlog: info\nlog: info\n"),
+            "c.yaml:2:1: 'log' is given twice, first in line 1, again in line 2; expected each key "
+            "once\n"
+            "c.yaml:3:1: 'log' is given twice, first in line 1, again in line 3; expected each key "
+            "once");
+  EXPECT_EQ(Mistaken("capture:\n  - {name: a}\n  - {name: a}\n"), "");
+}
+
 TEST(ParseConfig, KeysOfLaterVersionsPassWithTheirDefault) {
   EXPECT_EQ(
       Parsed(
