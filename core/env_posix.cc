@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <mutex>
 
 #include "core/env.h"
 #include "core/env_retry.h"
+#include "core/owned_fd.h"
 
 namespace tdump {
 namespace {
@@ -23,12 +25,7 @@ int64_t ClockNs(clockid_t clock) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-int OpenRetrying(const std::string& path, int flags, int mode) {
-  int fd;
-  do fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  while (fd < 0 && errno == EINTR);
-  return fd;
-}
+using internal::OwnedFd;
 
 Status WriteError(int error, const char* action, uint64_t bytes, uint64_t offset,
                   const std::string& path) {
@@ -40,78 +37,87 @@ Status WriteError(int error, const char* action, uint64_t bytes, uint64_t offset
 
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(std::string path, int fd, uint64_t size)
-      : path_(std::move(path)), fd_(fd), size_(size), length_(size) {}
+  PosixWritableFile(std::unique_ptr<OwnedFd> file, uint64_t size)
+      : file_(std::move(file)), size_(size), length_(size) {}
   ~PosixWritableFile() override { (void)Close(); }
 
   Status Append(std::span<const std::byte> bytes) override { return WriteAt(size_, bytes); }
 
   Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
     uint64_t written = 0;
+    const int fd = file_->get();
     const int error =
-        internal::WriteFully(bytes, &written, [&](const std::byte* data, size_t count) {
-          return ::pwrite(fd_, data, count, static_cast<off_t>(offset + written));
-        });
+        fd < 0 ? file_->error()
+               : internal::WriteFully(bytes, &written, [&](const std::byte* data, size_t count) {
+                   return ::pwrite(fd, data, count, static_cast<off_t>(offset + written));
+                 });
     size_ = std::max(size_, offset + written);
     length_ = std::max(length_, size_);
-    return error == 0 ? Status() : WriteError(error, "write", bytes.size(), offset, path_);
+    return error == 0 ? Status() : WriteError(error, "write", bytes.size(), offset, file_->path());
   }
 
   // Blocks beyond the end, length unchanged. Where a file system has no fallocate, zeros are
   // written and cut at Close.
   Status Preallocate(uint64_t offset, uint64_t bytes) override {
+    const int fd = file_->get();
+    if (fd < 0) return WriteError(file_->error(), "preallocate", bytes, offset, file_->path());
     int error;
     do
-      error = ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+      error = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                           static_cast<off_t>(bytes)) == 0
                   ? 0
                   : errno;
     while (error == EINTR);
     if (error == EOPNOTSUPP || error == ENOSYS)
-      error = WriteZeros(offset + bytes);
+      error = WriteZeros(fd, offset + bytes);
     else
       reserved_ = reserved_ || error == 0;
-    return error == 0 ? Status() : WriteError(error, "preallocate", bytes, offset, path_);
+    return error == 0 ? Status() : WriteError(error, "preallocate", bytes, offset, file_->path());
   }
 
   Status Truncate(uint64_t bytes) override {
-    int rc;
-    do rc = ::ftruncate(fd_, static_cast<off_t>(bytes));
-    while (rc != 0 && errno == EINTR);
-    if (rc != 0) return ErrnoStatus(errno, "cannot truncate", path_);
+    const int fd = file_->get();
+    int error = fd < 0 ? file_->error() : 0;
+    if (error == 0) {
+      do error = ::ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+      while (error == EINTR);
+    }
+    if (error != 0) return ErrnoStatus(error, "cannot truncate", file_->path());
     size_ = length_ = bytes;
     return Status();
   }
 
   Status Sync() override {
-    int rc;
-    do rc = ::fdatasync(fd_);
-    while (rc != 0 && errno == EINTR);
-    return rc == 0 ? Status() : ErrnoStatus(errno, "cannot sync", path_);
+    const int fd = file_->get();
+    int error = fd < 0 ? file_->error() : 0;
+    if (error == 0) {
+      do error = ::fdatasync(fd) == 0 ? 0 : errno;
+      while (error == EINTR);
+    }
+    return error == 0 ? Status() : ErrnoStatus(error, "cannot sync", file_->path());
   }
 
   Status Close() override {
-    if (fd_ < 0) return Status();
+    if (closed_) return Status();
+    closed_ = true;
     Status status;
     if (reserved_ || length_ != size_) status = Truncate(size_);
-    const int rc = ::close(fd_);
-    fd_ = -1;  // closed on Linux whatever close says
-    if (rc != 0 && errno != EINTR && status.ok())
-      status = ErrnoStatus(errno, "cannot close", path_);
+    const int error = file_->Close();
+    if (error != 0 && status.ok()) status = ErrnoStatus(error, "cannot close", file_->path());
     return status;
   }
 
   uint64_t Size() const override { return size_; }
 
  private:
-  int WriteZeros(uint64_t end) {
+  int WriteZeros(int fd, uint64_t end) {
     static constexpr std::byte kZeros[16384]{};
     while (length_ < end) {
       const size_t want = std::min<uint64_t>(sizeof(kZeros), end - length_);
       uint64_t written = 0;
       const int error =
           internal::WriteFully({kZeros, want}, &written, [&](const std::byte* data, size_t count) {
-            return ::pwrite(fd_, data, count, static_cast<off_t>(length_ + written));
+            return ::pwrite(fd, data, count, static_cast<off_t>(length_ + written));
           });
       length_ += written;
       if (error != 0) return error;
@@ -119,8 +125,8 @@ class PosixWritableFile final : public WritableFile {
     return 0;
   }
 
-  const std::string path_;
-  int fd_;
+  const std::unique_ptr<OwnedFd> file_;
+  bool closed_ = false;
   uint64_t size_;          // what was written
   uint64_t length_;        // of the file on disk: more than size_ after zeros were written ahead
   bool reserved_ = false;  // blocks beyond the end that Close gives back
@@ -128,28 +134,31 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  PosixReadableFile(std::string path, int fd, uint64_t size)
-      : path_(std::move(path)), fd_(fd), size_(size) {}
-  ~PosixReadableFile() override { ::close(fd_); }
+  PosixReadableFile(std::unique_ptr<OwnedFd> file, uint64_t size)
+      : file_(std::move(file)), size_(size) {}
 
   Result<size_t> ReadAt(uint64_t offset, std::span<std::byte> bytes) const override {
+    std::unique_lock lock(mutex_);
+    const int fd = file_->get();
+    if (fd < 0) return ErrnoStatus(file_->error(), "cannot read", path());
+    lock.unlock();
     size_t got = 0;
     while (got < bytes.size()) {
       const size_t want = std::min(bytes.size() - got, internal::kMaxWrite);
-      const ssize_t rc = ::pread(fd_, bytes.data() + got, want, static_cast<off_t>(offset + got));
+      const ssize_t rc = ::pread(fd, bytes.data() + got, want, static_cast<off_t>(offset + got));
       if (rc < 0 && errno == EINTR) continue;
-      if (rc < 0) return ErrnoStatus(errno, "cannot read", path_);
+      if (rc < 0) return ErrnoStatus(errno, "cannot read", path());
       if (rc == 0) break;
       got += static_cast<size_t>(rc);
     }
     return got;
   }
   uint64_t Size() const override { return size_; }
-  const std::string& path() const override { return path_; }
+  const std::string& path() const override { return file_->path(); }
 
  private:
-  const std::string path_;
-  const int fd_;
+  const std::unique_ptr<OwnedFd> file_;
+  mutable std::mutex mutex_;  // of file_
   const uint64_t size_;
 };
 
@@ -177,36 +186,31 @@ class PosixEnv final : public Env {
  public:
   Result<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
                                                         int mode) override {
-    const int fd = OpenRetrying(path, O_WRONLY | O_CREAT | O_EXCL, mode);
-    if (fd < 0) return ErrnoStatus(errno, "cannot create", path);
-    return std::unique_ptr<WritableFile>(new PosixWritableFile(path, fd, 0));
+    auto file = std::make_unique<OwnedFd>(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+    if (file->error() != 0) return ErrnoStatus(file->error(), "cannot create", path);
+    return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(file), 0));
   }
 
   Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) override {
-    const int fd = OpenRetrying(path, O_WRONLY | O_CREAT, mode);
-    if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+    auto file = std::make_unique<OwnedFd>(path, O_WRONLY | O_CREAT, mode);
+    if (file->error() != 0) return ErrnoStatus(file->error(), "cannot open", path);
     struct stat info {};
-    if (::fstat(fd, &info) != 0) {
-      const int error = errno;
-      ::close(fd);
-      return ErrnoStatus(error, "cannot stat", path);
-    }
+    if (::fstat(file->get(), &info) != 0) return ErrnoStatus(errno, "cannot stat", path);
     return std::unique_ptr<WritableFile>(
-        new PosixWritableFile(path, fd, static_cast<uint64_t>(info.st_size)));
+        new PosixWritableFile(std::move(file), static_cast<uint64_t>(info.st_size)));
   }
 
   Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) override {
     uint64_t size = 0;
-    TDUMP_ASSIGN_OR_RETURN(const int fd, OpenSized(path, &size));
-    return std::unique_ptr<ReadableFile>(new PosixReadableFile(path, fd, size));
+    TDUMP_ASSIGN_OR_RETURN(auto file, OpenSized(path, &size));
+    return std::unique_ptr<ReadableFile>(new PosixReadableFile(std::move(file), size));
   }
 
   Result<std::unique_ptr<MappedFile>> Map(const std::string& path) override {
     uint64_t size = 0;
-    TDUMP_ASSIGN_OR_RETURN(const int fd, OpenSized(path, &size));
-    void* data = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    TDUMP_ASSIGN_OR_RETURN(const auto file, OpenSized(path, &size));
+    void* data = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->get(), 0);
     const int error = errno;
-    ::close(fd);
     if (data == MAP_FAILED) return ErrnoStatus(error, "cannot map", path);
     return std::unique_ptr<MappedFile>(new PosixMappedFile(data, size));
   }
@@ -277,8 +281,9 @@ class PosixEnv final : public Env {
 
   Status WithLock(const std::string& path, int timeout_ms,
                   const std::function<Status()>& body) override {
-    const int fd = OpenRetrying(path, O_RDWR | O_CREAT, 0600);
-    if (fd < 0) return ErrnoStatus(errno, "cannot open the lock", path);
+    OwnedFd file(path, O_RDWR | O_CREAT, 0600);  // closing it gives the lock back
+    if (file.error() != 0) return ErrnoStatus(file.error(), "cannot open the lock", path);
+    const int fd = file.get();
     const int64_t deadline = MonotonicNs() + int64_t{timeout_ms} * 1'000'000;
     int error = 0;
     for (int64_t wait = 1'000'000; ::flock(fd, LOCK_EX | LOCK_NB) != 0;
@@ -289,27 +294,22 @@ class PosixEnv final : public Env {
       error = 0;
       internal::SleepNs(wait);
     }
-    Status status = error == 0 ? body() : ErrnoStatus(error, "cannot lock", path);
-    ::close(fd);  // gives the lock back
-    return status;
+    return error == 0 ? body() : ErrnoStatus(error, "cannot lock", path);
   }
 
   int64_t MonotonicNs() override { return ClockNs(CLOCK_MONOTONIC); }
   int64_t WallNs() override { return ClockNs(CLOCK_REALTIME); }
 
  private:
-  static Result<int> OpenSized(const std::string& path, uint64_t* size) {
-    const int fd = OpenRetrying(path, O_RDONLY, 0);
-    if (fd < 0) return ErrnoStatus(errno, "cannot open", path);
+  static Result<std::unique_ptr<OwnedFd>> OpenSized(const std::string& path, uint64_t* size) {
+    auto file = std::make_unique<OwnedFd>(path, O_RDONLY);
+    if (file->error() != 0) return ErrnoStatus(file->error(), "cannot open", path);
     struct stat info {};
-    int error = ::fstat(fd, &info) == 0 ? 0 : errno;
+    int error = ::fstat(file->get(), &info) == 0 ? 0 : errno;
     if (error == 0 && !S_ISREG(info.st_mode)) error = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
-    if (error != 0) {
-      ::close(fd);
-      return ErrnoStatus(error, "cannot open", path);
-    }
+    if (error != 0) return ErrnoStatus(error, "cannot open", path);
     *size = static_cast<uint64_t>(info.st_size);
-    return fd;
+    return file;
   }
 };
 

@@ -1,0 +1,97 @@
+// Files of a process whose program closes and replaces descriptors that it does not know.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "core/env.h"
+
+namespace tdump {
+namespace {
+
+std::span<const std::byte> Bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string TextOf(const std::string& path) {
+  auto text = ReadFile(Env::Posix(), path, 1000);
+  return text.ok() ? *text : text.status().message();
+}
+
+class PosixFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "posix-file-" + std::to_string(::getpid());
+    std::filesystem::create_directories(directory_);
+    auto created = Env::Posix()->CreateExclusive(Path("ours"), 0600);
+    ASSERT_TRUE(created.ok());
+    file_ = std::move(*created);
+    ASSERT_TRUE(file_->Append(Bytes("one ")).ok());
+  }
+  void TearDown() override {
+    file_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string Path(const char* name) const { return directory_ + "/" + name; }
+  // The descriptor that /proc says is `path`; -1 when none is.
+  static int NumberOf(const std::string& path) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      if (std::filesystem::read_symlink(entry.path(), ignored) == path)
+        return std::atoi(entry.path().filename().c_str());
+    }
+    return -1;
+  }
+
+  std::string directory_;
+  std::unique_ptr<WritableFile> file_;
+};
+
+TEST_F(PosixFile, IsNeverAStandardStream) {
+  const int kept = ::dup(0);
+  ::close(0);
+  auto created = Env::Posix()->CreateExclusive(Path("other"), 0600);
+  EXPECT_EQ(::fcntl(0, F_GETFD), -1);  // still closed
+  ::dup2(kept, 0);
+  ::close(kept);
+  ASSERT_TRUE(created.ok());
+  EXPECT_GT(NumberOf(Path("other")), 2);
+}
+
+TEST_F(PosixFile, GoesOnAfterTheProgramClosedItsDescriptor) {
+  ::close(NumberOf(Path("ours")));
+  EXPECT_TRUE(file_->Append(Bytes("two")).ok());
+  EXPECT_TRUE(file_->Close().ok());
+  EXPECT_EQ(TextOf(Path("ours")), "one two");
+}
+
+TEST_F(PosixFile, NeitherWritesNorClosesAFileOfTheProgram) {
+  const int number = NumberOf(Path("ours"));
+  const int theirs = ::open(Path("theirs").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(::dup2(theirs, number), number);
+  EXPECT_TRUE(file_->Append(Bytes("two")).ok());
+  EXPECT_TRUE(file_->Close().ok());
+  EXPECT_EQ(::fcntl(number, F_GETFD), 0);  // still open
+  EXPECT_EQ(TextOf(Path("theirs")), "");
+  EXPECT_EQ(TextOf(Path("ours")), "one two");
+  ::close(number);
+  ::close(theirs);
+}
+
+TEST_F(PosixFile, SaysSoWhenItsPathIsAnotherFileByThen) {
+  ::close(NumberOf(Path("ours")));
+  std::filesystem::rename(Path("ours"), Path("moved"));
+  std::filesystem::copy_file(Path("moved"), Path("ours"));
+  const Status status = file_->Append(Bytes("two"));
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("ESTALE"), std::string::npos) << status.message();
+  EXPECT_EQ(TextOf(Path("ours")), "one ");
+}
+
+}  // namespace
+}  // namespace tdump
