@@ -1,19 +1,28 @@
 #include "filters/config_settings.h"
 
 #include <cstdio>
+#include <string>
 
 #include "filters/regex.h"
 #include "filters/schema.h"
 
 namespace tdump::filters {
+namespace {
+
+constexpr size_t kMaxDirBytes = 4000;  // leaves room below PATH_MAX for the names of a run
+
+}  // namespace
 
 void ReadVersion(Reader& r, const Setting& s, Config*) { r.Word(s, {"1"}); }
 
 void ReadDir(Reader& r, const Setting& s, Config* c) {
   std::string dir;
   if (!r.Text(s, &dir)) return;
-  if (dir.empty() || dir.size() > 4000)
+  if (dir.empty())
     r.Bad(s, Describe(s.node), "the path of a directory");
+  else if (dir.size() > kMaxDirBytes)
+    r.Bad(s, "a path of " + std::to_string(dir.size()) + " bytes",
+          "the path of a directory, at most " + std::to_string(kMaxDirBytes) + " bytes");
   else
     c->dir = dir;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,6 +117,96 @@ def test_a_directory_that_cannot_be_written(tmp_path, job, unmount, kind):
     assert Counter(done.stdout) == Counter(output * RANKS)  # mpirun mixes the ranks' lines
     lines = told(done.stderr, "tdump: off")
     assert len(lines) == 1 and place in lines[0], done.stderr
+
+
+# ---- I03: paths beyond the system's limit, permission removed while the job runs ----
+
+PATH_MAX = 4096  # of Linux, the zero byte included
+
+
+def deep_directory(place: Path, length: int) -> Path:
+    """A directory below `place` whose path has `length` characters."""
+    path = str(place)
+    while len(path) + 202 < length:
+        path += "/" + "d" * 200
+    deep = Path(path + "/" + "e" * (length - len(path) - 1))
+    deep.mkdir(parents=True)
+    return deep
+
+
+@pytest.mark.parametrize("room", [5, 33], ids=["for the run only", "for all but its passes"])
+def test_a_path_that_is_too_long(tmp_path, job, room):
+    path, output = job
+    deep = deep_directory(tmp_path, PATH_MAX - room)
+    done = execute([TDUMP_RUN, "--dump", "-o", "r", "--", sys.executable, path], deep)
+    assert (done.returncode, done.stdout) == (0, output), done.stderr
+    lines = [line for line in told(done.stderr, "ENAMETOOLONG") if line.startswith("tdump: ")]
+    off = [line for line in lines if "off on rank 0, nothing is recorded" in line]
+    ended = [line for line in lines if "pass 0 ends there, the job goes on" in line]
+    if room == 5:
+        assert (len(off), len(lines)) == (1, 1), done.stderr
+        return
+    assert (len(off), len(ended)) == (0, 1), done.stderr
+    assert len(lines) == 2, done.stderr  # and that the run could not be merged
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "r"], deep)
+    assert "INCOMPLETE" in view.stdout and "0 of 1 wrote" in view.stdout, view.stdout + view.stderr
+
+
+# With an argument: once two steps are on disk, the third loses its place.
+LOSES_ITS_PLACE = """
+import os, shutil, sys, time
+from pathlib import Path
+
+def lose(how):
+    run = Path("outputs/latest").resolve()
+    while not list(run.glob("rank*/pass00001.tdp")):
+        time.sleep(0.02)
+    if how == "removed":
+        shutil.rmtree(run)
+    else:
+        for directory in [*run.glob("rank*"), run]:
+            directory.chmod(0)
+""" + JOB.replace("range(2)", "range(6)").replace(
+    "        out =", "        if step == 3 and sys.argv[1:]: lose(sys.argv[1])\n        out ="
+)
+
+
+def bound_by_permissions() -> list[str]:
+    """What starts a program that file permissions bind, also when the tests run as root."""
+    if os.geteuid() != 0:
+        return []
+    without = "-dac_override,-dac_read_search"
+    bound = ["setpriv", f"--bounding-set={without}", f"--inh-caps={without}"]
+    if shutil.which("setpriv") is None or subprocess.run([*bound, "true"], capture_output=True).returncode:
+        pytest.skip("root cannot give up its capabilities here")
+    return bound
+
+
+@pytest.mark.parametrize("how, error", [("closed", "EACCES"), ("removed", "ENOENT")])
+def test_the_directory_is_lost_while_the_job_runs(tmp_path, app, python, how, error):
+    path = app(LOSES_ITS_PLACE)
+    bare = execute([python, path], tmp_path)
+    start = bound_by_permissions() if how == "closed" else []
+    done = execute([*start, TDUMP_RUN, "--dump", "--", python, path, how], tmp_path)
+    run = latest(tmp_path)
+    if how == "closed":
+        run.path.chmod(0o700)
+        for [directory] in run.ranks().values():
+            directory.chmod(0o700)
+    assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
+    assert bare.stdout.count("\n") == 6
+    lines = [line for line in told(done.stderr, error) if line.startswith("tdump: ")]
+    assert len(lines) == 1, done.stderr
+    assert re.search(r"cannot .*/pass0000[23]\.tdp\S* .*pass [23] ends there, the job goes on", lines[0]), lines
+    assert len(told(done.stderr, "3 passes in a row could not be written")) == 1, done.stderr
+    if how == "removed":
+        return
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest"], tmp_path)
+    assert "INCOMPLETE" in view.stdout and error in view.stdout, view.stdout + view.stderr
+
+    import tdump
+
+    assert [set(tdump.load_pass(file)) for file in run.passes(0)[:2]] == [{"0", "1", "2"}] * 2
 
 
 # Steps of 1.5 MiB each. With an argument the job itself fills the disk when it has done two.

@@ -236,6 +236,14 @@ TEST(ParseConfig, WhatIsGivenTwiceNamesBothLines) {  // K01
   EXPECT_EQ(Mistaken("capture:\n  - {name: a}\n  - {name: a}\n"), "");
 }
 
+TEST(ParseConfig, ADirectoryTooLongForTheSystemIsRefused) {  // I03
+  const std::string dir(4000, 'd');
+  EXPECT_EQ(Mistaken("output: {dir: " + dir + "}\n"), "");
+  EXPECT_EQ(Mistaken("output: {dir: " + dir + "d}\n"),
+            "c.yaml:1:15: output.dir: a path of 4001 bytes; expected the path of a directory, at "
+            "most 4000 bytes");
+}
+
 TEST(ParseConfig, KeysOfLaterVersionsPassWithTheirDefault) {
   EXPECT_EQ(
       Parsed(
