@@ -86,8 +86,8 @@ std::string InputsLine(const DiffReport& report) {
   const InputReport& inputs = report.inputs;
   if (inputs.compared == 0) return "inputs    of the model: none recorded\n";
   if (inputs.first_differing_step) {
-    return fmt::format("inputs    differ from step {} on: {}\n", *inputs.first_differing_step,
-                       Printable(fmt::format("{}", fmt::join(inputs.differing, ", "))));
+    return fmt::format("inputs    differ from step {} on: input {}\n", *inputs.first_differing_step,
+                       Printable(fmt::format("{}", fmt::join(inputs.differing, ", input "))));
   }
   return fmt::format("inputs    {} of {} equal{}\n", inputs.equal, inputs.compared,
                      inputs.equal == inputs.compared ? "" : ", the rest within bounds");

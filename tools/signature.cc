@@ -45,7 +45,7 @@ std::string SignatureText(const SignatureFacts& facts) {
   std::string text;
   for (size_t i = 0; i < std::min(facts.inputs.size(), kMostInputs); ++i) {
     const SignatureFacts::Input& input = facts.inputs[i];
-    text += fmt::format("{}{} {} {}", i == 0 ? "inputs " : ", ", Printable(input.arg), input.shape,
+    text += fmt::format("{}input {} {} {}", i == 0 ? "" : ", ", Printable(input.arg), input.shape,
                         Printable(input.dtype));
   }
   if (facts.inputs.size() > kMostInputs)

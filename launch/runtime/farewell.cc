@@ -113,11 +113,11 @@ void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* 
     }
   } else if (facts.identity.rank == 0) {
     TellUser(
-        fmt::format("rank 0 is done, {} still run; the last one gives the verdict, or: "
+        fmt::format("rank 0 is done, {}; the last one gives the verdict, or: "
                     "tdump-view {}",
                     others.running + others.leaving == 1
-                        ? "another rank"
-                        : fmt::format("{} others", others.running + others.leaving),
+                        ? "another rank still runs"
+                        : fmt::format("{} others still run", others.running + others.leaving),
                     facts.shown));
   }
 }

@@ -25,6 +25,12 @@ std::string Writes(const StartFacts& facts) {
   return fmt::format("writing {} on ranks {}", steps, facts.ranks.ToString());
 }
 
+std::string Numbered(const StartFacts& facts) {
+  if (facts.rule.starts_with("explicit")) return "numbered by the program";
+  return facts.first_step >= 0 ? fmt::format("numbered from {} (config)", facts.first_step)
+                               : "numbered from 0";
+}
+
 }  // namespace
 
 std::string ShownPath(const std::string& path, const std::string& base) {
@@ -35,9 +41,7 @@ std::string ShownPath(const std::string& path, const std::string& base) {
 
 std::string StartLines(const StartFacts& facts) {
   const std::string nodes = facts.nodes > 0 ? " on " + Count(facts.nodes, "node") : "";
-  const std::string numbered = facts.first_step >= 0
-                                   ? fmt::format("numbered from {} (config)", facts.first_step)
-                                   : "numbered from 0";
+  const std::string numbered = Numbered(facts);
   const std::string limit = facts.limit_bytes != 0 ? "disk at most " + BytesText(facts.limit_bytes)
                                                    : "disk without limit";
   return fmt::format(

@@ -120,7 +120,7 @@ TEST(Diff, ADifferingInputOfTheModelIsSaidFirst) {
   EXPECT_EQ(report.origin->kind, OriginKind::kInputs);
   EXPECT_EQ(report.inputs.first_differing_step, 3u);
   EXPECT_THAT(report.inputs.differing, ElementsAre("kwargs.tokens"));
-  EXPECT_THAT(Text(report), HasSubstr("inputs    differ from step 3 on: kwargs.tokens\n"));
+  EXPECT_THAT(Text(report), HasSubstr("inputs    differ from step 3 on: input kwargs.tokens\n"));
   EXPECT_THAT(Text(report),
               HasSubstr("ORIGIN    rank 0, step 3, the whole model, input kwargs.tokens\n"));
 }

@@ -114,7 +114,7 @@ def test_a_clean_run_is_complete_in_four_lines(clean):
 def test_view_says_the_same_with_and_without_a_merged_manifest(clean):
     cwd, _ = clean
     with_manifest = tool("tdump-view", cwd).stdout
-    assert "signature  inputs 0 [3, 4] float32, hashed each step; 4 parameters hashed once" in with_manifest
+    assert "signature  input 0 [3, 4] float32, hashed each step; 4 parameters hashed once" in with_manifest
     manifest = latest(cwd).path / "manifest.tdm"
     manifest.unlink(missing_ok=True)
     assert tool("tdump-view", cwd).stdout == with_manifest
