@@ -64,6 +64,10 @@ int tdump_runtime_check_torch(const char* version, int cxx11_abi) {
 
 int tdump_runtime_torch_matches() { return tdump::launch::Fits(tdump::launch::MappedTorch()); }
 
+void tdump_runtime_torch_unseen() {
+  if (Session* session = Session::Current()) session->TorchUnseen();
+}
+
 void tdump_on_first_operator() {
   tdump::launch::Tell({.kind = tdump::BoundaryKind::kFirstOperator});
 }

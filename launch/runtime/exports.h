@@ -24,6 +24,9 @@ TDUMP_RUNTIME_EXPORT void tdump_runtime_stop();
 TDUMP_RUNTIME_EXPORT int tdump_runtime_check_torch(const char* version, int cxx11_abi);
 TDUMP_RUNTIME_EXPORT int tdump_runtime_torch_matches();
 
+// At the end of a process that brought in torch past tdump: the user is told why nothing is there.
+TDUMP_RUNTIME_EXPORT void tdump_runtime_torch_unseen();
+
 // For a process whose collectors could not be opened: who it is goes on
 // record at its first call of a module.
 TDUMP_RUNTIME_EXPORT void tdump_on_first_operator();

@@ -231,6 +231,19 @@ void Session::TorchDoesNotFit(const std::string& reason) noexcept {
   Report(reason);
 }
 
+void Session::TorchUnseen() noexcept {
+  try {
+    if (!SpeaksForTheJob()) return;  // a run that others write misses this rank by itself
+    TellUser(fmt::format(
+        "process {} used torch, but tdump was not loaded with it: nothing of it is recorded. In "
+        "Python: start it without -I, -E and -S and leave PYTHONPATH and "
+        "TORCH_DEVICE_BACKEND_AUTOLOAD as tdump-run sets them, or install tdump into its "
+        "environment. In C++: call tdump::watch after LibTorch was loaded",
+        ::getpid()));
+  } catch (...) {  // out of memory
+  }
+}
+
 // The run directory this process would use, before it activates.
 std::string Session::ClockDirectory(const Identity& identity) const {
   return JoinPath(coordinator::ResolveRunPath(RunOptions(settings_), identity.job_label), "clock");

@@ -41,6 +41,8 @@ class Session final : public coordinator::Activator {
   // Nothing of torch can be captured in this process; `reason` goes to
   // the user and into the coverage.
   void TorchDoesNotFit(const std::string& reason) noexcept;
+  // This process ends, had torch, and nothing of tdump until now; rank 0 says so.
+  void TorchUnseen() noexcept;
   void Boundary(const tdump::Boundary& boundary) noexcept { clock_.boundary(boundary); }
   void MpiInitializing(int thread_level) noexcept;
   void MpiInitialized() noexcept;

@@ -155,6 +155,17 @@ def test_importing_torch_alone_leaves_nothing(tmp_path, python):
     assert no_run(tmp_path)
 
 
+@pytest.mark.parametrize("way", ["-I", "TORCH_DEVICE_BACKEND_AUTOLOAD"])
+def test_torch_past_tdump_is_told(tmp_path, app, python, way):
+    """Isolated mode ignores PYTHONPATH; the variable keeps torch from loading what registered with it."""
+    option, env = ([way], {}) if way.startswith("-") else ([], {way: "0"})
+    done = execute([TDUMP_RUN, "--dump", "--", python, *option, app(ALONE)], tmp_path, env)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert done.stderr.count("tdump was not loaded with it: nothing of it is recorded") == 1, done.stderr
+    assert way in done.stderr
+    assert no_run(tmp_path)
+
+
 def test_python_alone(tmp_path, app, python):
     done = execute([TDUMP_RUN, "--dump", "--", python, app(ALONE)], tmp_path)
     assert (done.returncode, done.stdout) == (0, "ran\n")
