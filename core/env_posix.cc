@@ -302,7 +302,7 @@ class PosixEnv final : public Env {
 
  private:
   static Result<std::unique_ptr<OwnedFd>> OpenSized(const std::string& path, uint64_t* size) {
-    auto file = std::make_unique<OwnedFd>(path, O_RDONLY);
+    auto file = std::make_unique<OwnedFd>(path, O_RDONLY | O_NONBLOCK);  // a pipe has no writer
     if (file->error() != 0) return ErrnoStatus(file->error(), "cannot open", path);
     struct stat info {};
     int error = ::fstat(file->get(), &info) == 0 ? 0 : errno;

@@ -1,6 +1,7 @@
 // Files of a process whose program closes and replaces descriptors that it does not know.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -81,6 +82,12 @@ TEST_F(PosixFile, NeitherWritesNorClosesAFileOfTheProgram) {
   EXPECT_EQ(TextOf(Path("ours")), "one two");
   ::close(number);
   ::close(theirs);
+}
+
+TEST_F(PosixFile, RefusesAPipeInsteadOfWaitingForItsWriter) {
+  ASSERT_EQ(::mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(Env::Posix()->OpenRead(Path("pipe")).ok());
+  EXPECT_FALSE(Env::Posix()->Map(Path("pipe")).ok());
 }
 
 TEST_F(PosixFile, SaysSoWhenItsPathIsAnotherFileByThen) {
