@@ -58,10 +58,11 @@ Others LookAround(const FarewellFacts& facts, coordinator::SlotDirectory* direct
   return others;
 }
 
-bool Claim(Env* env, const FarewellFacts& facts, int seen) {
+// kAlreadyExists: another process gives the verdict.
+Status Claim(Env* env, const FarewellFacts& facts, int seen) {
   const std::string path =
       JoinPath(facts.clock, fmt::format("verdict_{}_{}", facts.generation, seen));
-  return env->CreateExclusive(path, 0600).ok();
+  return env->CreateExclusive(path, 0600).status();
 }
 
 bool HasEnded(const io::ProcessEntry& process) {
@@ -102,7 +103,13 @@ void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* 
   (void)slots->SetState(coordinator::SlotState::kClosed);
   const Others others = LookAround(facts, &directory);
   if (others.all_closed()) {
-    if (facts.identity.world > kMostRanksMerged || !Claim(env, facts, others.seen)) return;
+    if (facts.identity.world > kMostRanksMerged) return;
+    const Status claimed = Claim(env, facts, others.seen);
+    if (claimed.code() == StatusCode::kAlreadyExists) return;
+    if (claimed.code() == StatusCode::kNotFound) {
+      TellUser(fmt::format("no verdict, the run is not there any more: {}", claimed.message()));
+      return;
+    }
     const Status status = Conclude(env, facts);
     if (!status.ok()) TellUser(fmt::format("the run is not merged: {}", status.message()));
     if (const int unseen = facts.identity.world - 1 - others.seen; unseen > 0) {
