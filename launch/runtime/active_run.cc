@@ -188,6 +188,12 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
     (void)manifest->Append(
         io::RuleSection{count.filter_set, count.rule, count.text, count.selector, count.matched});
   }
+  if (sink != nullptr && counts.steps != 0 && counts.passes == 0 && !facts.steps.is_none()) {
+    (void)manifest->Append(io::NoteSection{
+        2, WallNs(),
+        fmt::format("no step was written: steps {} are selected, the {} that ran are others",
+                    facts.steps.ToString(), counts.steps)});
+  }
   WriteClose(counts, "exit");
   SayFarewell(Env::Posix(),
               {.identity = identity,

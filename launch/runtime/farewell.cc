@@ -96,7 +96,8 @@ void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* 
     const int64_t end = env->MonotonicNs() + kWaitNs;
     while (env->MonotonicNs() < end) {
       const Others others = LookAround(facts, &directory);
-      if (others.all_closed() || others.far_away != 0) break;
+      const bool all_seen = others.seen + 1 >= facts.identity.world;
+      if ((others.all_closed() && all_seen) || others.far_away != 0) break;
       std::this_thread::sleep_for(kBetweenLooks);
     }
   }

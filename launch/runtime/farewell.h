@@ -1,8 +1,8 @@
 // Farewell: the end of a job's run. One process, and only one, settles the last step numbers,
 // merges the manifests and prints the verdict:
 //
-//   1. Rank 0 waits for the others, at most a second, and only while all that are missing are in
-//      their last step or on their way out as well.
+//   1. Rank 0 waits for the others, at most a second, and only while all that are missing have not
+//      been seen yet, are in their last step or on their way out as well.
 //   2. Then, and for every other rank at once: whoever finds all processes of the job closed or
 //      dead claims the verdict, a file created exclusively. The last to close always finds that.
 //      A rank that comes only afterwards makes the last one claim a verdict of its own.
