@@ -1,5 +1,6 @@
 #include "collectors/torch/capture.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "collectors/torch/tensor_view.h"
@@ -16,10 +17,26 @@ void CopyInto(const TensorView& view, const Slot& slot) {
   }
 }
 
+// The format counts the bytes of a tensor, expanded dimensions included, in 63 bits.
+bool FitsTheFormat(const TensorMeta& meta) {
+  int64_t bytes = std::max<int64_t>(meta.dtype.unit_bytes(), 1);
+  bool fits = true;
+  for (int64_t size : meta.sizes) {
+    if (size == 0) return true;
+    fits = fits && !__builtin_mul_overflow(bytes, size, &bytes);
+  }
+  return fits;
+}
+
 void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
                     const at::TensorBase& tensor) {
   TensorView view;
   if (!Describe(tensor, seen.subclass, &view)) return AddText(scope, seen.arg, "undefined");
+  if (!FitsTheFormat(view.meta)) {
+    recorder.sink().note(
+        "a tensor of more than 2^63 bytes, counted without sharing, is not recorded");
+    return;
+  }
   Observation observation;
   observation.role = seen.role;
   observation.arg = seen.arg;

@@ -146,6 +146,20 @@ TEST_F(CxxApiTest, AMetaParameterIsListedWithItsReason) {
   EXPECT_EQ(rig.sink.kept[1].reason, SkipReason::kNoData);
 }
 
+TEST_F(CxxApiTest, ATensorBeyondTheFormatIsNotedOnly) {
+  const int64_t side = int64_t{1} << 31;
+  auto module = std::make_shared<nn::Module>();
+  ::tdump::watch(module);
+  {
+    ::tdump::scope scope(module.get(), at::ones({1, 1}).expand({side, side}));
+    scope.output(at::ones({1}));
+  }
+  EXPECT_EQ(Kept(Role::kInput), Names{});
+  EXPECT_EQ(Kept(Role::kOutput), Names{".#"});
+  ASSERT_EQ(rig.sink.notes.size(), 1u);
+  EXPECT_NE(rig.sink.notes[0].find("2^63 bytes"), std::string::npos);
+}
+
 TEST_F(CxxApiTest, AnExceptionEndsTheCall) {
   Pair pair;
   ::tdump::watch(pair);
