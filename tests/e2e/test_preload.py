@@ -6,6 +6,7 @@ import os
 
 import pytest
 from conftest import TDUMP_RUN, execute, no_run
+from jobs.nonsense import NAMES, VALUES
 
 SHELL = r"""
 set -u
@@ -71,36 +72,10 @@ def test_children_inherit_the_preload_after_what_was_there(tmp_path):
     assert "LD_PRELOAD" not in none
 
 
-VALUES = {
-    "empty": "",
-    "list": "a,b,c",
-    "word": "yes",
-    "long": "x" * 65536,
-    "missing file": "/no/such/file",
-    "not UTF-8": os.fsdecode(b"\xff\xfe\x80"),
-}
-NAMES = (
-    "TDUMP_CONFIG",
-    "TDUMP_DIR",
-    "TDUMP_JOB",
-    "TDUMP_FILTER",
-    "TDUMP_FILTER_FN",
-    "TDUMP_STEPS",
-    "TDUMP_RANKS",
-    "TDUMP_LEVEL",
-    "TDUMP_RANK",
-    "TDUMP_DISABLE",
-    "TDUMP_LOG",
-    "TDUMP_EFFECTIVE",
-    "TDUMP_OWNER",
-    "TDUMP_LAUNCH",
-)
-
-
 @pytest.mark.parametrize("value", VALUES)
 def test_no_value_of_a_variable_ends_tdump_run_by_a_signal(tmp_path, value):
     for name in NAMES:
-        done = execute([TDUMP_RUN, "--", "sh", "-c", "echo ran"], tmp_path, {name: VALUES[value]})
+        done = execute([TDUMP_RUN, "--", "sh", "-c", "echo ran"], tmp_path, {name: os.fsdecode(VALUES[value])})
         assert done.returncode in (0, 125), (name, done.stderr)
         if done.returncode == 0:
             assert done.stdout == "ran\n"
