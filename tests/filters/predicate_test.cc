@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace tdump::filters {
@@ -56,10 +57,12 @@ TEST(SharedObjectPredicates, AMissingFunctionIsAnErrorNotACrash) {
 
 TEST(SharedObjectPredicates, AreCalledWithNameAndClass) {
   // strcmp(name, class): non-zero unless they are equal.
-  const std::string spec = "/lib/x86_64-linux-gnu/libc.so.6:strcasecmp";
+  const std::string libc = "/lib/x86_64-linux-gnu/libc.so.6";
+  if (!std::filesystem::exists(libc)) GTEST_SKIP() << "no libc at " << libc;
+  const std::string spec = libc + ":strcasecmp";
   OperatorInfo info{.path = "a.b", .cls = "A.B"};
   auto answer = SharedObjectPredicates()->Evaluate(spec, info, nullptr);
-  if (!answer.ok()) GTEST_SKIP() << answer.status().message();
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
   EXPECT_FALSE(*answer);
   info.cls = "other";
   EXPECT_TRUE(*SharedObjectPredicates()->Evaluate(spec, info, nullptr));
