@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/types.h"
@@ -28,8 +29,27 @@ struct ObservationKey {
   bool first_state = false;  // parameters and buffers: those of this operator for the first time
 };
 
-struct Decision {
-  Parts parts = kPartNone;
+// Elements begin, begin + step, ... before end, of one dimension. Negative bounds count from its
+// end.
+struct SliceRange {
+  int64_t begin = 0;
+  int64_t end = INT64_MAX;
+  int64_t step = 1;
+  bool operator==(const SliceRange&) const = default;
+};
+
+enum class Compression : uint8_t { kNone = 0, kZstd = 1 };
+
+// What to keep of one observation. The slice lives as long as the plan.
+struct Keep {
+  Keep(Parts kept = kPartNone) : parts(kept) {}  // NOLINT: a set of parts is the usual case
+  Parts parts;
+  uint64_t sample = 0;                // elements, with kPartSample
+  std::span<const SliceRange> slice;  // with kPartSlice; dimensions beyond it are kept whole
+  Compression compress = Compression::kNone;
+};
+
+struct Decision : Keep {
   uint64_t filter_sets = 0;  // bit i: filter set i asked for it
   std::string_view dims;     // the rule's annotation; lives as long as the plan
   uint64_t max_records = 0;  // per operator and step, 0 = no limit

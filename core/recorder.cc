@@ -159,7 +159,8 @@ uint64_t Recorder::Innermost() const noexcept {
 Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId rule) {
   ThreadState& local = Local();
   scope->call = Call{};
-  scope->arguments.clear();
+  scope->arguments.Clear();
+  scope->text.clear();
   scope->rule = rule;
   scope->first_state = false;
   Call& call = scope->call;
@@ -221,7 +222,7 @@ Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcep
   if (decision.parts == kPartNone) return decision;
   scope->call.was_kept = true;
   if (decision.max_records != 0 && !Local().TakeRecord(call, decision.max_records)) {
-    sink_->skip(call, observation, decision.parts, SkipReason::kMaxRecords, "");
+    sink_->skip(call, observation, decision, SkipReason::kMaxRecords, "");
     decision.parts = kPartNone;
   }
   return decision;
@@ -231,10 +232,7 @@ Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcep
 
 void Recorder::NoteArgument(CallScope* scope, Role role, std::string_view arg,
                             const TensorMeta& meta) noexcept try {
-  scope->arguments.push_back({role,
-                              std::string(arg),
-                              std::string(meta.dtype.view()),
-                              {meta.sizes.begin(), meta.sizes.end()}});
+  scope->arguments.Add(role, arg, meta.dtype, meta.sizes);
 } catch (...) {  // out of memory: the call record lacks the argument
 }
 
@@ -245,7 +243,7 @@ void Recorder::End(CallScope* scope, bool threw) noexcept try {
   if (CloseOpen(call)) {
     call.threw = threw;
     if (!threw) call.end = gate_->NextSequence();
-    sink_->end_call(call, scope->arguments);
+    sink_->end_call(call, scope->arguments.bytes(), scope->text);
   }
   call.begin = 0;
 } catch (...) {
@@ -268,7 +266,7 @@ bool Recorder::CloseOpen(const Call& call) {
     local.open.pop_back();
     if (shared_->TakeEnded(inner.begin)) continue;
     inner.threw = true;
-    sink_->end_call(inner, {});
+    sink_->end_call(inner, {}, "");
   }
   local.open.pop_back();
   return true;

@@ -17,9 +17,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
-#include <vector>
 
+#include "core/argument_list.h"
 #include "core/clock.h"
 #include "core/gate.h"
 #include "core/operator_table.h"
@@ -34,7 +35,8 @@ class Recorder {
   struct CallScope {
     Call call;
     RuleId rule = kNoRule;
-    std::vector<ArgumentMeta> arguments;
+    ArgumentList arguments;
+    std::string text;          // scalar and string arguments, at most 1 KiB
     bool first_state = false;  // of BeginState: the first time for this operator in the run
     uint64_t kept = 0;         // records of this operator in this step so far, for `max`
   };

@@ -14,9 +14,12 @@
 #include <span>
 #include <string_view>
 
+#include "core/plan.h"
 #include "core/types.h"
 
 namespace tdump {
+
+struct Statistics;  // core/statistics.h
 
 // Opaque to collectors but for `data`.
 struct Slot {
@@ -27,33 +30,64 @@ struct Slot {
   void* impl = nullptr;
 };
 
-// A device collector's own type.
-class DeviceEvent;
+// Copies pieces of a canonical payload, on the thread that runs the operator.
+class PieceSource {
+ public:
+  virtual ~PieceSource() = default;
+  // Bytes [offset, offset + out.size()) of the payload. False: it cannot be read. noexcept.
+  virtual bool CopyTo(uint64_t offset, std::span<std::byte> out) noexcept = 0;
+};
+
+// A copy under way on a device. Handed to the sink, which calls it on its own thread only and
+// releases it once, ready or not.
+class DeviceCopy {
+ public:
+  enum class State : uint8_t { kPending, kReady, kFailed };
+  virtual ~DeviceCopy() = default;
+  virtual State Poll() noexcept = 0;  // never blocks
+  // When ready: the canonical payload in host memory, empty where only `statistics` and `digests`
+  // were made on the device.
+  virtual std::span<const std::byte> payload() const noexcept = 0;
+  virtual const Statistics* statistics() const noexcept { return nullptr; }
+  virtual std::span<const uint8_t> digests() const noexcept { return {}; }  // of the hash's tiles
+  // When failed: what the device said.
+  virtual std::string_view error() const noexcept { return {}; }
+  virtual void Release() noexcept = 0;  // gives its room back; the object is not used afterwards
+};
 
 class Sink {
  public:
   virtual ~Sink() = default;
 
-  // `parts` is what the plan asked for; `bytes` the canonical payload size (PayloadBytes), 0 when
-  // only meta is kept. With kPartHash or kPartPayload and bytes == 0 (an empty tensor) the returned
-  // data is nullptr and the record is complete without commit().
-  virtual Slot reserve(const Call& call, const Observation& observation, Parts parts,
+  // `keep` is what the plan asked for; `bytes` the size of what `observation.content` says, at most
+  // max_slot(), 0 when only meta is kept. With other parts and bytes == 0 (an empty tensor) the
+  // returned data is nullptr and the record is complete without commit().
+  virtual Slot reserve(const Call& call, const Observation& observation, const Keep& keep,
                        uint64_t bytes) noexcept = 0;
   virtual void commit(const Slot& slot) noexcept = 0;
   // Gives a slot back unfilled (the copy threw): the record is kept as meta with the reason.
   virtual void abandon(const Slot& slot, SkipReason reason) noexcept = 0;
-  // Commits once `event` has happened on its device.
-  virtual void commit_when(const Slot& slot, DeviceEvent* event) noexcept = 0;
+  // Largest payload that reserve() takes in one piece.
+  virtual uint64_t max_slot() const noexcept = 0;
+  // A payload of any size, taken from `source` in pieces as room comes; returns when all of it was
+  // copied (or the record given up, and noted).
+  virtual void stream(const Call& call, const Observation& observation, const Keep& keep,
+                      uint64_t bytes, PieceSource* source) noexcept = 0;
+  // A payload that comes from a device. Takes `copy` in any case.
+  virtual void when_ready(const Call& call, const Observation& observation, const Keep& keep,
+                          uint64_t bytes, DeviceCopy* copy) noexcept = 0;
   // The same tensor, unchanged, was recorded as `earlier` (Slot::record) in this pass: both keys
   // refer to one payload.
-  virtual void refer(const Call& call, const Observation& observation, Parts parts,
+  virtual void refer(const Call& call, const Observation& observation, const Keep& keep,
                      uint64_t earlier) noexcept = 0;
   // Seen and wanted but not kept beyond meta; `detail` is free text ("sparse_coo", "cuda:0"), at
   // most 200 bytes kept.
-  virtual void skip(const Call& call, const Observation& observation, Parts parts,
+  virtual void skip(const Call& call, const Observation& observation, const Keep& keep,
                     SkipReason reason, std::string_view detail) noexcept = 0;
-  // Writes the call record. `arguments` has every tensor argument and result of the call.
-  virtual void end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept = 0;
+  // Writes the call record. `arguments` are the bytes of an ArgumentList with every tensor argument
+  // and result of the call; `text` its scalar and string arguments, at most 1 KiB are kept.
+  virtual void end_call(const Call& call, std::span<const std::byte> arguments,
+                        std::string_view text) noexcept = 0;
   // The plan selects this operator: the coverage expects to see it
   // called. Once per operator is enough.
   virtual void expect(OperatorId op) noexcept = 0;

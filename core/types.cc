@@ -120,6 +120,10 @@ std::string_view ToString(SkipReason reason) {
       return "copy failed";
     case SkipReason::kCompiled:
       return "inside a compiled or traced region (not in this version)";
+    case SkipReason::kStagingLimit:
+      return "device staging limit";
+    case SkipReason::kDeviceError:
+      return "device error";
   }
   return "unknown";
 }

@@ -44,6 +44,7 @@ inline constexpr Parts kPartHash = 2;
 inline constexpr Parts kPartStats = 4;
 inline constexpr Parts kPartSample = 8;
 inline constexpr Parts kPartPayload = 16;
+inline constexpr Parts kPartSlice = 32;  // the payload of a slice only
 inline constexpr Parts kLevelFull = kPartMeta | kPartHash | kPartPayload;
 
 // A numeric type known by name and width only, so that a dtype nobody has heard of still
@@ -129,7 +130,6 @@ struct Call {
   bool compiled = false;
   bool threw = false;
   bool was_kept = false;  // some observation of the call had parts asked for
-  std::string text;  // scalar and string arguments, at most 1 KiB; filled at the end of the call
 };
 
 // Shape of one argument of a call, for the call record (every argument,
@@ -140,6 +140,10 @@ struct ArgumentMeta {
   std::string dtype;
   std::vector<int64_t> sizes;
 };
+
+// What the bytes handed to the sink are: the canonical payload, or already only what the rule keeps
+// of it (a slice, a sample), where nothing else was asked for.
+enum class Content : uint8_t { kWhole = 0, kSlice, kSample };
 
 // One tensor seen at one point of a call.
 struct Observation {
@@ -152,6 +156,7 @@ struct Observation {
   std::string_view mesh;                  // reserved
   std::span<const int64_t> global_shape;  // reserved
   uint64_t filter_sets = 0;               // bit i: filter set i asked for the record
+  Content content = Content::kWhole;
 };
 
 // Why an observation kept less than was asked for. Written with the
@@ -165,10 +170,12 @@ enum class SkipReason : uint8_t {
   kMemoryLimit,
   kDiskLimit,
   kDiskError,
-  kMaxRecords,  // the rule's `max`
-  kPassEnded,   // committed after its pass had to be closed
-  kCopyFailed,  // the copy threw
-  kCompiled,    // inside a compiled or traced region
+  kMaxRecords,    // the rule's `max`
+  kPassEnded,     // committed after its pass had to be closed
+  kCopyFailed,    // the copy threw
+  kCompiled,      // inside a compiled or traced region
+  kStagingLimit,  // no room in the device's staging
+  kDeviceError,   // the device refused the copy
 };
 std::string_view ToString(SkipReason reason);
 std::string_view ToString(Role role);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/argument_list.h"
 #include "core/sink.h"
 #include "io/arena.h"
 #include "io/sections.h"
@@ -35,6 +36,7 @@ struct CaptureItem {
   // A call.
   Call call;
   std::vector<ArgumentMeta> arguments;
+  std::string text;
 
   // Under the sink's lock: where a reserved, not yet committed item hangs in its pass.
   CaptureItem* previous = nullptr;

@@ -76,7 +76,7 @@ CapturePass* CaptureSinkImpl::FindPass(uint64_t ordinal) {
 // nullptr: no such pass, or the record is lost (and counted). Room for
 // `bytes` is in the item when there was any.
 CaptureItem* CaptureSinkImpl::NewRecord(const Call& call, const Observation& observation,
-                                        Parts parts, uint64_t bytes, SkipReason* reason) {
+                                        const Keep& keep, uint64_t bytes, SkipReason* reason) {
   CaptureItem* item = nullptr;
   {
     Lock lock(mutex_);
@@ -103,7 +103,7 @@ CaptureItem* CaptureSinkImpl::NewRecord(const Call& call, const Observation& obs
     if (item->room.data != nullptr) Link(item);
   }
   try {
-    item->SetRecord(call, observation, parts, Seen(call));
+    item->SetRecord(call, observation, keep.parts, Seen(call));
   } catch (const std::bad_alloc&) {
     Lose(item, item->room.data != nullptr);
     return nullptr;
@@ -111,13 +111,13 @@ CaptureItem* CaptureSinkImpl::NewRecord(const Call& call, const Observation& obs
   return item;
 }
 
-Slot CaptureSinkImpl::reserve(const Call& call, const Observation& observation, Parts parts,
+Slot CaptureSinkImpl::reserve(const Call& call, const Observation& observation, const Keep& keep,
                               uint64_t bytes) noexcept {
   if (off() || stopped()) return {};
   try {
-    if ((parts & (kPartHash | kPartPayload)) == 0) bytes = 0;
+    if ((keep.parts & (kPartHash | kPartPayload)) == 0) bytes = 0;
     SkipReason reason = SkipReason::kNone;
-    CaptureItem* item = NewRecord(call, observation, parts, bytes, &reason);
+    CaptureItem* item = NewRecord(call, observation, keep, bytes, &reason);
     if (item == nullptr) return {};
     Slot slot{item->room.data, bytes, item->record.record, item};
     if (slot.data != nullptr) {
@@ -157,17 +157,30 @@ void CaptureSinkImpl::abandon(const Slot& slot, SkipReason reason) noexcept {
   Commit(slot, reason == SkipReason::kNone ? SkipReason::kCopyFailed : reason);
 }
 
-// No device is in this version.
-void CaptureSinkImpl::commit_when(const Slot& slot, DeviceEvent*) noexcept {
-  abandon(slot, SkipReason::kNotOnCpu);
+uint64_t CaptureSinkImpl::max_slot() const noexcept { return ~uint64_t{0}; }
+
+void CaptureSinkImpl::stream(const Call& call, const Observation& observation, const Keep& keep,
+                             uint64_t bytes, PieceSource* source) noexcept {
+  const Slot slot = reserve(call, observation, keep, bytes);
+  if (slot.data == nullptr) return;
+  if (source->CopyTo(0, {slot.data, slot.bytes}))
+    commit(slot);
+  else
+    abandon(slot, SkipReason::kCopyFailed);
 }
 
-void CaptureSinkImpl::refer(const Call& call, const Observation& observation, Parts parts,
+void CaptureSinkImpl::when_ready(const Call& call, const Observation& observation, const Keep& keep,
+                                 uint64_t, DeviceCopy* copy) noexcept {
+  skip(call, observation, keep, SkipReason::kNotOnCpu, "");
+  copy->Release();
+}
+
+void CaptureSinkImpl::refer(const Call& call, const Observation& observation, const Keep& keep,
                             uint64_t earlier) noexcept {
   if (off() || stopped()) return;
   try {
     SkipReason reason = SkipReason::kNone;
-    CaptureItem* item = NewRecord(call, observation, parts, 0, &reason);
+    CaptureItem* item = NewRecord(call, observation, keep, 0, &reason);
     if (item == nullptr) return;
     if (earlier != 0 && earlier < item->record.record)
       item->earlier = earlier;
@@ -179,12 +192,12 @@ void CaptureSinkImpl::refer(const Call& call, const Observation& observation, Pa
   }
 }
 
-void CaptureSinkImpl::skip(const Call& call, const Observation& observation, Parts parts,
+void CaptureSinkImpl::skip(const Call& call, const Observation& observation, const Keep& keep,
                            SkipReason reason, std::string_view detail) noexcept {
   if (off() || stopped()) return;
   try {
     SkipReason none = SkipReason::kNone;
-    CaptureItem* item = NewRecord(call, observation, parts, 0, &none);
+    CaptureItem* item = NewRecord(call, observation, keep, 0, &none);
     if (item == nullptr) return;
     item->SetReason(reason, detail);
     Lock lock(mutex_);
@@ -193,7 +206,8 @@ void CaptureSinkImpl::skip(const Call& call, const Observation& observation, Par
   }
 }
 
-void CaptureSinkImpl::end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept {
+void CaptureSinkImpl::end_call(const Call& call, std::span<const std::byte> arguments,
+                               std::string_view text) noexcept {
   if (off() || stopped()) return;
   try {
     (void)Seen(call);
@@ -211,7 +225,8 @@ void CaptureSinkImpl::end_call(const Call& call, std::span<const ArgumentMeta> a
     item->kind = CaptureItem::Kind::kCall;
     try {
       item->call = call;
-      item->arguments.assign(arguments.begin(), arguments.end());
+      item->arguments = ArgumentList::Decode(arguments);
+      item->text.assign(text.substr(0, 1024));
     } catch (const std::bad_alloc&) {
       return Lose(item, false);
     }

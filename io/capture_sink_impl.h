@@ -56,16 +56,21 @@ class CaptureSinkImpl final : public CaptureSink {
   // In a forked child nothing may be touched, so nothing is destroyed either.
   static void operator delete(CaptureSinkImpl* sink, std::destroying_delete_t);
 
-  Slot reserve(const Call& call, const Observation& observation, Parts parts,
+  Slot reserve(const Call& call, const Observation& observation, const Keep& keep,
                uint64_t bytes) noexcept override;
   void commit(const Slot& slot) noexcept override;
   void abandon(const Slot& slot, SkipReason reason) noexcept override;
-  void commit_when(const Slot& slot, DeviceEvent* event) noexcept override;
-  void refer(const Call& call, const Observation& observation, Parts parts,
+  uint64_t max_slot() const noexcept override;
+  void stream(const Call& call, const Observation& observation, const Keep& keep, uint64_t bytes,
+              PieceSource* source) noexcept override;
+  void when_ready(const Call& call, const Observation& observation, const Keep& keep,
+                  uint64_t bytes, DeviceCopy* copy) noexcept override;
+  void refer(const Call& call, const Observation& observation, const Keep& keep,
              uint64_t earlier) noexcept override;
-  void skip(const Call& call, const Observation& observation, Parts parts, SkipReason reason,
+  void skip(const Call& call, const Observation& observation, const Keep& keep, SkipReason reason,
             std::string_view detail) noexcept override;
-  void end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept override;
+  void end_call(const Call& call, std::span<const std::byte> arguments,
+                std::string_view text) noexcept override;
   void expect(OperatorId op) noexcept override;
   void note(std::string_view text) noexcept override;
 
@@ -87,7 +92,7 @@ class CaptureSinkImpl final : public CaptureSink {
   bool off() const { return abandoned_.load(std::memory_order_relaxed); }
   uint64_t Seen(const Call& call);
   CapturePass* FindPass(uint64_t ordinal);
-  CaptureItem* NewRecord(const Call& call, const Observation& observation, Parts parts,
+  CaptureItem* NewRecord(const Call& call, const Observation& observation, const Keep& keep,
                          uint64_t bytes, SkipReason* reason);
   void Commit(const Slot& slot, SkipReason reason);
   void Push(Lock* lock, CaptureItem* item);  // gives the lock up

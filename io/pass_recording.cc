@@ -61,7 +61,7 @@ void PassRecording::AddCall(const CaptureItem& item) {
   ++context_->Tally(item.call.op).calls;
   if (!Open()) return;
   if (!context_->budget->Allow(kFrameEstimate, false)) return TellLimit();
-  if (Status added = writer_->AddCall(item.call, item.arguments); !added.ok()) return Fail(added);
+  if (Status added = writer_->AddCall(item.call, item.arguments, item.text); !added.ok()) return Fail(added);
   Charge();
 }
 

@@ -175,7 +175,8 @@ Status PassWriter::AddRecord(RecordSection* record, const RecordParts& parts) {
   return FlushIfLarge();
 }
 
-Status PassWriter::AddCall(const Call& call, std::span<const ArgumentMeta> arguments) {
+Status PassWriter::AddCall(const Call& call, std::span<const ArgumentMeta> arguments,
+                           std::string_view text) {
   if (!status_.ok()) return status_;
   Operator(call.op);
   call_.op_id = call.op;
@@ -191,7 +192,7 @@ Status PassWriter::AddCall(const Call& call, std::span<const ArgumentMeta> argum
   call_.phase = static_cast<uint8_t>(call.phase);
   call_.flags = static_cast<uint8_t>((call.recompute ? 1 : 0) | (call.compiled ? 2 : 0) |
                                      (call.threw ? 4 : 0));
-  call_.text = Cut(call.text, kCallText);
+  call_.text = Cut(text, kCallText);
   call_.arguments.resize(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     ArgumentEntry& entry = call_.arguments[i];

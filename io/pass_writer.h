@@ -56,8 +56,8 @@ class PassWriter {
                                     Codec codec);
   // The *_name fields of `record` are filled in from `parts`.
   Status AddRecord(RecordSection* record, const RecordParts& parts);
-  // `call->text` longer than 1 KiB is cut. `arguments` as core has them.
-  Status AddCall(const Call& call, std::span<const ArgumentMeta> arguments);
+  // `text` longer than 1 KiB is cut.
+  Status AddCall(const Call& call, std::span<const ArgumentMeta> arguments, std::string_view text);
   Status AddAlias(OperatorId op, std::string_view path);
   Status Flush();
   // `end.records`, `calls`, `payload_bytes` and `ended_ns` are filled in here.

@@ -211,7 +211,7 @@ Result<CallRecord> DecodeCall(const DecodeContext& context, std::span<const std:
     call.recompute = (section.flags & 1) != 0;
     call.compiled = (section.flags & 2) != 0;
     call.threw = (section.flags & 4) != 0;
-    call.text = std::move(section.text);
+    record.text = std::move(section.text);
     for (ArgumentEntry& entry : section.arguments) {
       TDUMP_ASSIGN_OR_RETURN(const std::string* arg,
                              context.names.Name(entry.arg_name, "arg_name"));

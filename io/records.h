@@ -34,6 +34,7 @@ struct CallRecord {
   Call call;
   std::string root, path, op;
   OperatorKind kind = OperatorKind::kModule;
+  std::string text;  // scalar and string arguments
   std::vector<ArgumentMeta> arguments;
 };
 

@@ -140,7 +140,7 @@ class Viewer {
         text += fmt::format("; {} {} [{}] {}", ToString(argument.role), Printable(argument.arg),
                             fmt::join(argument.sizes, ", "), Printable(argument.dtype));
       }
-      if (!call.call.text.empty()) text += "; " + Printable(call.call.text);
+      if (!call.text.empty()) text += "; " + Printable(call.text);
       Say(text + "\n");
       return true;
     });

@@ -48,16 +48,16 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   observation.filter_sets = decision.filter_sets;
   Sink& sink = recorder.sink();
   if (view.reason != SkipReason::kNone) {
-    sink.skip(scope->call, observation, decision.parts, view.reason, view.detail);
+    sink.skip(scope->call, observation, decision, view.reason, view.detail);
     return;
   }
   uint64_t bytes = 0;
   if (!PayloadBytes(view.meta, &bytes)) {
-    sink.skip(scope->call, observation, decision.parts, SkipReason::kNoData, "size overflows");
+    sink.skip(scope->call, observation, decision, SkipReason::kNoData, "size overflows");
     return;
   }
   if (decision.parts == kPartMeta) bytes = 0;
-  const Slot slot = sink.reserve(scope->call, observation, decision.parts, bytes);
+  const Slot slot = sink.reserve(scope->call, observation, decision, bytes);
   if (slot.data == nullptr) return;
   try {
     CopyInto(view, slot);
@@ -82,7 +82,7 @@ void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
 
 void AddText(Recorder::CallScope* scope, std::string_view name, std::string_view value) noexcept {
   try {
-    std::string& text = scope->call.text;
+    std::string& text = scope->text;
     if (!HasRoomForText(*scope)) return;
     if (!text.empty()) text += "; ";
     text.append(name).append(name.empty() ? "" : "=").append(value);

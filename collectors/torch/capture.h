@@ -32,7 +32,7 @@ TDUMP_TORCH_EXPORT void Capture(Recorder& recorder, Recorder::CallScope* scope, 
 
 inline constexpr size_t kMaxText = 1024;  // bytes of a call's text
 inline bool HasRoomForText(const Recorder::CallScope& scope) {
-  return scope.call.text.size() < kMaxText;
+  return scope.text.size() < kMaxText;
 }
 // Adds "name=value" to the call's text, which holds scalar and string arguments, at most 1 KiB.
 TDUMP_TORCH_EXPORT void AddText(Recorder::CallScope* scope, std::string_view name,

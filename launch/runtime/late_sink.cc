@@ -11,10 +11,10 @@ void LateSink::Attach(Sink* sink) noexcept {
   sink_.store(sink, std::memory_order_release);
 }
 
-Slot LateSink::reserve(const Call& call, const Observation& observation, Parts parts,
+Slot LateSink::reserve(const Call& call, const Observation& observation, const Keep& keep,
                        uint64_t bytes) noexcept {
   Sink* sink = Target();
-  return sink != nullptr ? sink->reserve(call, observation, parts, bytes) : Slot{};
+  return sink != nullptr ? sink->reserve(call, observation, keep, bytes) : Slot{};
 }
 
 void LateSink::commit(const Slot& slot) noexcept {
@@ -25,22 +25,37 @@ void LateSink::abandon(const Slot& slot, SkipReason reason) noexcept {
   if (Sink* sink = Target()) sink->abandon(slot, reason);
 }
 
-void LateSink::commit_when(const Slot& slot, DeviceEvent* event) noexcept {
-  if (Sink* sink = Target()) sink->commit_when(slot, event);
+uint64_t LateSink::max_slot() const noexcept {
+  const Sink* sink = Target();
+  return sink != nullptr ? sink->max_slot() : 0;
 }
 
-void LateSink::refer(const Call& call, const Observation& observation, Parts parts,
+void LateSink::stream(const Call& call, const Observation& observation, const Keep& keep,
+                      uint64_t bytes, PieceSource* source) noexcept {
+  if (Sink* sink = Target()) sink->stream(call, observation, keep, bytes, source);
+}
+
+void LateSink::when_ready(const Call& call, const Observation& observation, const Keep& keep,
+                          uint64_t bytes, DeviceCopy* copy) noexcept {
+  if (Sink* sink = Target())
+    sink->when_ready(call, observation, keep, bytes, copy);
+  else
+    copy->Release();
+}
+
+void LateSink::refer(const Call& call, const Observation& observation, const Keep& keep,
                      uint64_t earlier) noexcept {
-  if (Sink* sink = Target()) sink->refer(call, observation, parts, earlier);
+  if (Sink* sink = Target()) sink->refer(call, observation, keep, earlier);
 }
 
-void LateSink::skip(const Call& call, const Observation& observation, Parts parts,
+void LateSink::skip(const Call& call, const Observation& observation, const Keep& keep,
                     SkipReason reason, std::string_view detail) noexcept {
-  if (Sink* sink = Target()) sink->skip(call, observation, parts, reason, detail);
+  if (Sink* sink = Target()) sink->skip(call, observation, keep, reason, detail);
 }
 
-void LateSink::end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept {
-  if (Sink* sink = Target()) sink->end_call(call, arguments);
+void LateSink::end_call(const Call& call, std::span<const std::byte> arguments,
+                        std::string_view text) noexcept {
+  if (Sink* sink = Target()) sink->end_call(call, arguments, text);
 }
 
 // Asking again under the lock: Attach() may have emptied the lists in between.

@@ -21,16 +21,21 @@ class LateSink final : public Sink {
   void Attach(Sink* sink) noexcept;
   void Detach() noexcept { sink_.store(nullptr, std::memory_order_release); }
 
-  Slot reserve(const Call& call, const Observation& observation, Parts parts,
+  Slot reserve(const Call& call, const Observation& observation, const Keep& keep,
                uint64_t bytes) noexcept override;
   void commit(const Slot& slot) noexcept override;
   void abandon(const Slot& slot, SkipReason reason) noexcept override;
-  void commit_when(const Slot& slot, DeviceEvent* event) noexcept override;
-  void refer(const Call& call, const Observation& observation, Parts parts,
+  uint64_t max_slot() const noexcept override;
+  void stream(const Call& call, const Observation& observation, const Keep& keep, uint64_t bytes,
+              PieceSource* source) noexcept override;
+  void when_ready(const Call& call, const Observation& observation, const Keep& keep,
+                  uint64_t bytes, DeviceCopy* copy) noexcept override;
+  void refer(const Call& call, const Observation& observation, const Keep& keep,
              uint64_t earlier) noexcept override;
-  void skip(const Call& call, const Observation& observation, Parts parts, SkipReason reason,
+  void skip(const Call& call, const Observation& observation, const Keep& keep, SkipReason reason,
             std::string_view detail) noexcept override;
-  void end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept override;
+  void end_call(const Call& call, std::span<const std::byte> arguments,
+                std::string_view text) noexcept override;
   void expect(OperatorId op) noexcept override;
   void note(std::string_view text) noexcept override;
 

@@ -156,7 +156,7 @@ nb::dict ToDict(const io::CallRecord& record) {
   d["recompute"] = call.recompute;
   d["compiled"] = call.compiled;
   d["threw"] = call.threw;
-  d["text"] = Text(call.text);
+  d["text"] = Text(record.text);
   nb::list arguments;
   for (const ArgumentMeta& argument : record.arguments) {
     arguments.append(nb::make_tuple(Text(ToString(argument.role)), Text(argument.arg),

@@ -16,7 +16,7 @@ class KeepAll final : public Plan {
  public:
   RuleId op(OperatorId, const OperatorInfo&, const void*) noexcept override { return 1; }
   Decision observe(RuleId, const ObservationKey&) const noexcept override {
-    return {.parts = kLevelFull, .filter_sets = 1};
+    return {{kLevelFull}, 1};
   }
   bool wants(RuleId, Role, Phase) const noexcept override { return true; }
   bool wants_kind(OperatorKind) const noexcept override { return true; }
@@ -35,22 +35,31 @@ class MemorySink final : public Sink {
     SkipReason reason = SkipReason::kNone;
   };
 
-  Slot reserve(const Call& call, const Observation& seen, Parts, uint64_t bytes) noexcept override {
+  Slot reserve(const Call& call, const Observation& seen, const Keep&,
+               uint64_t bytes) noexcept override {
     Kept& kept = Add(call, seen);
     kept.data.resize(bytes);
     return {.data = kept.data.data(), .bytes = bytes};
   }
   void commit(const Slot&) noexcept override {}
   void abandon(const Slot&, SkipReason) noexcept override {}
-  void commit_when(const Slot&, DeviceEvent*) noexcept override {}
-  void refer(const Call&, const Observation&, Parts, uint64_t) noexcept override {}
-  void skip(const Call& call, const Observation& seen, Parts, SkipReason reason,
+  uint64_t max_slot() const noexcept override { return ~uint64_t{0}; }
+  void stream(const Call&, const Observation&, const Keep&, uint64_t,
+              PieceSource*) noexcept override {}
+  void when_ready(const Call&, const Observation&, const Keep&, uint64_t,
+                  DeviceCopy* copy) noexcept override {
+    copy->Release();
+  }
+  void refer(const Call&, const Observation&, const Keep&, uint64_t) noexcept override {}
+  void skip(const Call& call, const Observation& seen, const Keep&, SkipReason reason,
             std::string_view) noexcept override {
     Add(call, seen).reason = reason;
   }
-  void end_call(const Call& call, std::span<const ArgumentMeta>) noexcept override {
+  void end_call(const Call& call, std::span<const std::byte>,
+                std::string_view text) noexcept override {
     std::lock_guard lock(mutex);
     calls.push_back(call);
+    texts.emplace_back(text);
   }
   void expect(OperatorId op) noexcept override { expected.push_back(op); }
   void note(std::string_view text) noexcept override {
@@ -61,6 +70,7 @@ class MemorySink final : public Sink {
   std::mutex mutex;
   std::deque<Kept> kept;
   std::vector<Call> calls;
+  std::vector<std::string> texts;  // beside calls
   std::vector<OperatorId> expected;
   std::vector<std::string> notes;
 

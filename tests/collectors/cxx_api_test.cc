@@ -120,7 +120,7 @@ TEST_F(CxxApiTest, InputsOutputsAndTapsAreSnapshots) {
       EXPECT_EQ(Values(kept), (std::vector<float>{3, 3}));
     }
   }
-  EXPECT_EQ(rig.sink.calls[0].text, "tag=early");
+  EXPECT_EQ(rig.sink.texts[0], "tag=early");
   EXPECT_EQ(rig.sink.calls[0].parent, rig.sink.calls[1].begin);
 }
 

@@ -19,7 +19,7 @@ class FakePlan final : public Plan {
   Decision observe(RuleId, const ObservationKey& key) const noexcept override {
     last = key;
     if (key.role == Role::kInput) return {};
-    return {.parts = kPartMeta, .filter_sets = 1, .max_records = max};
+    return {{kPartMeta}, 1, {}, max};
   }
   bool wants(RuleId rule, Role role, Phase) const noexcept override {
     if (rule == kNoRule) return false;
@@ -35,19 +35,28 @@ class FakePlan final : public Plan {
 
 class FakeSink final : public Sink {
  public:
-  Slot reserve(const Call&, const Observation&, Parts, uint64_t) noexcept override { return {}; }
+  Slot reserve(const Call&, const Observation&, const Keep&, uint64_t) noexcept override {
+    return {};
+  }
   void commit(const Slot&) noexcept override {}
   void abandon(const Slot&, SkipReason) noexcept override {}
-  void commit_when(const Slot&, DeviceEvent*) noexcept override {}
-  void refer(const Call&, const Observation&, Parts, uint64_t) noexcept override {}
-  void skip(const Call&, const Observation&, Parts, SkipReason reason,
+  uint64_t max_slot() const noexcept override { return ~uint64_t{0}; }
+  void stream(const Call&, const Observation&, const Keep&, uint64_t,
+              PieceSource*) noexcept override {}
+  void when_ready(const Call&, const Observation&, const Keep&, uint64_t,
+                  DeviceCopy* copy) noexcept override {
+    copy->Release();
+  }
+  void refer(const Call&, const Observation&, const Keep&, uint64_t) noexcept override {}
+  void skip(const Call&, const Observation&, const Keep&, SkipReason reason,
             std::string_view) noexcept override {
     skipped.push_back(reason);
   }
-  void end_call(const Call& call, std::span<const ArgumentMeta> arguments) noexcept override {
+  void end_call(const Call& call, std::span<const std::byte> arguments,
+                std::string_view text) noexcept override {
     std::lock_guard lock(mutex);
     calls.push_back(call);
-    argument_counts.push_back(arguments.size());
+    argument_counts.push_back(ArgumentList::Decode(arguments).size());
   }
   void expect(OperatorId) noexcept override {}
   void note(std::string_view) noexcept override {}

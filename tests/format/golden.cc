@@ -112,8 +112,10 @@ class GoldenPass {
     call.begin = 10;
     call.end = 19;
     call.thread = 3'069'570;
-    Must(writer_->AddCall(call, std::vector<ArgumentMeta>{{Role::kInput, "0", "float32", {2, 3}},
-                                                          {Role::kOutput, "", "float32", {2, 3}}}));
+    Must(writer_->AddCall(call,
+                          std::vector<ArgumentMeta>{{Role::kInput, "0", "float32", {2, 3}},
+                                                    {Role::kOutput, "", "float32", {2, 3}}},
+                          ""));
     call = {};
     call.op = addmm_;
     call.begin = 11;
@@ -126,8 +128,7 @@ class GoldenPass {
     call.stream = 7;
     call.phase = Phase::kBackward;
     call.recompute = call.compiled = call.threw = true;
-    call.text = "beta=1, alpha=0.5";
-    Must(writer_->AddCall(call, {}));
+    Must(writer_->AddCall(call, {}, "beta=1, alpha=0.5"));
   }
 
   // The payloads are little-endian numbers; what they mean is in tests/format/test_format.py.

@@ -1,4 +1,5 @@
 #include "io/capture_sink.h"
+#include "core/argument_list.h"
 
 #include <atomic>
 #include <thread>
@@ -21,8 +22,9 @@ TEST(CaptureSink, KeepsARecordUnderItsName) {
   const auto bytes = Bytes(100, 7);
   rig.Keep(call, "0", bytes);
   call.end = ++rig.sequence;
-  call.text = "p=0.1";
-  rig.sink->end_call(call, std::vector<ArgumentMeta>{{Role::kOutput, "0", "uint8", {100}}});
+  ArgumentList arguments;
+  arguments.Add(Role::kOutput, "0", MakeDType("uint8", 8), std::vector<int64_t>{100});
+  rig.sink->end_call(call, arguments.bytes(), "p=0.1");
   ASSERT_TRUE(rig.sink->Drain(5000));
 
   auto reader = rig.Read("pass00003.tdp");
@@ -43,7 +45,7 @@ TEST(CaptureSink, KeepsARecordUnderItsName) {
   ASSERT_TRUE(
       reader->ForEachCall([&](const CallRecord& c) { return calls.push_back(c), true; }).ok());
   ASSERT_EQ(calls.size(), 1u);
-  EXPECT_EQ(calls[0].call.text, "p=0.1");
+  EXPECT_EQ(calls[0].text, "p=0.1");
   EXPECT_EQ(calls[0].arguments.at(0).sizes, std::vector<int64_t>{100});
   std::vector<Damage> damage;
   EXPECT_TRUE(reader->Verify(&damage).ok());
@@ -60,7 +62,7 @@ TEST(CaptureSink, ManifestCountsWhatThePassHolds) {
   rig.Keep(call, "0", Bytes(10, 1));
   rig.sink->skip(call, SinkRig::Seen("1", "uint8", {}, {}), kLevelFull, SkipReason::kLayout,
                  "sparse_coo");
-  rig.sink->end_call(call, {});
+  rig.sink->end_call(call, {}, "");
   rig.sink->note("torch.compile region not captured");
   rig.sink->note("torch.compile region not captured");
   ASSERT_TRUE(rig.sink->Drain(5000));
@@ -311,7 +313,7 @@ TEST(CaptureSink, ManyThreadsLoseNothing) {
           call.index = static_cast<uint64_t>(i);
           call.begin = ++sequence;
           rig.Keep(call, "0", Bytes(1000 + static_cast<size_t>(i), static_cast<uint8_t>(t), 7));
-          rig.sink->end_call(call, {});
+          rig.sink->end_call(call, {}, "");
         }
       });
     }
@@ -365,7 +367,7 @@ TEST(CaptureSink, AWriterThatIsBehindHasOneFileOpen) {
     rig.Open(pass);
     const Call call = rig.NewCall(op);
     rig.Keep(call, "0", Bytes(10, static_cast<uint8_t>(pass)));
-    rig.sink->end_call(call, {});
+    rig.sink->end_call(call, {}, "");
   }
   env.go = true;
   env.go.notify_all();

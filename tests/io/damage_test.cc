@@ -61,7 +61,7 @@ std::string Text(const Record& r) {
 
 std::string Text(const CallRecord& c) {
   std::string text = Joined(c.path, c.op, c.call.begin, c.call.end, c.call.parent, c.call.index,
-                            c.call.micro, c.call.lane, c.call.thread, c.call.text);
+                            c.call.micro, c.call.lane, c.call.thread, c.text);
   for (const ArgumentMeta& a : c.arguments) text += Joined(int(a.role), a.arg, a.dtype);
   return text;
 }

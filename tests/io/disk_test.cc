@@ -31,7 +31,7 @@ void RunJob(SinkRig* rig) {
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i)));
       rig->Keep(call, std::to_string(i), Values(pass, i));
-      rig->sink->end_call(call, {});
+      rig->sink->end_call(call, {}, "");
     }
     rig->sink->close_pass();
   }

@@ -111,7 +111,7 @@ TEST_F(Kill, WhatIsOlderThanHalfASecondIsReadable) {
     for (uint64_t i = 1;; ++i) {
       const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i % 7)));
       rig->Keep(call, "", Values(0, i));
-      rig->sink->end_call(call, {});
+      rig->sink->end_call(call, {}, "");
       tell(0, i);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -144,7 +144,7 @@ TEST_F(Kill, AFinalNameMeansAWholeFile) {
         for (uint64_t i = 1; i <= 4; ++i) {
           const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i % 7)));
           rig->Keep(call, "", Values(pass, i));
-          rig->sink->end_call(call, {});
+          rig->sink->end_call(call, {}, "");
         }
         rig->sink->close_pass();
         if (pass % 4 == 3) (void)rig->sink->Drain(1000);

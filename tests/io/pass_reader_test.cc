@@ -107,7 +107,7 @@ TEST_F(PassReaderTest, ReadsCalls) {
                     EXPECT_EQ(call.call.begin, 1u);
                     EXPECT_EQ(call.call.end, 2u);
                     EXPECT_EQ(call.call.pass, 7u);
-                    EXPECT_EQ(call.call.text, "alpha=1");
+                    EXPECT_EQ(call.text, "alpha=1");
                     EXPECT_EQ(call.arguments.size(), 1u);
                     EXPECT_THAT(call.arguments[0].sizes, ElementsAre(2, 3));
                     EXPECT_EQ(call.arguments[0].dtype, "float32");

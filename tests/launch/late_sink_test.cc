@@ -11,17 +11,25 @@ namespace {
 // Counts what arrives; hands out one fixed slot.
 class CountingSink : public Sink {
  public:
-  Slot reserve(const Call&, const Observation&, Parts, uint64_t bytes) noexcept override {
+  Slot reserve(const Call&, const Observation&, const Keep&, uint64_t bytes) noexcept override {
     ++reserved;
     return Slot{.data = room, .bytes = bytes, .record = reserved};
   }
   void commit(const Slot& slot) noexcept override { committed.push_back(slot.record); }
   void abandon(const Slot&, SkipReason) noexcept override {}
-  void commit_when(const Slot&, DeviceEvent*) noexcept override {}
-  void refer(const Call&, const Observation&, Parts, uint64_t) noexcept override {}
-  void skip(const Call&, const Observation&, Parts, SkipReason,
+  uint64_t max_slot() const noexcept override { return ~uint64_t{0}; }
+  void stream(const Call&, const Observation&, const Keep&, uint64_t,
+              PieceSource*) noexcept override {}
+  void when_ready(const Call&, const Observation&, const Keep&, uint64_t,
+                  DeviceCopy* copy) noexcept override {
+    copy->Release();
+  }
+  void refer(const Call&, const Observation&, const Keep&, uint64_t) noexcept override {}
+  void skip(const Call&, const Observation&, const Keep&, SkipReason,
             std::string_view) noexcept override {}
-  void end_call(const Call&, std::span<const ArgumentMeta>) noexcept override { ++ended; }
+  void end_call(const Call&, std::span<const std::byte>, std::string_view) noexcept override {
+    ++ended;
+  }
   void expect(OperatorId op) noexcept override { expected.push_back(op); }
   void note(std::string_view text) noexcept override { notes.emplace_back(text); }
 
@@ -38,7 +46,7 @@ TEST(LateSink, HasNoRoomBeforeItIsAttached) {
   EXPECT_EQ(slot.data, nullptr);
   EXPECT_EQ(slot.record, 0u);
   late.commit(slot);
-  late.end_call(Call{}, {});
+  late.end_call(Call{}, {}, "");
 }
 
 TEST(LateSink, HandsOnWhatWasToldBeforeOnceEach) {
