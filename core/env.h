@@ -22,8 +22,10 @@ class WritableFile {
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const std::byte> bytes) = 0;
   virtual Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
-  // Real blocks, so a later write cannot hit a full disk.
-  virtual Status Preallocate(uint64_t offset, uint64_t bytes) = 0;
+  // Real blocks beyond the end, so that a later write there cannot hit a full disk; the length
+  // stays as it is, and Close() gives back what was not used. Where the file system cannot do it:
+  // `or_zeros` writes zeros, cut at Close(); else kUnsupported.
+  virtual Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) = 0;
   virtual Status Truncate(uint64_t bytes) = 0;
   virtual Status Sync() = 0;
   virtual Status Close() = 0;
@@ -68,6 +70,8 @@ class Env {
   virtual Status MakeDirs(const std::string& path, int mode) = 0;
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   virtual Status Remove(const std::string& path) = 0;
+  // The names made in `path` by creation and renaming are on stable storage when this returns.
+  virtual Status SyncDirectory(const std::string& path) = 0;
   // Replaces atomically.
   virtual Status Symlink(const std::string& target, const std::string& link) = 0;
   virtual Result<FileInfo> Stat(const std::string& path) = 0;

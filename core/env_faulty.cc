@@ -62,10 +62,10 @@ class FaultyWritableFile final : public WritableFile {
                        path_);
   }
 
-  Status Preallocate(uint64_t offset, uint64_t bytes) override {
+  Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
     TDUMP_RETURN_IF_ERROR(
         Check("fallocate", "cannot preallocate " + std::to_string(bytes) + " bytes of"));
-    return base_->Preallocate(offset, bytes);
+    return base_->Preallocate(offset, bytes, or_zeros);
   }
   Status Truncate(uint64_t bytes) override {
     TDUMP_RETURN_IF_ERROR(Check("ftruncate", "cannot truncate"));
@@ -156,6 +156,10 @@ class FaultyEnv final : public Env {
   Status Remove(const std::string& path) override {
     TDUMP_RETURN_IF_ERROR(Check("unlink", "cannot remove", path));
     return base_->Remove(path);
+  }
+  Status SyncDirectory(const std::string& path) override {
+    TDUMP_RETURN_IF_ERROR(Check("fsync", "cannot sync the directory", path));
+    return base_->SyncDirectory(path);
   }
   Status Symlink(const std::string& target, const std::string& link) override {
     TDUMP_RETURN_IF_ERROR(Check("symlink", "cannot link", link));

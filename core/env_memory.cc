@@ -41,7 +41,7 @@ class MemoryWritableFile final : public WritableFile {
     node_->mtime_ns = NowNs(true);
     return Status();
   }
-  Status Preallocate(uint64_t, uint64_t) override { return Status(); }
+  Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
   Status Truncate(uint64_t bytes) override {
     std::lock_guard lock(node_->mutex);
     node_->data.resize(bytes);
@@ -156,6 +156,8 @@ class MemoryEnv final : public Env {
     directories_.erase(full);
     return Status();
   }
+
+  Status SyncDirectory(const std::string&) override { return Status(); }
 
   Status Symlink(const std::string& target, const std::string& link) override {
     std::lock_guard lock(mutex_);

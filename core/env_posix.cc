@@ -56,9 +56,7 @@ class PosixWritableFile final : public WritableFile {
     return error == 0 ? Status() : WriteError(error, "write", bytes.size(), offset, file_->path());
   }
 
-  // Blocks beyond the end, length unchanged. Where a file system has no fallocate, zeros are
-  // written and cut at Close.
-  Status Preallocate(uint64_t offset, uint64_t bytes) override {
+  Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
     const int fd = file_->get();
     if (fd < 0) return WriteError(file_->error(), "preallocate", bytes, offset, file_->path());
     int error;
@@ -68,7 +66,9 @@ class PosixWritableFile final : public WritableFile {
                   ? 0
                   : errno;
     while (error == EINTR);
-    if (error == EOPNOTSUPP || error == ENOSYS)
+    const bool unsupported = error == EOPNOTSUPP || error == ENOSYS;
+    if (unsupported && !or_zeros) return Unsupported(file_->path() + ": no preallocation here");
+    if (unsupported)
       error = WriteZeros(fd, offset + bytes);
     else
       reserved_ = reserved_ || error == 0;
@@ -232,6 +232,17 @@ class PosixEnv final : public Env {
 
   Status Remove(const std::string& path) override {
     return ::remove(path.c_str()) == 0 ? Status() : ErrnoStatus(errno, "cannot remove", path);
+  }
+
+  Status SyncDirectory(const std::string& path) override {
+    OwnedFd directory(path, O_RDONLY | O_DIRECTORY, 0);
+    int error = directory.error();
+    if (error == 0) {
+      do error = ::fsync(directory.get()) == 0 ? 0 : errno;
+      while (error == EINTR);
+    }
+    if (error == EINVAL || error == EBADF) error = 0;  // a file system that cannot sync directories
+    return error == 0 ? Status() : ErrnoStatus(error, "cannot sync the directory", path);
   }
 
   Status Symlink(const std::string& target, const std::string& link) override {

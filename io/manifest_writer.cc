@@ -49,7 +49,7 @@ class FileManifestWriter final : public ManifestWriter {
     // Twice the room that must be there, so that a system call is needed once in 64 KiB only. A
     // file system that has no more room, or cannot promise any, is no error yet.
     if (end_ + kManifestReserve > reserved_ &&
-        file_->Preallocate(end_, 2 * kManifestReserve).ok()) {
+        file_->Preallocate(end_, 2 * kManifestReserve, true).ok()) {
       reserved_ = end_ + 2 * kManifestReserve;
     }
     return Status();

@@ -90,6 +90,29 @@ TEST_F(PosixFile, RefusesAPipeInsteadOfWaitingForItsWriter) {
   EXPECT_FALSE(Env::Posix()->Map(Path("pipe")).ok());
 }
 
+// Room is real blocks beyond the end; closing gives back what was not used.
+TEST_F(PosixFile, PreallocatesBeyondTheEndAndGivesBackAtClose) {
+  const Status reserved = file_->Preallocate(4, 1 << 20, false);
+  if (reserved.code() == StatusCode::kUnsupported) GTEST_SKIP() << reserved.message();
+  ASSERT_TRUE(reserved.ok()) << reserved.message();
+  struct stat info {};
+  ASSERT_EQ(::stat(Path("ours").c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, 4);
+  EXPECT_GE(info.st_blocks * 512, 1 << 20);
+  EXPECT_TRUE(file_->Append(Bytes("two")).ok());
+  EXPECT_TRUE(file_->Close().ok());
+  ASSERT_EQ(::stat(Path("ours").c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 64 << 10);
+  EXPECT_EQ(TextOf(Path("ours")), "one two");
+}
+
+TEST_F(PosixFile, SyncsADirectoryAndNamesTheOneThatIsMissing) {
+  EXPECT_TRUE(Env::Posix()->SyncDirectory(directory_).ok());
+  const Status status = Env::Posix()->SyncDirectory(Path("missing"));
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("missing"), std::string::npos) << status.message();
+}
+
 TEST_F(PosixFile, SaysSoWhenItsPathIsAnotherFileByThen) {
   ::close(NumberOf(Path("ours")));
   std::filesystem::rename(Path("ours"), Path("moved"));

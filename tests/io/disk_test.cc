@@ -210,7 +210,7 @@ class LosingFile final : public WritableFile {
     return base_->Append(bytes.first(kept));
   }
   Status WriteAt(uint64_t, std::span<const std::byte>) override { return Internal("not used"); }
-  Status Preallocate(uint64_t, uint64_t) override { return Status(); }
+  Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
   Status Truncate(uint64_t) override { return Internal("not used"); }
   Status Sync() override { return base_->Sync(); }
   Status Close() override { return base_->Close(); }

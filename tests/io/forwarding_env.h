@@ -25,6 +25,7 @@ class ForwardingEnv : public Env {
   Status MakeDirs(Path path, int mode) override { return base_->MakeDirs(path, mode); }
   Status Rename(Path from, Path to) override { return base_->Rename(from, to); }
   Status Remove(Path path) override { return base_->Remove(path); }
+  Status SyncDirectory(Path path) override { return base_->SyncDirectory(path); }
   Status Symlink(Path target, Path link) override { return base_->Symlink(target, link); }
   Result<FileInfo> Stat(Path path) override { return base_->Stat(path); }
   Result<std::vector<std::string>> List(Path directory) override { return base_->List(directory); }
