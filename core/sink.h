@@ -3,7 +3,8 @@
 // Protocol of one observation, all on the thread that runs the operator:
 //   1. The collector has opened a call (core/recorder.h) and asked the Plan for the parts to keep.
 //   2. reserve() hands out room for the canonical payload, or says that there is none (data ==
-//      nullptr): the sink then has already written down why, and the collector does nothing more.
+//      nullptr): the sink then has already written down why, and the collector does nothing more;
+//      or, with in_pieces, the collector calls stream().
 //   3. The collector copies the tensor (row-major, conj and neg resolved, stride-0 dimensions once)
 //      and calls commit(). Everything else (hashing, writing) happens on the sink's own thread.
 //   4. end_call() after the last observation; the sink writes the call record.
@@ -28,6 +29,7 @@ struct Slot {
   uint64_t bytes = 0;
   uint64_t record = 0;  // id of the record within its pass, for refer()
   void* impl = nullptr;
+  bool in_pieces = false;  // with data == nullptr: nothing is noted yet, call stream() instead
 };
 
 // Copies pieces of a canonical payload, on the thread that runs the operator.
@@ -59,8 +61,8 @@ class Sink {
  public:
   virtual ~Sink() = default;
 
-  // `keep` is what the plan asked for; `bytes` the size of what `observation.content` says, at most
-  // max_slot(), 0 when only meta is kept. With other parts and bytes == 0 (an empty tensor) the
+  // `keep` is what the plan asked for; `bytes` the size of what `observation.content` says, 0 when
+  // only meta is kept. With other parts and bytes == 0 (an empty tensor) the
   // returned data is nullptr and the record is complete without commit().
   virtual Slot reserve(const Call& call, const Observation& observation, const Keep& keep,
                        uint64_t bytes) noexcept = 0;
@@ -70,7 +72,9 @@ class Sink {
   // Largest payload that reserve() takes in one piece.
   virtual uint64_t max_slot() const noexcept = 0;
   // A payload of any size, taken from `source` in pieces as room comes; returns when all of it was
-  // copied (or the record given up, and noted).
+  // copied (or the record given up, and noted). For what is larger than max_slot(), and where
+  // reserve() says in_pieces: the arena is full and statistics are to stand for the payload. A
+  // piece starts at a multiple of 16 KiB and may be asked for again.
   virtual void stream(const Call& call, const Observation& observation, const Keep& keep,
                       uint64_t bytes, PieceSource* source) noexcept = 0;
   // A payload that comes from a device. Takes `copy` in any case.

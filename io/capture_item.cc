@@ -16,7 +16,7 @@ uint8_t RecordFlags(const Call& call, const Observation& observation) {
 
 }  // namespace
 
-void CaptureItem::SetRecord(const Call& from, const Observation& observation, Parts parts,
+void CaptureItem::SetRecord(const Call& from, const Observation& observation, const Keep& kept,
                             uint64_t seen) {
   const TensorMeta& meta = observation.meta;
   record.op_id = from.op;
@@ -37,7 +37,11 @@ void CaptureItem::SetRecord(const Call& from, const Observation& observation, Pa
   record.storage_id = meta.storage_id;
   record.storage_bytes = meta.storage_bytes;
   record.seen = seen;
-  record.parts_asked = parts;
+  record.parts_asked = kept.parts;
+  keep = kept;
+  content = observation.content;
+  statistics = nullptr;
+  digests = {};
   record.parts_kept = 0;
   record.filter_sets = observation.filter_sets;
   record.reason = 0;

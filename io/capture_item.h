@@ -32,6 +32,12 @@ struct CaptureItem {
   Arena::Room room;
   uint64_t bytes = 0;    // of the payload within `room`
   uint64_t earlier = 0;  // refer(): record that has the payload
+  Keep keep;             // what was asked for; the slice lives as long as the plan
+  Content content = Content::kWhole;
+  // Made elsewhere (on the device, on the calling thread): then they are not made again.
+  const Statistics* statistics = nullptr;
+  std::span<const uint8_t> digests;
+  std::span<const std::byte> payload() const { return {room.data, bytes}; }
 
   // A call.
   Call call;
@@ -45,7 +51,7 @@ struct CaptureItem {
   std::atomic<bool> filled{false};  // metadata complete; the writer may look at an uncommitted item
 
   // Copies what the views of `call` and `observation` show. Cuts texts to what the format allows.
-  void SetRecord(const Call& from, const Observation& observation, Parts parts, uint64_t seen);
+  void SetRecord(const Call& from, const Observation& observation, const Keep& keep, uint64_t seen);
   void SetReason(SkipReason reason, std::string_view detail);
 };
 

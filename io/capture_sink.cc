@@ -103,7 +103,7 @@ CaptureItem* CaptureSinkImpl::NewRecord(const Call& call, const Observation& obs
     if (item->room.data != nullptr) Link(item);
   }
   try {
-    item->SetRecord(call, observation, keep.parts, Seen(call));
+    item->SetRecord(call, observation, keep, Seen(call));
   } catch (const std::bad_alloc&) {
     Lose(item, item->room.data != nullptr);
     return nullptr;

@@ -91,7 +91,7 @@ void PassRecording::AddRecord(CaptureItem* item) {
 void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
   const Parts asked = item->record.parts_asked;
   if ((asked & (kPartHash | kPartPayload)) == 0) return;
-  const std::span<const std::byte> payload(item->room.data, item->bytes);
+  const std::span<const std::byte> payload = item->payload();
   digests_.clear();
   AppendTileDigests(payload, &digests_);
   stored->hash = HashOfDigests(digests_);

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "collectors/torch/strided_pieces.h"
 #include "collectors/torch/tensor_view.h"
 
 namespace tdump::collectors {
 namespace {
 
+StridedView StridedOf(const TensorView& view) {
+  return {view.data, view.meta.sizes, view.meta.strides, view.meta.dtype.unit_bytes()};
+}
+
 void CopyInto(const TensorView& view, const Slot& slot) {
-  CopyStrided({view.data, view.meta.sizes, view.meta.strides, view.meta.dtype.unit_bytes()},
-              slot.data);
+  CopyStrided(StridedOf(view), slot.data);
   if (!ResolveSigns({slot.data, slot.bytes}, view.meta.dtype.unit_bytes(), view.kind,
                     view.meta.conj, view.meta.neg)) {
     throw std::runtime_error("no negative of this type");
@@ -58,6 +62,11 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   }
   if (decision.parts == kPartMeta) bytes = 0;
   const Slot slot = sink.reserve(scope->call, observation, decision, bytes);
+  if (slot.in_pieces) {
+    StridedPieces pieces(StridedOf(view), view.kind, view.meta.conj, view.meta.neg);
+    sink.stream(scope->call, observation, decision, bytes, &pieces);
+    return;
+  }
   if (slot.data == nullptr) return;
   try {
     CopyInto(view, slot);
