@@ -205,6 +205,24 @@ bool Recorder::BeginState(OperatorId op, const void* subject, CallScope* scope) 
   return false;
 }
 
+bool Recorder::BeginDetached(OperatorId op, CallScope* scope) noexcept try {
+  if (!gate_->armed() || op == kNoOperator) return false;
+  const RuleId rule = plan_->op(op, operators_->Get(op), nullptr);
+  if (rule == kNoRule) return false;
+  scope->call = Call{};
+  scope->arguments.Clear();
+  scope->text.clear();
+  scope->rule = rule;
+  scope->first_state = false;
+  scope->call.op = op;
+  scope->call.pass = gate_->pass.load(std::memory_order_acquire);
+  scope->call.thread = Local().thread;
+  scope->call.begin = gate_->NextSequence();
+  return true;
+} catch (...) {
+  return false;
+}
+
 Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcept try {
   NoteArgument(scope, observation.role, observation.arg, observation.meta);
   const Call& call = scope->call;

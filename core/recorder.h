@@ -56,6 +56,10 @@ class Recorder {
   // operator but counts no call, encloses nothing and must not be ended; its
   // records stand without a call record.
   virtual bool BeginState(OperatorId op, const void* subject, CallScope* scope) noexcept;
+  // The same for what is seen later than the call it belongs to (gradients) or belongs to none
+  // (what an optimizer keeps). The caller sets index, micro, lane and phase of the call before it
+  // asks; it is not the first state of anything.
+  virtual bool BeginDetached(OperatorId op, CallScope* scope) noexcept;
   // What to keep of an observation; also notes its shape for the call record. parts == 0: nothing.
   virtual Decision Ask(CallScope* scope, const Observation& observation) noexcept;
   // Notes the shape of an argument without asking (it is not wanted).

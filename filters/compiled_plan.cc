@@ -50,6 +50,10 @@ constexpr uint32_t BothPhases(Role role) {
 constexpr uint32_t kNoCall =
     BothPhases(Role::kParam) | BothPhases(Role::kParamGrad) | BothPhases(Role::kState);
 
+// Of modules and taps; the gradients of ATen operators are what their backward operators give.
+constexpr uint32_t kGradients =
+    BothPhases(Role::kGradInput) | BothPhases(Role::kGradOutput) | BothPhases(Role::kParamGrad);
+
 void Unite(const Rule& rule, uint32_t filter_set, Decision* decision) {
   const bool first = decision->parts == kPartNone;
   decision->parts |= rule.level;
@@ -154,7 +158,8 @@ CompiledPlan::Candidates CompiledPlan::Select(const std::vector<Hit>& hits,
     const RuleMatcher& matcher = *matchers_[hit.matcher];
     if (matcher.filter_set != set) closed = 0;
     set = matcher.filter_set;
-    const uint32_t open = WantedBy(matcher) & ~closed;
+    uint32_t open = WantedBy(matcher) & ~closed;
+    if (info.kind == OperatorKind::kAten) open &= ~kGradients;
     if (open == 0) continue;
     if (IsFinal(*matcher.rule)) closed |= open;
     if (matcher.rule->level != kPartNone) candidates.wanted |= open;

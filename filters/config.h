@@ -15,6 +15,11 @@ namespace tdump::filters {
 
 enum class Tri : uint8_t { kAuto, kOn, kOff };
 
+// Roles that exist in the backward phase only, whatever `phase` a rule has.
+constexpr bool IsGradient(Role role) {
+  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
+}
+
 // One rule of a filter set. A field left out (empty, all) does not
 // restrict, except role, phase and level.
 struct Rule {

@@ -66,6 +66,10 @@ uint32_t Kept(const Config& config) {
     for (const ExpandedRule& expanded : ExpandUses(config, set)) {
       if (expanded.rule->level == kPartNone) continue;
       for (Role role : expanded.rule->role) {
+        if (IsGradient(role)) {
+          kept |= 1u << (2 * static_cast<int>(role) + static_cast<int>(Phase::kBackward));
+          continue;
+        }
         for (Phase phase : expanded.rule->phase)
           kept |= 1u << (2 * static_cast<int>(role) + static_cast<int>(phase));
       }

@@ -47,8 +47,9 @@ struct RuleMatcher {
   bool AppliesTo(OperatorKind kind) const;
   bool AppliesTo(OperatorKind kind, bool leaf) const;
   bool Wants(Role role, Phase phase) const {
-    return (roles >> static_cast<int>(role) & 1) != 0 &&
-           (phases >> static_cast<int>(phase) & 1) != 0;
+    if ((roles >> static_cast<int>(role) & 1) == 0) return false;
+    return IsGradient(role) ? phase == Phase::kBackward
+                            : (phases >> static_cast<int>(phase) & 1) != 0;
   }
   bool Matches(const ObservationKey& key) const noexcept;
 };

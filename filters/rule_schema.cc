@@ -11,16 +11,12 @@ namespace {
 
 constexpr size_t kMaxSets = 63;  // one bit of filter_sets each; the last bit is the signature's
 
-// No collector of this version sees gradients of modules.
-bool IsLater(Role role) {
-  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
-}
-
 void ReadRoles(Reader& r, const Setting& s, Rule* rule) {
-  static constexpr std::string_view kRoles = "input output before after param state";
   std::vector<std::string> names, known;
+  std::string roles_text;
   for (int i = 0; i < kRoleCount; ++i) {
-    if (!IsLater(static_cast<Role>(i))) known.emplace_back(ToString(static_cast<Role>(i)));
+    known.emplace_back(ToString(static_cast<Role>(i)));
+    roles_text += (i == 0 ? "" : " ") + known.back();
   }
   r.Texts(s, &names);
   std::vector<Role> roles;
@@ -28,11 +24,7 @@ void ReadRoles(Reader& r, const Setting& s, Rule* rule) {
     Role role;
     const YamlNode& at = s.node.is_sequence() ? *s.node.items[i] : s.node;
     if (!ParseRole(names[i], &role)) {
-      r.Bad({s.key, at}, Describe(at), kRoles, Nearest(names[i], known));
-      return;
-    }
-    if (IsLater(role)) {
-      r.Later({s.key, at}, kRoles);
+      r.Bad({s.key, at}, Describe(at), roles_text, Nearest(names[i], known));
       return;
     }
     if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
@@ -261,8 +253,10 @@ constexpr KeySpec<Rule> kKeys[] = {
         .value = "[output]",
         .doc =
             "`input`, `output`: what is passed and returned. `before`, `after`: an argument that "
-            "an ATen operator writes. `param`, `state`: parameters and buffers of a module. Left "
-            "out with `level: off`: all. Later: `grad_input`, `grad_output`, `param_grad`.",
+            "an ATen operator writes. `grad_input`, `grad_output`: the gradients of a module's "
+            "inputs and outputs. `param`: parameters. `param_grad`: the gradient of a parameter "
+            "each time it was accumulated. `state`: buffers, and what the optimizer keeps of a "
+            "parameter. Left out with `level: off`: all.",
         .example = "[input, output]",
         .read = ReadRoles,
         .print = PrintRoles,
@@ -271,8 +265,9 @@ constexpr KeySpec<Rule> kKeys[] = {
         .path = "phase",
         .type = "list",
         .value = "[forward]",
-        .doc = "`forward`, `backward`; in backward this version sees ATen operators and taps. Left "
-               "out with `level: off`: both.",
+        .doc =
+            "`forward`, `backward`: of ATen operators and taps. The roles of gradients are of the "
+            "backward phase and need no `phase`. Left out with `level: off`: both.",
         .example = "[forward, backward]",
         .read = ReadPhases,
         .print = PrintPhases,
@@ -379,6 +374,16 @@ void WidenExclusion(const YamlNode& node, Rule* rule) {
   if (!Has(node, "phase")) rule->phase = {Phase::kForward, Phase::kBackward};
 }
 
+void CheckPhaseOfGradients(Reader& reader, const Setting& s, const Rule& rule) {
+  if (std::find(rule.phase.begin(), rule.phase.end(), Phase::kBackward) != rule.phase.end()) return;
+  for (Role role : rule.role) {
+    if (!IsGradient(role)) continue;
+    reader.Bad(s, "role " + std::string(ToString(role)) + " with 'phase: forward'",
+               "'phase: [forward, backward]', or no 'phase': gradients are of the backward phase");
+    return;
+  }
+}
+
 void ReadRule(Reader& reader, const Setting& s, std::vector<Rule>* out) {
   if (!s.node.is_map()) {
     reader.Bad(s, Describe(s.node), "a rule such as {leaf: true, role: [output], level: full}");
@@ -392,6 +397,7 @@ void ReadRule(Reader& reader, const Setting& s, std::vector<Rule>* out) {
   if (!rule.use.empty() && s.node.entries.size() != 1) {
     reader.Bad(s, "'use' stands for whole rules", "no other key beside it");
   }
+  if (Has(s.node, "phase")) CheckPhaseOfGradients(reader, s, rule);
   WidenExclusion(s.node, &rule);
   out->push_back(std::move(rule));
 }

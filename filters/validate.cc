@@ -41,6 +41,10 @@ void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mist
     mistakes->Add(at, "rule with 'op' and 'leaf: false' matches nothing: ATen operators are leaves",
                   "one of the two keys");
   }
+  if (!rule.op.empty() && std::all_of(rule.role.begin(), rule.role.end(), IsGradient)) {
+    mistakes->Add(at, "rule with 'op' and roles of gradients only matches nothing",
+                  "'phase: backward' for the ATen operators that make gradients");
+  }
   CheckRanks(rule.ranks, world, at, mistakes);
   if (rule.where.empty()) return;
   const Status where = CheckPredicate(rule.where);

@@ -191,6 +191,7 @@ bool Flattener::VisitDataclass(PyObject* value) {
 void Flattener::VisitTensor(PyObject* tensor) {
   ++leaves_;
   Capture(recorder_, scope_, {role_, path_, late_, SubclassOf(tensor)}, TensorOf(tensor));
+  if (gradients_) WatchGradient(*scope_, GradientOf(role_), path_, late_, TensorOf(tensor));
 }
 
 void Flattener::NoteValue(PyObject* value) {

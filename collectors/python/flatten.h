@@ -8,18 +8,24 @@
 #include <array>
 #include <string>
 
+#include "collectors/torch/gradients.h"
 #include "core/recorder.h"
 
 namespace tdump::collectors {
 
 // Visits `value` depth first and captures every tensor in it under the path of keys and positions
-// below `arg`: "0", "1.hidden_states"; the value itself is `arg`. What is no tensor goes into the
+// below `arg`: "0", "1.hidden_states"; the value itself is `arg`. Where the gradients of such
+// tensors are wanted, they are watched from here on. What is no tensor goes into the
 // call's text. Reads containers and attributes only; no user code runs but __getattr__ of dataclass
 // fields. No Python error is left set.
 class Flattener {
  public:
   Flattener(Recorder& recorder, Recorder::CallScope* scope, Role role, bool late)
-      : recorder_(recorder), scope_(scope), role_(role), late_(late) {}
+      : recorder_(recorder),
+        scope_(scope),
+        role_(role),
+        late_(late),
+        gradients_(WantsGradient(recorder, *scope, GradientOf(role))) {}
 
   void Visit(PyObject* value, std::string_view arg);
   // The items of a tuple of positional arguments, of a dict of keyword
@@ -37,10 +43,15 @@ class Flattener {
   void VisitTensor(PyObject* tensor);
   void NoteValue(PyObject* value);
 
+  static Role GradientOf(Role role) {
+    return role == Role::kInput ? Role::kGradInput : Role::kGradOutput;
+  }
+
   Recorder& recorder_;
   Recorder::CallScope* scope_;
   Role role_;
   bool late_;
+  bool gradients_;
   std::string path_;
   std::array<PyObject*, 32> above_{};  // containers that are being visited, outermost first
   int depth_ = 0;

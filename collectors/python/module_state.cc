@@ -5,6 +5,7 @@
 
 #include "collectors/python/python_tensor.h"
 #include "collectors/torch/capture.h"
+#include "collectors/torch/gradients.h"
 
 namespace tdump::collectors {
 namespace {
@@ -44,6 +45,8 @@ class StateRecorder {
       RecordDict(DictOf(module, "_parameters"), Role::kParam);
     if (Wants(recorder_, scope_, Role::kState))
       RecordDict(DictOf(module, "_buffers"), Role::kState);
+    if (WantsGradient(recorder_, scope_, Role::kParamGrad))
+      WatchGradients(DictOf(module, "_parameters"), op);
   }
 
  private:
@@ -62,9 +65,22 @@ class StateRecorder {
     }
   }
 
+  void WatchGradients(PyObject* parameters, OperatorId op) {
+    PyObject *name, *tensor;
+    Py_ssize_t position = 0;
+    while (parameters != nullptr && PyDict_Next(parameters, &position, &name, &tensor)) {
+      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !watched_.insert(tensor).second) continue;
+      const char* text = PyUnicode_AsUTF8(name);
+      if (text != nullptr)
+        WatchParameterGradient(op, text, TensorOf(tensor));
+      else
+        PyErr_Clear();
+    }
+  }
+
   Recorder& recorder_;
   Recorder::CallScope scope_;
-  std::unordered_set<PyObject*> seen_;
+  std::unordered_set<PyObject*> seen_, watched_;
 };
 
 void Expect(Runtime* runtime, ModuleRoot* root) {

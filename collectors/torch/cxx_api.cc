@@ -7,6 +7,7 @@
 
 #include "collectors/torch/capture.h"
 #include "collectors/torch/cxx_modules.h"
+#include "collectors/torch/gradients.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/tap.h"
@@ -79,8 +80,11 @@ void Record(void* token, const void* tensor, const char* arg, Role role) noexcep
   Runtime* runtime = Running();
   ModuleFrame* frame = runtime != nullptr ? FrameOf(token) : nullptr;
   if (frame == nullptr || frame->scope.call.begin == 0) return;
-  Capture(*runtime->recorder, &frame->scope, {role, arg},
-          *static_cast<const at::TensorBase*>(tensor));
+  const auto& seen = *static_cast<const at::TensorBase*>(tensor);
+  Capture(*runtime->recorder, &frame->scope, {role, arg}, seen);
+  const Role gradient = role == Role::kInput ? Role::kGradInput : Role::kGradOutput;
+  if (WantsGradient(*runtime->recorder, frame->scope, gradient))
+    WatchGradient(frame->scope, gradient, arg, /*late=*/false, seen);
 }
 
 void End(void* token, bool threw) noexcept {

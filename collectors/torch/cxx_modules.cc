@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "collectors/torch/capture.h"
+#include "collectors/torch/gradients.h"
 
 namespace tdump::collectors {
 namespace {
@@ -57,6 +58,11 @@ class StateRecorder {
       RecordAll(module.named_parameters(/*recurse=*/false), Role::kParam);
     if (Wants(recorder_, scope_, Role::kState))
       RecordAll(module.named_buffers(/*recurse=*/false), Role::kState);
+    if (!WantsGradient(recorder_, scope_, Role::kParamGrad)) return;
+    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+      if (watched_.insert(item.value().unsafeGetTensorImpl()).second)
+        WatchParameterGradient(op, item.key(), item.value());
+    }
   }
 
  private:
@@ -69,7 +75,7 @@ class StateRecorder {
 
   Recorder& recorder_;
   Recorder::CallScope scope_;
-  std::unordered_set<const void*> seen_;
+  std::unordered_set<const void*> seen_, watched_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collectors/torch/capture.h"
+#include "collectors/torch/gradients.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/torch_state.h"
 
@@ -45,6 +46,8 @@ void Tap(Runtime* runtime, const at::TensorBase& tensor, const char* name,
                                 &scope))
     return;
   Capture(*runtime->recorder, &scope, {Role::kOutput, ""}, tensor);
+  if (WantsGradient(*runtime->recorder, scope, Role::kGradOutput))
+    WatchGradient(scope, Role::kGradOutput, "", /*late=*/false, tensor);
   for (const char* tag : tags) AddText(&scope, "tag", tag);
   runtime->recorder->End(&scope, /*threw=*/false);
 } catch (...) {  // out of memory

@@ -171,6 +171,24 @@ TEST(CompiledPlan, RolesAndPhases) {
   EXPECT_EQ(asked.Level(Module("b"), {.role = Role::kAfter, .phase = Phase::kBackward}), "meta");
 }
 
+TEST(CompiledPlan, GradientsAreOfTheBackwardPhaseWhateverThePhaseOfTheRule) {
+  for (const char* phase : {"", ", phase: backward", ", phase: [forward, backward]"}) {
+    Asked asked("collect: {aten: on}\ncapture: [{leaf: true, role: [grad_output, param_grad]" +
+                std::string(phase) + ", level: hash}]\n");
+    const RuleId rule = asked.Op(Module("a"));
+    EXPECT_TRUE(asked.plan().wants(rule, Role::kGradOutput, Phase::kBackward));
+    EXPECT_TRUE(asked.plan().wants(rule, Role::kParamGrad, Phase::kBackward));
+    EXPECT_FALSE(asked.plan().wants(rule, Role::kGradOutput, Phase::kForward));
+    EXPECT_FALSE(asked.plan().wants(rule, Role::kGradInput, Phase::kBackward));
+    EXPECT_TRUE(asked.plan().wants_calls(rule));
+    EXPECT_EQ(asked.Level(Module("a"), {.role = Role::kGradOutput, .phase = Phase::kBackward}),
+              "hash");
+    EXPECT_EQ(asked.Op(Aten("a", "aten::mm")), kNoRule);  // leaves, but without gradients
+  }
+  Asked only("capture: [{leaf: true, role: [param_grad, state]}]\n");
+  EXPECT_FALSE(only.plan().wants_calls(only.Op(Module("a"))));
+}
+
 TEST(CompiledPlan, ArgDtypeNumelCallAndStep) {
   Asked arg("capture: [{arg: 'mask$', role: [input]}]\n");
   EXPECT_EQ(arg.Level(Module("a"), {.role = Role::kInput, .arg = "kwargs.mask"}), "full");

@@ -57,6 +57,15 @@ TEST(Explain, ConditionsUntilARuleDecidesAlways) {
                   "output forward full 0.3"));
 }
 
+TEST(Explain, GradientsAreOfTheBackwardPhase) {
+  const auto explanation =
+      Explained("capture: [{leaf: true, role: [output, grad_output, param_grad], level: hash}]\n",
+                {.path = "a", .leaf = true});
+  EXPECT_THAT(RoleLines(explanation),
+              ElementsAre("output forward hash 0.1", "grad_output backward hash 0.1",
+                          "param_grad backward hash 0.1"));
+}
+
 TEST(Explain, AnUnknownClassAndPredicatesAreConditions) {
   const auto explanation = Explained("capture: [{class: Linear, where: 'm:f', ranks: [0, 2]}]\n",
                                      {.path = "a", .leaf = true});

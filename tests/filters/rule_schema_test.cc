@@ -73,14 +73,12 @@ TEST(RuleSchema, NamesAreTextWhateverTheyLookLike) {  // K02
 }
 
 TEST(RuleSchema, Mistakes) {
-  EXPECT_EQ(
-      BadRule("{role: [outptu]}"),
-      "c.yaml:1:19: capture[0].role: 'outptu'; expected input output before after param state; "
-      "did you mean 'output'?");
-  EXPECT_EQ(
-      BadRule("{role: [output, grad_output]}"),
-      "c.yaml:1:27: capture[0].role: 'grad_output' is not in this version; expected input output "
-      "before after param state");
+  EXPECT_EQ(BadRule("{role: [outptu]}"),
+            "c.yaml:1:19: capture[0].role: 'outptu'; expected input output before after grad_input "
+            "grad_output param param_grad state; did you mean 'output'?");
+  EXPECT_EQ(BadRule("{role: [output, grad_output], phase: forward}"),
+            "c.yaml:1:11: capture[0]: role grad_output with 'phase: forward'; expected 'phase: "
+            "[forward, backward]', or no 'phase': gradients are of the backward phase");
   EXPECT_THAT(BadRule("{role: []}"), HasSubstr("an empty list selects nothing"));
   EXPECT_THAT(BadRule("{phase: [foward]}"), HasSubstr("did you mean 'forward'?"));
   EXPECT_THAT(BadRule("{dtype: [fp16]}"), HasSubstr("did you mean 'float16'?"));

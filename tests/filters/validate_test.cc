@@ -39,6 +39,8 @@ TEST(Validate, RulesThatCanMatchNothing) {
             "c.yaml:2:5: rule with 'op', but ATen operators are not collected; expected 'collect: "
             "{aten: on}' beside "
             "it");
+  EXPECT_THAT(Invalid("collect: {aten: on}\ncapture:\n  - {op: 'aten::mm', role: [grad_output]}\n"),
+              HasSubstr("rule with 'op' and roles of gradients only matches nothing"));
   EXPECT_THAT(Invalid("collect: {aten: on}\ncapture:\n  - {op: 'aten::mm', leaf: false}\n"),
               HasSubstr("matches nothing"));
   EXPECT_EQ(Invalid("collect: {aten: on}\ncapture:\n  - {op: 'aten::mm'}\n"), "");

@@ -1,0 +1,293 @@
+#include "collectors/torch/gradients.h"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <typeinfo>
+#include <unordered_map>
+
+#include "collectors/torch/capture.h"
+#include "collectors/torch/plugin.h"
+
+namespace tdump::collectors {
+namespace {
+
+using torch::autograd::FunctionPreHook;
+using torch::autograd::PostAccumulateGradHook;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+using torch::dynamo::autograd::CompiledNodeArgs;
+using torch::dynamo::autograd::SwapSavedVariables;
+
+constexpr const char* kTooLate =
+    "gradients arrived after the step of their forward had ended: not recorded";
+
+// How many calls of an operator the forward had, so far, in the micro-batch seen last.
+class ForwardCalls {
+ public:
+  static ForwardCalls& Get() {
+    static auto* one = new ForwardCalls;  // never destroyed: graphs may outlive static destructors
+    return *one;
+  }
+  void Note(const Call& call) {
+    std::lock_guard lock(mutex_);
+    Count& count = counts_[{call.op, call.lane}];
+    const bool same = count.pass == call.pass && count.micro == call.micro;
+    count = {call.pass, call.micro, same ? std::max(count.calls, call.index + 1) : call.index + 1};
+  }
+  uint64_t Of(const Call& call) const {
+    std::lock_guard lock(mutex_);
+    const auto it = counts_.find({call.op, call.lane});
+    const bool known =
+        it != counts_.end() && it->second.pass == call.pass && it->second.micro == call.micro;
+    return known ? it->second.calls : call.index + 1;
+  }
+
+ private:
+  struct Count {
+    uint64_t pass = 0;
+    uint32_t micro = 0;
+    uint64_t calls = 0;
+  };
+  struct Hash {
+    size_t operator()(const std::pair<OperatorId, uint32_t>& key) const {
+      return key.first * 0x9e3779b97f4a7c15u ^ key.second;
+    }
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<std::pair<OperatorId, uint32_t>, Count, Hash> counts_;
+};
+
+// One place of one call that a tensor had.
+struct Place {
+  Call call;  // of the forward
+  Role role = Role::kOutput;
+  bool late = false;
+  std::string arg;
+  std::atomic<uint64_t> fired{0};  // backward passes that came by
+  Place* next = nullptr;
+};
+
+// Of one tensor: all places it had, for which it is one gradient.
+class GradientHook final : public FunctionPreHook {
+ public:
+  explicit GradientHook(uint32_t output) : output_(output) {}
+  ~GradientHook() override {
+    for (Place* place = places_.load(); place != nullptr;) delete std::exchange(place, place->next);
+  }
+  GradientHook(const GradientHook&) = delete;
+
+  uint32_t output() const { return output_; }
+  // Any thread, also while another runs a backward through the same node.
+  void Add(std::unique_ptr<Place> place) {
+    place->next = places_.load(std::memory_order_relaxed);
+    while (!places_.compare_exchange_weak(place->next, place.get(), std::memory_order_release)) {
+    }
+    (void)place.release();
+  }
+  // Whether every place belongs to another pass: a leaf keeps its hook from step to step.
+  bool IsOld(uint64_t pass) const {
+    for (const Place* place = places_.load(); place != nullptr; place = place->next) {
+      if (place->call.pass == pass) return false;
+    }
+    return true;
+  }
+
+  variable_list operator()(const variable_list& gradients) override {
+    if (output_ < gradients.size() && gradients[output_].defined()) Record(gradients[output_]);
+    return gradients;
+  }
+  void compiled_args(CompiledNodeArgs&) const override {}
+
+ private:
+  void Record(const at::TensorBase& gradient) noexcept;
+
+  const uint32_t output_;
+  std::atomic<Place*> places_{nullptr};  // the newest first
+};
+
+void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient) {
+  const uint64_t before = place->fired.fetch_add(1, std::memory_order_relaxed);
+  Recorder& recorder = *runtime->recorder;
+  if (place->call.pass != runtime->gate->pass.load(std::memory_order_acquire))
+    return runtime->sink->note(kTooLate);
+  Recorder::CallScope scope;
+  if (!recorder.BeginDetached(place->call.op, &scope)) return;
+  Call& call = scope.call;
+  call.index = place->call.index;
+  if (before != 0) call.index += before * ForwardCalls::Get().Of(place->call);
+  call.micro = place->call.micro;
+  call.chunk = place->call.chunk;
+  call.lane = place->call.lane;
+  call.recompute = place->call.recompute;
+  call.phase = Phase::kBackward;
+  Capture(recorder, &scope, {place->role, place->arg, place->late}, gradient);
+}
+
+void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr || runtime->gate->off()) return;
+  at::DisableRecordFunctionGuard guard;
+  for (Place* place = places_.load(std::memory_order_acquire); place != nullptr;
+       place = place->next)
+    RecordAt(runtime, place, gradient);
+} catch (...) {  // out of memory
+}
+
+// ---- where the hook of a tensor is ----
+
+GradientHook* Find(std::vector<std::unique_ptr<FunctionPreHook>>& hooks, uint32_t output) {
+  for (const std::unique_ptr<FunctionPreHook>& hook : hooks) {
+    if (hook == nullptr || typeid(*hook) != typeid(GradientHook)) continue;
+    auto* ours = static_cast<GradientHook*>(hook.get());
+    if (ours->output() == output) return ours;
+  }
+  return nullptr;
+}
+
+GradientHook* HookOf(const at::TensorBase& tensor, uint64_t pass) {
+  if (const auto& node = tensor.grad_fn()) {
+    const auto output = static_cast<uint32_t>(tensor.output_nr());
+    if (GradientHook* hook = Find(node->tensor_pre_hooks(), output)) return hook;
+    auto hook = std::make_unique<GradientHook>(output);
+    GradientHook* added = hook.get();
+    node->add_tensor_pre_hook(std::move(hook));
+    return added;
+  }
+  auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta == nullptr) return nullptr;
+  std::vector<std::unique_ptr<FunctionPreHook>>& hooks = meta->hooks_;
+  std::erase_if(hooks, [&](const std::unique_ptr<FunctionPreHook>& hook) {
+    return hook != nullptr && typeid(*hook) == typeid(GradientHook) &&
+           static_cast<GradientHook*>(hook.get())->IsOld(pass);
+  });
+  if (GradientHook* hook = Find(hooks, 0)) return hook;
+  auto hook = std::make_unique<GradientHook>(0);
+  GradientHook* added = hook.get();
+  torch::autograd::impl::add_hook(tensor, std::move(hook));
+  return added;
+}
+
+// A tensor that a transform of functorch made lives at a level of its own, and has no gradient
+// that autograd would show.
+bool IsTransformed(const at::TensorBase& tensor) {
+  const c10::DispatchKeySet keys = tensor.unsafeGetTensorImpl()->key_set();
+  return keys.has(c10::DispatchKey::FuncTorchBatched) ||
+         keys.has(c10::DispatchKey::FuncTorchGradWrapper) || keys.has(c10::DispatchKey::Batched) ||
+         keys.has(c10::DispatchKey::Functionalize);
+}
+
+void WatchOrThrow(const Recorder::CallScope& scope, Role role, std::string_view arg, bool late,
+                  const at::TensorBase& tensor) {
+  if (!tensor.defined() || !tensor.requires_grad() || IsTransformed(tensor)) return;
+  GradientHook* hook = HookOf(tensor, scope.call.pass);
+  if (hook == nullptr) return;
+  auto place = std::make_unique<Place>();
+  place->call = scope.call;
+  place->role = role;
+  place->late = late;
+  place->arg = arg;
+  if (!scope.call.recompute) ForwardCalls::Get().Note(scope.call);
+  hook->Add(std::move(place));
+}
+
+// ---- parameters ----
+
+// Takes the one place that a tensor has for hooks after the accumulation, and runs the hook that
+// was there. Autograd runs it under the lock of the node that accumulates.
+class ParameterHook final : public PostAccumulateGradHook {
+ public:
+  ParameterHook(OperatorId op, std::string_view name, std::unique_ptr<PostAccumulateGradHook> jobs)
+      : op_(op), name_(name), jobs_(std::move(jobs)) {}
+
+  bool IsOf(OperatorId op, std::string_view name) const { return op_ == op && name_ == name; }
+  std::unique_ptr<PostAccumulateGradHook> TakeJobs() { return std::move(jobs_); }
+
+  void operator()(const Variable& parameter) override {
+    Record(parameter);
+    if (jobs_ != nullptr) (*jobs_)(parameter);
+  }
+  void compiled_args(CompiledNodeArgs& args) const override {
+    if (jobs_ != nullptr) jobs_->compiled_args(args);
+  }
+  void apply_with_saved(Variable& parameter, SwapSavedVariables& saved) override {
+    if (jobs_ != nullptr) jobs_->apply_with_saved(parameter, saved);
+  }
+
+ private:
+  void Record(const Variable& parameter) noexcept;
+
+  OperatorId op_;
+  std::string name_;
+  std::unique_ptr<PostAccumulateGradHook> jobs_;
+  uint64_t pass_ = ~uint64_t{0};
+  uint32_t micro_ = 0;
+  uint64_t count_ = 0;  // accumulations in this micro-batch of this pass
+};
+
+void ParameterHook::Record(const Variable& parameter) noexcept try {
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr || !runtime->gate->armed()) return;
+  const at::Tensor& gradient = parameter.grad();
+  if (!gradient.defined()) return;
+  Recorder::CallScope scope;
+  if (!runtime->recorder->BeginDetached(op_, &scope)) return;
+  if (!WantsGradient(*runtime->recorder, scope, Role::kParamGrad)) return;
+  const uint32_t micro = runtime->gate->micro.load(std::memory_order_relaxed);
+  if (scope.call.pass != pass_ || micro != micro_) count_ = 0;
+  pass_ = scope.call.pass;
+  micro_ = micro;
+  scope.call.index = count_++;
+  scope.call.micro = micro;
+  scope.call.phase = Phase::kBackward;
+  at::DisableRecordFunctionGuard guard;
+  Capture(*runtime->recorder, &scope, {Role::kParamGrad, name_}, gradient);
+} catch (...) {  // out of memory
+}
+
+void WatchParameterOrThrow(OperatorId op, std::string_view name, const at::TensorBase& parameter) {
+  if (!parameter.defined() || !parameter.requires_grad() || !parameter.is_leaf()) return;
+  auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
+  if (meta == nullptr) return;
+  std::unique_ptr<PostAccumulateGradHook>& slot = meta->post_acc_grad_hooks_;
+  std::unique_ptr<PostAccumulateGradHook> jobs;
+  if (slot != nullptr && typeid(*slot) == typeid(ParameterHook)) {
+    auto* ours = static_cast<ParameterHook*>(slot.get());
+    if (ours->IsOf(op, name)) return;
+    jobs = ours->TakeJobs();  // named anew
+  } else {
+    jobs = std::move(slot);
+  }
+  slot = std::make_unique<ParameterHook>(op, name, std::move(jobs));
+}
+
+template <class Work>
+void NotingWhatFails(Work work) noexcept {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (Runtime* runtime = CurrentRuntime())
+      runtime->sink->note(std::string("the gradient of a tensor cannot be recorded: ") +
+                          error.what());
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
+void WatchGradient(const Recorder::CallScope& scope, Role role, std::string_view arg, bool late,
+                   const at::TensorBase& tensor) noexcept {
+  NotingWhatFails([&] { WatchOrThrow(scope, role, arg, late, tensor); });
+}
+
+void WatchParameterGradient(OperatorId op, std::string_view name,
+                            const at::TensorBase& parameter) noexcept {
+  NotingWhatFails([&] { WatchParameterOrThrow(op, name, parameter); });
+}
+
+}  // namespace tdump::collectors

@@ -1,0 +1,44 @@
+// Gradients of what modules take and give, and of parameters.
+//
+// A gradient is seen by a hook on the node of the autograd graph that made the tensor (on the
+// tensor itself, where it is a leaf). The hook returns what it was given, keeps numbers only
+// (neither a tensor nor a module) and ends with the graph. What it records has the key of the
+// forward call, in the backward phase:
+//   grad_output  the whole gradient of a tensor that the call returned, all its uses summed
+//   grad_input   the same of a tensor that the call was given
+//   param_grad   `.grad` of a parameter, each time after autograd has added to it; before what the
+//                job itself registered for that moment
+// The n-th backward through the same call counts its calls on: call + n * (calls in the forward).
+//
+// Threads: any. Compiled autograd leaves these hooks out; its gradients are not recorded.
+#pragma once
+
+#include <string_view>
+
+#include "collectors/torch/export.h"
+#include "core/recorder.h"
+
+namespace at {
+class TensorBase;
+}
+
+namespace tdump::collectors {
+
+// Whether any rule of the call wants its gradients in `role`.
+inline bool WantsGradient(Recorder& recorder, const Recorder::CallScope& scope, Role role) {
+  return recorder.plan().wants(scope.rule, role, Phase::kBackward);
+}
+
+// Records the gradient of `tensor`, as it is now, when there will be one: as `role` and `arg` of
+// the call. Nothing when the tensor needs none. noexcept: what goes wrong becomes a note.
+TDUMP_TORCH_EXPORT void WatchGradient(const Recorder::CallScope& scope, Role role,
+                                      std::string_view arg, bool late,
+                                      const at::TensorBase& tensor) noexcept;
+
+// From now on records the gradient of a parameter whenever it was accumulated, in passes that want
+// it. Again: nothing is done, unless the job has put a hook of its own in place of this one; then
+// both run.
+TDUMP_TORCH_EXPORT void WatchParameterGradient(OperatorId op, std::string_view name,
+                                               const at::TensorBase& parameter) noexcept;
+
+}  // namespace tdump::collectors

@@ -1,0 +1,103 @@
+"""Gradients and optimizer state, against what torch's own hooks see of the same job without tdump."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import pytest
+import torch
+from conftest import SOURCE, TDUMP_RUN, execute, latest
+
+JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "gradients.py")]
+CONFIG = """
+steps: all
+signature: false
+capture:
+  gradients: [{role: [grad_input, grad_output, param_grad], level: full}]
+  others: [{role: [input, output], level: hash}]
+"""
+STEPS = [
+    "plain",
+    "micro_batches",
+    "late_backward",
+    "two_backwards",
+    "recomputed",
+    "other_thread",
+    "without_gradients",
+    "second_order",
+    "changed_by_the_job",
+]
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """What torch's hooks saw, the passes of the train steps, and the results of the jobs."""
+    import tdump
+
+    cwd = tmp_path_factory.mktemp("gradients")
+    (cwd / "c.yaml").write_text(CONFIG)
+    reference = execute([*JOB, "reference", "steps.pt"], cwd)
+    assert reference.returncode == 0, reference.stderr
+    bare = execute([*JOB, "plain"], cwd)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *JOB, "plain"], cwd)
+    assert dumped.returncode == 0, dumped.stderr
+    passes = [tdump.load_pass(file) for file in latest(cwd).passes(0)]
+    return torch.load(cwd / "steps.pt"), [p for p in passes if p.info.mode == "train"], (reference, bare, dumped)
+
+
+def gradients_of(seen):
+    return [r for r in seen.records() if r.role in ("grad_input", "grad_output", "param_grad")]
+
+
+def test_the_job_is_the_same_job(job):
+    _, passes, (reference, bare, dumped) = job
+    assert bare.stdout == dumped.stdout == reference.stdout
+    assert "digest" in bare.stdout and len(passes) == len(STEPS)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_gradients_are_those_of_torch(job, step):
+    (steps, _), passes, _ = job
+    seen, expected = passes[STEPS.index(step)], steps[STEPS.index(step)]
+    mine = {
+        (r.role, r.path, r.arg, r.call, r.micro, r.recompute): torch.from_numpy(seen.tensor(r).numpy().copy())
+        for r in gradients_of(seen)
+    }
+    theirs = {tuple(fields): tensor for *fields, tensor in expected}
+    assert set(mine) == set(theirs)
+    for key, tensor in theirs.items():
+        assert mine[key].dtype == tensor.dtype and torch.equal(mine[key], tensor), key
+    assert len(mine) == len(gradients_of(seen)) >= 20  # no key twice
+    assert {(r.phase, r.lane) for r in gradients_of(seen)} == {("backward", 0)}
+
+
+def test_the_cases_are_there(job):
+    """That the job does what the tests above are about."""
+    _, passes, _ = job
+
+    def keys(step, role, path):
+        records = [r for r in gradients_of(passes[STEPS.index(step)]) if r.role == role and r.path == path]
+        return sorted((r.micro, r.call, r.recompute) for r in records)
+
+    assert keys("plain", "grad_output", "block") == [(0, 0, False), (0, 1, False)]
+    assert keys("micro_batches", "grad_output", "head") == [(n, 0, False) for n in range(3)]
+    assert keys("late_backward", "grad_output", "head") == [(0, 0, False), (1, 0, False)]
+    # Both backward passes of a call that the forward made twice.
+    assert keys("two_backwards", "grad_output", "block") == [(0, n, False) for n in range(4)]
+    assert (0, 0, True) in keys("recomputed", "grad_output", "block.linear")
+    assert Counter(r.arg for r in gradients_of(passes[STEPS.index("plain")]) if r.path == "pair") == {
+        "0": 1,
+        "kwargs.scale": 1,
+        "twice": 1,
+        "both.0": 1,
+        "both.1": 1,
+    }
+
+
+def test_order_is_that_of_the_backward(job):
+    _, passes, _ = job
+    outputs = [(r.path, r.call) for r in gradients_of(passes[0]) if r.role == "grad_output"]
+    assert outputs[0][0] in (".", "head")
+    assert outputs.index(("head", 0)) < outputs.index(("block.norm", 1)) < outputs.index(("block.linear", 1))
+    assert outputs.index(("block.linear", 1)) < outputs.index(("block.norm", 0)) < outputs.index(("embed", 0))
