@@ -181,7 +181,8 @@ void CaptureSinkImpl::FinishPass(CapturePass* pass, const std::vector<CaptureIte
     if (!item->orphaned) done_.push_back(item);
   }
   const PassDoneSection done = pass->recording.Finish(pass->blocked_ns, pass->lost, &done_);
-  Check(manifest_->Append(done));
+  Check(manifest_->Append(done, pass->recording.place()));
+  if (options_.files.durability == Durability::kPass) Check(manifest_->Sync());
   WriteCounts(pass->recording.touched());
   if (pass->lost_calls != 0) {
     WriteNote({1, fmt::format("pass {}: {} calls were not written (memory limit)", pass->ordinal,

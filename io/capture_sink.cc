@@ -34,6 +34,8 @@ CaptureSinkImpl::CaptureSinkImpl(Env* env, const OperatorTable* operators, Manif
   context_.directory = std::move(directory);
   context_.job_hash = manifest->header().job_hash;
   context_.budget = &budget_;
+  context_.file_options = options_.files;
+  context_.removed = [this](const RemovedSection& removed) { Check(manifest_->Append(removed)); };
   context_.tell = [this](std::string_view topic, int level, const std::string& text) {
     Tell(topic, level, text);
   };
@@ -337,7 +339,12 @@ bool CaptureSinkImpl::Drain(int timeout_ms) noexcept {
         Pump(&lock);
       if (!AllDone()) room_.wait_for(lock, std::chrono::milliseconds(5));
     }
-    return AllDone();
+    if (!AllDone()) return false;
+    lock.unlock();
+    if (context_.files == nullptr) return true;
+    if (Status closed = context_.files->Close(); !closed.ok())
+      Tell(kDiskErrorTopic, 2, closed.message());
+    return true;
   } catch (...) {
     return false;
   }

@@ -23,6 +23,7 @@
 #include "core/operator_table.h"
 #include "core/sink.h"
 #include "io/manifest_writer.h"
+#include "io/pass_files.h"
 #include "io/records.h"
 
 namespace tdump::io {
@@ -44,6 +45,7 @@ struct CaptureSinkOptions {
   bool thread = true;                     // memory.thread
   uint64_t disk_limit_bytes = 0;          // of this process; 0 = none
   uint64_t min_free_bytes = 64ull << 20;  // stop writing when the file system has less
+  PassFilesOptions files;                 // layout, durability, ring
   // One line for the user, rank 0 or not; may be empty.
   std::function<void(const std::string&)> report;
 };

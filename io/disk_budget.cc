@@ -22,9 +22,21 @@ DiskBudget::DiskBudget(Env* env, std::string directory, uint64_t limit_bytes,
       soft_limit_(limit_ == kUnlimited ? kUnlimited
                                        : limit_ - std::min(limit_ / 16, kMaxSetAside)) {}
 
+void DiskBudget::MakeRoom(uint64_t bytes) {
+  if (!make_room_) return;
+  const uint64_t freed = std::min(make_room_(bytes), used_);
+  used_ -= freed;
+  if (freed != 0) exhausted_ = false;
+}
+
 void DiskBudget::CheckFree() {
   check_at_ = used_ + check_every_;
-  const Result<uint64_t> free = env_->FreeBytes(directory_);
+  Result<uint64_t> free = env_->FreeBytes(directory_);
+  if (free.ok() && *free < min_free_ && make_room_) {
+    MakeRoom(min_free_ - *free + check_every_);
+    check_at_ = used_ + check_every_;
+    free = env_->FreeBytes(directory_);
+  }
   if (!free.ok() || *free >= min_free_) return;
   exhausted_ = true;
   metadata_left_ = std::min(*free / 4, kMaxSetAside);
@@ -33,7 +45,9 @@ void DiskBudget::CheckFree() {
 }
 
 bool DiskBudget::Allow(uint64_t bytes, bool payload) {
+  if (exhausted_) MakeRoom(bytes);
   if (!exhausted_ && min_free_ != 0 && used_ + bytes >= check_at_) CheckFree();
+  if (!exhausted_ && used_ + bytes > soft_limit_) MakeRoom(used_ + bytes - soft_limit_);
   if (!exhausted_ && (used_ >= soft_limit_ || bytes > soft_limit_ - used_)) {
     exhausted_ = true;
     metadata_left_ = limit_ > used_ ? limit_ - used_ : 0;

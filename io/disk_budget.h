@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "core/env.h"
@@ -20,10 +21,16 @@ class DiskBudget {
   // Total written so far, kept by the caller.
   void SetUsed(uint64_t bytes) { used_ = bytes; }
   uint64_t used() const { return used_; }
+  // `make_room(bytes)` frees older files' bytes at the limit and says how many; asked before
+  // anything is refused.
+  void OnFull(std::function<uint64_t(uint64_t bytes)> make_room) {
+    make_room_ = std::move(make_room);
+  }
   const std::string& why() const { return why_; }  // "limit of 1048576 bytes reached"
 
  private:
   void CheckFree();
+  void MakeRoom(uint64_t bytes);
 
   Env* const env_;
   const std::string directory_;
@@ -36,6 +43,7 @@ class DiskBudget {
   uint64_t metadata_left_ = 0;  // once exhausted
   bool exhausted_ = false;
   std::string why_;
+  std::function<uint64_t(uint64_t)> make_room_;
 };
 
 }  // namespace tdump::io

@@ -11,6 +11,8 @@
 //          | payload bytes          for kPayload: starts at a multiple of 64 (4096 when longer than
 //                                   1 MiB); a kPad frame in front of it makes room
 //   section= SectionHeader (24 bytes) archive padding-to-8
+//   packed = FileHeader padding-to-4096 { file padding-to-4096 }     several passes in one file;
+//            offsets inside a pass count from its own FileHeader
 //
 // A frame is valid when its header checksum and its body checksum hold. Reading stops at the first
 // header that is not a frame (a torn tail); everything before it stands.
@@ -22,6 +24,7 @@ namespace tdump::io {
 
 inline constexpr uint64_t kPassMagic = 0x3153'5341'5044'5400;      // file bytes "\0TDPASS1"
 inline constexpr uint64_t kManifestMagic = 0x314E'414D'5044'5400;  // file bytes "\0TDPMAN1"
+inline constexpr uint64_t kPackMagic = 0x314B'4350'5044'5400;      // file bytes "\0TDPPCK1"
 inline constexpr uint64_t kFooterMagic = 0x3144'4E45'5044'5400;    // file bytes "\0TDPEND1"
 inline constexpr uint32_t kByteOrder = 0x0102'0304;
 inline constexpr uint32_t kFrameMagic = 0x4D52'4654;  // file bytes "TFRM"
@@ -34,6 +37,7 @@ inline constexpr uint64_t kPayloadAlign = 64;
 inline constexpr uint64_t kLargePayload = 1 << 20;
 inline constexpr uint64_t kLargePayloadAlign = 4096;
 inline constexpr uint64_t kManifestReserve = 64 * 1024;
+inline constexpr uint64_t kPackAlign = 4096;  // a pass in a packed file begins at a multiple
 
 struct FileHeader {
   uint64_t magic = 0;
@@ -70,6 +74,7 @@ enum class FrameKind : uint16_t {
   kNote = 37,
   kClose = 38,
   kAgreement = 39,  // transport, lag, world seen
+  kRemoved = 41,    // passes whose files were removed
   kMerged = 40,     // head of a merged manifest
 };
 

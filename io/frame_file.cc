@@ -60,41 +60,51 @@ Struct Load(std::span<const std::byte> bytes, bool swapped, uint64_t* checksum) 
 }
 
 std::string_view KindOfFile(uint64_t magic) {
-  return magic == kPassMagic ? "pass file" : "manifest";
+  return magic == kPassMagic ? "pass file" : magic == kPackMagic ? "packed file" : "manifest";
 }
 
 }  // namespace
 
 Status FrameFile::Error(uint64_t offset, std::string_view what) const {
-  return Corrupt(fmt::format("{}: offset {}: {}", path(), offset, what));
+  return Corrupt(fmt::format("{}: offset {}: {}", path(), base_ + offset, what));
 }
 
 Status FrameFile::Read(uint64_t offset, std::span<std::byte> out) const {
+  const uint64_t left = offset < size_ ? size_ - offset : 0;
+  if (out.size() > left)
+    return Error(offset, fmt::format("the file ends after {} of {} bytes", left, out.size()));
+  return ReadPacked(base_ + offset, out);
+}
+
+Status FrameFile::ReadPacked(uint64_t offset, std::span<std::byte> out) const {
   TDUMP_ASSIGN_OR_RETURN(const size_t got, file_->ReadAt(offset, out));
   if (got == out.size()) return Status::Ok();
-  return Error(offset, fmt::format("the file ends after {} of {} bytes", got, out.size()));
+  return Error(offset - base_, fmt::format("the file ends after {} of {} bytes", got, out.size()));
 }
 
 Result<std::unique_ptr<FrameFile>> FrameFile::Open(Env* env, const std::string& path,
-                                                   uint64_t magic) {
+                                                   uint64_t magic, uint64_t offset,
+                                                   uint64_t bytes) {
   std::unique_ptr<FrameFile> file(new FrameFile);
   TDUMP_ASSIGN_OR_RETURN(file->file_, env->OpenRead(path));
-  std::array<std::byte, sizeof(FileHeader)> bytes;
-  if (file->size() < bytes.size()) {
+  file->base_ = std::min(offset, file->file_->Size());
+  file->size_ = std::min(bytes, file->file_->Size() - file->base_);
+  std::array<std::byte, sizeof(FileHeader)> head;
+  if (file->size() < head.size()) {
     return file->Error(
         0, fmt::format("file header: {} bytes, expected {}; not a tdump {}, or killed at its start",
-                       file->size(), bytes.size(), KindOfFile(magic)));
+                       file->size(), head.size(), KindOfFile(magic)));
   }
-  TDUMP_RETURN_IF_ERROR(file->Read(0, bytes));
+  TDUMP_RETURN_IF_ERROR(file->Read(0, head));
   uint64_t found;
-  std::memcpy(&found, bytes.data(), sizeof found);
+  std::memcpy(&found, head.data(), sizeof found);
   file->swapped_ = found == SwapBytes(magic);
   if (found != magic && !file->swapped_) {
     return file->Error(0, fmt::format("magic: {:#018x}, expected {:#018x}; not a tdump {}", found,
                                       magic, KindOfFile(magic)));
   }
   uint64_t checksum;
-  const FileHeader header = Load<FileHeader>(bytes, file->swapped_, &checksum);
+  const FileHeader header = Load<FileHeader>(head, file->swapped_, &checksum);
   if (header.checksum != checksum) return file->Error(56, "file header: checksum does not match");
   if (header.byte_order != kByteOrder) {
     return file->Error(

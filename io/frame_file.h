@@ -38,23 +38,32 @@ struct Frame {
 // Thread-safe after Open. `magic`: kPassMagic or kManifestMagic.
 class FrameFile {
  public:
-  static Result<std::unique_ptr<FrameFile>> Open(Env* env, const std::string& path, uint64_t magic);
+  static constexpr uint64_t kToTheEnd = ~uint64_t{0};
+  // `offset` and `bytes`: of a pass in a packed file; its offsets then count from there.
+  static Result<std::unique_ptr<FrameFile>> Open(Env* env, const std::string& path, uint64_t magic,
+                                                 uint64_t offset = 0, uint64_t bytes = kToTheEnd);
 
   const std::string& path() const { return file_->path(); }
-  uint64_t size() const { return file_->Size(); }
+  uint64_t size() const { return size_; }
+  uint64_t base() const { return base_; }  // where it begins in the file
   const FileHeader& header() const { return header_; }
   // The file was written on a machine of the other byte order: every integer in it is swapped.
   bool swapped() const { return swapped_; }
 
   // Exactly `out.size()` bytes, or kCorrupt when the file ends before.
   Status Read(uint64_t offset, std::span<std::byte> out) const;
+  // The same, counted from the start of the packed file.
+  Status ReadPacked(uint64_t offset, std::span<std::byte> out) const;
   // The footer of a complete pass file: magic, checksum and the place of the index hold.
   Result<FileFooter> Footer() const;
+  // The message counts `offset` from the start of the file, packed or not.
   Status Error(uint64_t offset, std::string_view what) const;
 
  private:
   FrameFile() = default;
   std::unique_ptr<ReadableFile> file_;
+  uint64_t base_ = 0;
+  uint64_t size_ = 0;
   FileHeader header_;
   bool swapped_ = false;
 };

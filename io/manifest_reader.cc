@@ -44,6 +44,16 @@ Status Add(PassDoneSection&& section, ProcessEntry* process) {
   return Status::Ok();
 }
 
+Status Add(PassPlaceSection&& section, ProcessEntry* process) {
+  if (section.offset < kPackAlign || section.offset % kPackAlign != 0)
+    return Corrupt(
+        fmt::format("offset: {} is no place of a pass in a packed file", section.offset));
+  if (process->passes.empty() || process->passes.back().info.ordinal != section.ordinal)
+    return Corrupt(fmt::format("ordinal: {} is not the pass before it", section.ordinal));
+  process->passes.back().offset = section.offset;
+  return Status::Ok();
+}
+
 // Later words about the same local step win.
 Status Add(StepMapSection&& section, ProcessEntry* process) {
   auto& steps = process->steps;
@@ -78,6 +88,10 @@ Status Add(NoteSection&& section, ProcessEntry* process) {
   process->notes.push_back(std::move(section));
   return Status::Ok();
 }
+Status Add(RemovedSection&& section, ProcessEntry* process) {
+  process->removed.push_back(std::move(section));
+  return Status::Ok();
+}
 Status Add(AgreementSection&& section, ProcessEntry* process) {
   process->agreements.push_back(std::move(section));
   return Status::Ok();
@@ -99,6 +113,10 @@ Status AddSection(const SectionCursor& cursor, ProcessEntry* process) {
       return AddDecoded<IdentitySection>(cursor, process);
     case PassDoneSection::kId:
       return AddDecoded<PassDoneSection>(cursor, process);
+    case PassPlaceSection::kId:
+      return AddDecoded<PassPlaceSection>(cursor, process);
+    case RemovedSection::kId:
+      return AddDecoded<RemovedSection>(cursor, process);
     case StepMapSection::kId:
       return AddDecoded<StepMapSection>(cursor, process);
     case ExpectSection::kId:

@@ -15,8 +15,9 @@ std::span<const std::byte> AsBytes(const std::string& text) {
 
 class FileManifestWriter final : public ManifestWriter {
  public:
-  FileManifestWriter(std::unique_ptr<WritableFile> file, const FileHeader& header)
-      : file_(std::move(file)) {
+  FileManifestWriter(Env* env, std::string path, std::unique_ptr<WritableFile> file,
+                     const FileHeader& header)
+      : env_(env), path_(std::move(path)), file_(std::move(file)) {
     header_ = Sealed(header);
   }
 
@@ -42,6 +43,16 @@ class FileManifestWriter final : public ManifestWriter {
     }
   }
 
+  // Through a descriptor of its own: an append meanwhile does not wait for the disk.
+  Status Sync() noexcept override {
+    try {
+      TDUMP_ASSIGN_OR_RETURN(const auto file, env_->OpenAppend(path_, 0600));
+      return file->Sync();
+    } catch (const std::exception& error) {
+      return Internal(error.what());
+    }
+  }
+
  private:
   Status WriteLocked(const std::string& bytes) {
     TDUMP_RETURN_IF_ERROR(file_->WriteAt(end_, AsBytes(bytes)));
@@ -55,6 +66,8 @@ class FileManifestWriter final : public ManifestWriter {
     return Status();
   }
 
+  Env* const env_;
+  const std::string path_;
   std::mutex mutex_;
   const std::unique_ptr<WritableFile> file_;
   uint64_t end_ = 0;       // of the last whole frame
@@ -81,7 +94,7 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(Env* env, const s
   own.ordinal = 0;
   if (own.created_ns == 0) own.created_ns = static_cast<uint64_t>(env->WallNs());
   TDUMP_ASSIGN_OR_RETURN(auto file, env->CreateExclusive(path, 0600));
-  auto writer = std::make_unique<FileManifestWriter>(std::move(file), own);
+  auto writer = std::make_unique<FileManifestWriter>(env, path, std::move(file), own);
   TDUMP_RETURN_IF_ERROR(writer->Start());
   return std::unique_ptr<ManifestWriter>(std::move(writer));
 }
@@ -89,8 +102,18 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(Env* env, const s
 Status ManifestWriter::Append(const IdentitySection& entry) noexcept {
   return AppendOne(this, FrameKind::kIdentity, entry);
 }
-Status ManifestWriter::Append(const PassDoneSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kPassDone, entry);
+Status ManifestWriter::Append(const PassDoneSection& entry,
+                              const std::optional<PassPlaceSection>& place) noexcept {
+  try {
+    std::string body = EncodeSection(entry);
+    if (place) AppendSection(*place, &body);
+    return Append(FrameKind::kPassDone, body);
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
+}
+Status ManifestWriter::Append(const RemovedSection& entry) noexcept {
+  return AppendOne(this, FrameKind::kRemoved, entry);
 }
 Status ManifestWriter::Append(const StepMapSection& entry) noexcept {
   return AppendOne(this, FrameKind::kStepMap, entry);

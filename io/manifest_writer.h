@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/env.h"
@@ -22,10 +23,14 @@ class ManifestWriter {
   // several sections of one kind may share a frame. After an error, later appends are tried again
   // behind the last whole frame.
   virtual Status Append(FrameKind kind, const std::string& body) noexcept = 0;
+  // Forces what was appended to the disk.
+  virtual Status Sync() noexcept = 0;
 
   // Typed forms of the above.
   Status Append(const IdentitySection& entry) noexcept;
-  Status Append(const PassDoneSection& entry) noexcept;
+  Status Append(const PassDoneSection& entry,
+                const std::optional<PassPlaceSection>& place = std::nullopt) noexcept;
+  Status Append(const RemovedSection& entry) noexcept;
   Status Append(const StepMapSection& entry) noexcept;
   Status Append(const ExpectSection& entry) noexcept;
   Status Append(const OperatorCountSection& entry) noexcept;

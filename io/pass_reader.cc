@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "io/pack_scan.h"
 #include "io/pass_scan.h"
 #include "io/pass_verify.h"
 #include "io/payload_reader.h"
@@ -29,6 +33,7 @@ class FilePassReader : public PassReader {
         by_id_(contents_.index.records) {
     std::stable_sort(by_id_.begin(), by_id_.end(),
                      [](const IndexEntry& a, const IndexEntry& b) { return a.record < b.record; });
+    CountFromFileStart(contents_.damage);
   }
 
   const std::string& path() const override { return file_->path(); }
@@ -44,11 +49,19 @@ class FilePassReader : public PassReader {
   Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                      bool verify) const override;
   Result<std::span<const std::byte>> MapPayload(const Record& record) const override;
-  Status Verify(std::vector<Damage>* damage) const override { return VerifyPass(*file_, damage); }
+  Status Verify(std::vector<Damage>* damage) const override {
+    const size_t before = damage->size();
+    const Status status = VerifyPass(*file_, damage);
+    CountFromFileStart(std::span(*damage).subspan(before));
+    return status;
+  }
 
  private:
+  void CountFromFileStart(std::span<Damage> damage) const {
+    for (Damage& item : damage) item.offset += file_->base();
+  }
   DecodeContext Context() const {
-    return {contents_.names, file_->swapped(), file_->size(), info_.ordinal};
+    return {contents_.names, file_->swapped(), file_->size(), info_.ordinal, file_->base()};
   }
   // Decodes the frame of `kind` at `offset`, with file and offset on any error.
   template <class Decoded>
@@ -187,10 +200,9 @@ Result<std::span<const std::byte>> FilePassReader::MapPayload(const Record& reco
   return payloads_.Map(owner);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path) {
-  TDUMP_ASSIGN_OR_RETURN(auto file, FrameFile::Open(env, path, kPassMagic));
+Result<std::unique_ptr<PassReader>> OpenSlice(Env* env, const std::string& path, uint64_t offset,
+                                              uint64_t bytes) {
+  TDUMP_ASSIGN_OR_RETURN(auto file, FrameFile::Open(env, path, kPassMagic, offset, bytes));
   Result<PassContents> by_index = ReadByIndex(*file);
   const bool complete = by_index.ok();
   PassContents contents = complete ? std::move(*by_index) : ScanFrames(*file);
@@ -199,6 +211,46 @@ Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string
   }
   return std::unique_ptr<PassReader>(
       new FilePassReader(env, std::move(file), std::move(contents), complete));
+}
+
+// `ordinal` empty: the only one.
+Result<std::unique_ptr<PassReader>> OpenPacked(Env* env, const std::string& path,
+                                               std::optional<uint64_t> ordinal) {
+  TDUMP_ASSIGN_OR_RETURN(const auto passes, ScanPack(env, path));
+  for (const PackedPass& pass : passes) {
+    if (ordinal ? pass.info.ordinal == *ordinal : passes.size() == 1)
+      return OpenSlice(env, path, pass.offset, pass.bytes);
+  }
+  if (passes.empty()) return Corrupt(path + ": a packed file without a pass");
+  return NotFound(fmt::format("{}: a packed file with passes {} to {}; name one: '{}#{}'", path,
+                              passes.front().info.ordinal, passes.back().info.ordinal, path,
+                              passes.front().info.ordinal));
+}
+
+// FILE#ORDINAL
+std::optional<std::pair<std::string, uint64_t>> SplitOrdinal(const std::string& path) {
+  const size_t mark = path.rfind('#');
+  if (mark == std::string::npos) return std::nullopt;
+  uint64_t ordinal = 0;
+  const char* end = path.data() + path.size();
+  const auto [stop, error] = std::from_chars(path.data() + mark + 1, end, ordinal);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return std::pair(path.substr(0, mark), ordinal);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path) {
+  if (const auto packed = SplitOrdinal(path); packed && !env->Stat(path).ok())
+    return OpenPacked(env, packed->first, packed->second);
+  auto reader = OpenSlice(env, path, 0, FrameFile::kToTheEnd);
+  if (!reader.ok() && IsPackedFile(env, path)) return OpenPacked(env, path, std::nullopt);
+  return reader;
+}
+
+Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path,
+                                                     uint64_t offset, uint64_t bytes) {
+  return OpenSlice(env, path, offset, bytes);
 }
 
 }  // namespace tdump::io

@@ -20,7 +20,12 @@ class PassReader {
   // Opens `path`. A file without a valid footer (`.part`, torn, killed) is scanned frame by frame
   // and what stands is kept; complete() is then false and `damage()` says where reading stopped.
   // Error: not a pass file at all.
+  // `path` may be a packed file that holds one pass, or `FILE#ORDINAL` for one of several.
   static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path);
+  // The `bytes` of a packed file from `offset` on. Offsets in damage() and in errors count from the
+  // start of the file.
+  static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path,
+                                                  uint64_t offset, uint64_t bytes);
   virtual ~PassReader() = default;
 
   virtual const std::string& path() const = 0;

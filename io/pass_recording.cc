@@ -13,6 +13,16 @@ constexpr uint64_t kFrameEstimate = 512;
 
 }  // namespace
 
+PassFiles* RecordingContext::Files() {
+  if (files != nullptr) return files.get();
+  files = std::make_unique<PassFiles>(env, directory, file_options);
+  files->OnRemoved(removed);
+  if (file_options.ring) {
+    budget->OnFull([made = files.get()](uint64_t bytes) { return made->MakeRoom(bytes); });
+  }
+  return files.get();
+}
+
 PassRecording::PassRecording(RecordingContext* context, PassInfo info)
     : context_(context), info_(std::move(info)) {}
 PassRecording::~PassRecording() = default;
@@ -20,13 +30,18 @@ PassRecording::~PassRecording() = default;
 bool PassRecording::Open() {
   if (failed()) return false;
   if (writer_ != nullptr) return true;
-  auto writer = PassWriter::Create(context_->env, context_->operators, context_->directory, info_,
-                                   context_->job_hash);
-  if (!writer.ok()) {
-    Fail(writer.status());
+  const Status made = [&]() -> Status {
+    TDUMP_ASSIGN_OR_RETURN(auto place, context_->Files()->Place(info_, context_->job_hash));
+    TDUMP_ASSIGN_OR_RETURN(
+        writer_, PassWriter::Create(context_->env, context_->operators, std::move(place), info_,
+                                    context_->job_hash));
+    return Status();
+  }();
+  if (!made.ok()) {
+    Fail(made);
     return false;
   }
-  writer_ = std::move(*writer);
+  context_->budget->SetUsed(context_->budget->used() + writer_->place().overhead());
   Charge();
   return true;
 }
@@ -61,7 +76,8 @@ void PassRecording::AddCall(const CaptureItem& item) {
   ++context_->Tally(item.call.op).calls;
   if (!Open()) return;
   if (!context_->budget->Allow(kFrameEstimate, false)) return TellLimit();
-  if (Status added = writer_->AddCall(item.call, item.arguments, item.text); !added.ok()) return Fail(added);
+  if (Status added = writer_->AddCall(item.call, item.arguments, item.text); !added.ok())
+    return Fail(added);
   Charge();
 }
 
@@ -105,11 +121,22 @@ void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
 
 void PassRecording::KeepPayload(std::span<const std::byte> payload, const CaptureItem& item,
                                 Stored* stored) {
-  const Content content{stored->hash, payload.size(), item.dtype};
+  const PayloadContent content{stored->hash, payload.size(), item.dtype};
   if (auto same = contents_.find(content); same != contents_.end()) {
     stored->payload = stored_[same->second].payload;
     stored->payload.same_as = same->second;
     stored->kept |= kPartPayload;
+    return;
+  }
+  EarlierPayloads* earlier = writer_->earlier();
+  const EarlierPayload* found =
+      earlier != nullptr ? earlier->Find(content, info_.ordinal) : nullptr;
+  if (found != nullptr) {
+    stored->payload = found->payload;
+    stored->payload.offset = 0;
+    stored->earlier = found->earlier;
+    stored->kept |= kPartPayload;
+    if (contents_.size() < kMaxContents) contents_.emplace(content, item.record.record);
     return;
   }
   if (!context_->budget->Allow(payload.size(), true)) {
@@ -122,9 +149,20 @@ void PassRecording::KeepPayload(std::span<const std::byte> payload, const Captur
   stored->payload = *section;
   stored->kept |= kPartPayload;
   if (contents_.size() < kMaxContents) contents_.emplace(content, item.record.record);
+  if (earlier == nullptr) return;
+  earlier->Add(
+      content,
+      {*section, {info_.ordinal, item.record.record, writer_->place().offset() + section->offset}});
 }
 
 void PassRecording::TellLimit() {
+  if (context_->file_options.ring) {
+    context_->tell(kRingTopic, 1,
+                   fmt::format("{}: pass {} is larger than the ring, its further tensors are not "
+                               "written",
+                               context_->budget->why(), info_.ordinal));
+    return;
+  }
   context_->tell(kDiskLimitTopic, 1,
                  fmt::format("{}: pass {} is the last one, its further tensors are not written",
                              context_->budget->why(), info_.ordinal));
@@ -153,6 +191,8 @@ void PassRecording::WriteRecord(CaptureItem* item, const Stored& stored, bool ti
   parts.dtype = item->dtype.view();
   parts.device = item->device;
   if ((stored.kept & kPartPayload) != 0) parts.payload = &stored.payload;
+  const bool in_earlier_pass = stored.earlier.offset != 0 && stored.payload.same_as == 0;
+  if (parts.payload != nullptr && in_earlier_pass) parts.earlier = &stored.earlier;
   if ((stored.kept & kPartHash) != 0) parts.hash = &stored.hash;
   if (tiles) parts.tile_digests = &digests_;
   if (item->has_shard) parts.shard = &item->shard;
@@ -225,6 +265,11 @@ PassDoneSection PassRecording::Finish(uint64_t blocked_ns, const ReasonCounts& c
     if (Status finished = writer_->Finish(end); !finished.ok()) Fail(finished);
   }
   return Summary(blocked_ns);
+}
+
+std::optional<PassPlaceSection> PassRecording::place() const {
+  if (writer_ == nullptr || writer_->place().offset() == 0) return std::nullopt;
+  return PassPlaceSection{info_.ordinal, writer_->place().offset()};
 }
 
 PassDoneSection PassRecording::Summary(uint64_t blocked_ns) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +14,8 @@
 
 #include "io/capture_item.h"
 #include "io/disk_budget.h"
+#include "io/earlier_payloads.h"
+#include "io/pass_files.h"
 #include "io/pass_writer.h"
 
 namespace tdump::io {
@@ -21,6 +24,7 @@ inline constexpr size_t kReasons = 16;
 using ReasonCounts = std::array<uint64_t, kReasons>;  // by SkipReason
 
 inline constexpr std::string_view kDiskLimitTopic = "disk limit";
+inline constexpr std::string_view kRingTopic = "ring";
 inline constexpr std::string_view kDiskErrorTopic = "disk error";
 
 // Calls and records per operator over all passes of the process.
@@ -42,7 +46,12 @@ struct RecordingContext {
   // Tells user and manifest once per topic. `level` as
   // NoteSection::level.
   std::function<void(std::string_view topic, int level, const std::string& text)> tell;
+  // Tells the manifest before a file of finished passes is removed.
+  std::function<void(const RemovedSection&)> removed;
+  PassFilesOptions file_options;
+  std::unique_ptr<PassFiles> files;  // made with the first pass
 
+  PassFiles* Files();
   OperatorTally& Tally(OperatorId op) {
     if (op >= tallies.size()) tallies.resize(op + 256);
     return tallies[op];
@@ -63,6 +72,9 @@ class PassRecording {
   PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,
                          std::vector<CaptureItem*>* done);
 
+  // After Finish(): where the pass lies in its packed file, if it is in one.
+  std::optional<PassPlaceSection> place() const;
+
   bool failed() const { return !error_.empty(); }
   const std::vector<OperatorId>& touched() const {
     return touched_;
@@ -72,21 +84,12 @@ class PassRecording {
   // Where a record's values are; what refer() and equal payloads point to.
   struct Stored {
     Hash128 hash{};
-    PayloadSection payload;  // same_as names the owner when it is not the record itself
+    PayloadSection payload;         // same_as names the owner when it is not the record itself
+    EarlierPayloadSection earlier;  // offset 0: the payload is in this pass
     Parts kept = kPartNone;
     uint8_t reason = 0;
     bool written = false;
   };
-  struct Content {
-    Hash128 hash;
-    uint64_t bytes;
-    DType dtype;
-    bool operator==(const Content&) const = default;
-  };
-  struct ContentHash {
-    size_t operator()(const Content& content) const { return LowWord(content.hash); }
-  };
-
   bool Open();
   void AddCall(const CaptureItem& item);
   void AddRecord(CaptureItem* item);
@@ -108,7 +111,7 @@ class PassRecording {
   std::string error_;
   uint64_t charged_ = 0;        // bytes of this file already told to the budget
   std::vector<Stored> stored_;  // by record id
-  std::unordered_map<Content, uint64_t, ContentHash> contents_;
+  std::unordered_map<PayloadContent, uint64_t, PayloadContentHash> contents_;
   // By record: refer() that came before its record was committed.
   std::unordered_map<uint64_t, std::vector<CaptureItem*>> waiting_;
   struct InFile {

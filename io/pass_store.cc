@@ -5,8 +5,9 @@
 //   2. Read each process's manifest (several threads: a run may have thousands), then the step
 //      numbers that were settled after its end.
 //   3. Hold the list against the files that are there: passes no manifest has (unfinished, or the
-//      manifest is torn) are added from their own headers; listed files that are missing or have
-//      another size are damage.
+//      manifest is torn) are added from their own headers, those of packed files by a scan of what
+//      no listed pass covers; listed files that are missing or have another size are damage, unless
+//      the manifest says that they were removed.
 //   4. Order by (generation, rank, start).
 #include "io/pass_store.h"
 
@@ -22,6 +23,7 @@
 #include <utility>
 
 #include "io/manifest_reader.h"
+#include "io/pack_scan.h"
 #include "io/pass_scan.h"
 
 namespace tdump::io {
@@ -35,6 +37,8 @@ constexpr std::string_view kPartSuffix = ".tdp.part";
 
 bool IsPart(std::string_view name) { return name.ends_with(kPartSuffix); }
 bool IsPassFile(std::string_view name) { return name.ends_with(kPassSuffix) || IsPart(name); }
+
+bool IsPackName(std::string_view name) { return IsPassFile(name) && name.starts_with("pack"); }
 
 bool HoldsProcess(const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(),
@@ -74,9 +78,13 @@ class DirectoryReader {
     const bool has_manifest = std::find(names.begin(), names.end(), kManifestName) != names.end();
     if (has_manifest) ReadManifest(env_, Path(*process, std::string(kManifestName)), process);
     if (std::find(names.begin(), names.end(), kStepsName) != names.end()) ReadSteps(process);
+    SetOverwrittenAside(names, process);
     for (PassEntry& pass : process->passes) CheckListed(names, &pass, process);
     for (const std::string& name : names) {
-      if (IsPassFile(name)) AddUnlisted(name, process);
+      if (IsPackName(name))
+        AddUnlistedOfPack(name, process);
+      else if (IsPassFile(name))
+        AddUnlisted(name, process);
     }
     std::stable_sort(
         process->passes.begin(), process->passes.end(),
@@ -113,16 +121,81 @@ class DirectoryReader {
       const std::string part = FileNameOf(pass->file) + ".part";
       if (std::find(names.begin(), names.end(), part) != names.end()) {
         pass->file += ".part";
-        pass->part = true;
-        return;
+        pass->part = pass->offset == 0;  // a packed file has its final name last
+        if (pass->part) return;
+        return CheckPlace(pass, process);
       }
       if (pass->error.empty()) pass->error = "the file is missing";
       process->damage.push_back({path, 0, "listed in the manifest, but the file is missing"});
+    } else if (pass->offset != 0) {
+      CheckPlace(pass, process);
     } else if (found->bytes != pass->file_bytes && pass->error.empty()) {
       pass->error = fmt::format("the file has {} bytes, the manifest says {}", found->bytes,
                                 pass->file_bytes);
       process->damage.push_back({path, std::min(found->bytes, pass->file_bytes), pass->error});
     }
+  }
+
+  // The pass lies within its packed file.
+  void CheckPlace(PassEntry* pass, ProcessEntry* process) const {
+    const std::string path = JoinPath(run_, pass->file);
+    const Result<FileInfo> found = env_->Stat(path);
+    const uint64_t bytes = found.ok() ? found->bytes : 0;
+    if (pass->offset <= bytes && pass->file_bytes <= bytes - pass->offset) return;
+    if (!pass->error.empty()) return;
+    pass->error = fmt::format("the packed file has {} bytes, the pass is at {} with {}", bytes,
+                              pass->offset, pass->file_bytes);
+    process->damage.push_back({path, bytes, pass->error});
+  }
+
+  // Listed passes whose file the ring removed.
+  void SetOverwrittenAside(const std::vector<std::string>& names, ProcessEntry* process) const {
+    const auto gone = [&](const PassEntry& pass) {
+      const std::string name = FileNameOf(pass.file);
+      const auto is_there = [&](const std::string& n) {
+        return std::find(names.begin(), names.end(), n) != names.end();
+      };
+      if (pass.file.empty() || is_there(name) || is_there(name + ".part")) return false;
+      return std::any_of(process->removed.begin(), process->removed.end(), [&](const auto& r) {
+        return r.first <= pass.info.ordinal && pass.info.ordinal <= r.last;
+      });
+    };
+    if (process->removed.empty()) return;
+    std::vector<PassEntry> kept;
+    for (PassEntry& pass : process->passes)
+      (gone(pass) ? process->overwritten : kept).push_back(std::move(pass));
+    process->passes = std::move(kept);
+  }
+
+  // What the scan of a packed file finds beside the passes that are listed.
+  void AddUnlistedOfPack(const std::string& name, ProcessEntry* process) const {
+    const std::string file = Below(process->directory, name);
+    const std::string path = JoinPath(run_, file);
+    std::map<uint64_t, uint64_t> listed;  // begin -> end
+    for (const PassEntry& pass : process->passes) {
+      if (pass.file == file) listed[pass.offset] = pass.offset + pass.file_bytes;
+    }
+    const Result<FileInfo> found = env_->Stat(path);
+    if (!found.ok() || found->bytes == 0) return;  // killed before it was begun
+    uint64_t from = kPackAlign;
+    const auto scan = [&](uint64_t to) {
+      if (to <= from) return;
+      const auto passes = ScanPack(env_, path, from, to);
+      if (!passes.ok()) return process->damage.push_back({path, 0, passes.status().message()});
+      for (const PackedPass& pass : *passes) {
+        PassEntry& entry = process->passes.emplace_back();
+        entry.info = pass.info;
+        entry.file = file;
+        entry.offset = pass.offset;
+        entry.file_bytes = pass.bytes;
+        entry.part = !pass.complete;
+      }
+    };
+    for (const auto& [begin, end] : listed) {
+      scan(begin);
+      from = std::max(from, PadTo(end, kPackAlign));
+    }
+    scan(found->bytes);
   }
 
   void AddUnlisted(const std::string& name, ProcessEntry* process) const {
@@ -221,10 +294,14 @@ class FilePassStore : public PassStore {
     if (pass.file.empty())
       return NotFound(fmt::format("pass {}: no file: {}", pass.info.ordinal, pass.error));
     const std::string path = JoinPath(run_, pass.file);
-    auto reader = PassReader::Open(env_, path);
+    const auto open = [&](const std::string& file) {
+      return pass.offset == 0 ? PassReader::Open(env_, file)
+                              : PassReader::Open(env_, file, pass.offset, pass.file_bytes);
+    };
+    auto reader = open(path);
     // Finished since the directory was listed.
     if (!reader.ok() && reader.status().code() == StatusCode::kNotFound && IsPart(path)) {
-      return PassReader::Open(env_, path.substr(0, path.size() - std::string_view(".part").size()));
+      return open(path.substr(0, path.size() - std::string_view(".part").size()));
     }
     return reader;
   }
@@ -238,16 +315,29 @@ class FilePassStore : public PassStore {
 
   Status ReadSingleFile(const FileInfo& info) {
     const std::string name = FileNameOf(run_);
-    PassEntry pass;
-    pass.file = name;
-    pass.part = IsPart(name);
-    pass.file_bytes = info.bytes;
-    TDUMP_RETURN_IF_ERROR(ReadPassInfo(env_, run_, &pass.info));
+    std::vector<PassEntry> passes;
+    if (IsPackedFile(env_, run_)) {
+      TDUMP_ASSIGN_OR_RETURN(const auto packed, ScanPack(env_, run_));
+      for (const PackedPass& found : packed) {
+        PassEntry& pass = passes.emplace_back();
+        pass.info = found.info;
+        pass.offset = found.offset;
+        pass.file_bytes = found.bytes;
+        pass.part = !found.complete;
+      }
+      if (passes.empty()) return Corrupt(run_ + ": a packed file without a pass");
+    } else {
+      PassEntry& pass = passes.emplace_back();
+      pass.part = IsPart(name);
+      pass.file_bytes = info.bytes;
+      TDUMP_RETURN_IF_ERROR(ReadPassInfo(env_, run_, &pass.info));
+    }
+    for (PassEntry& pass : passes) pass.file = name;
     run_ = run_.size() > name.size() ? run_.substr(0, run_.size() - name.size() - 1) : ".";
     if (run_.empty()) run_ = "/";
     ProcessEntry& process = processes_.emplace_back();
-    Identify(pass.info, &process.identity);
-    process.passes.push_back(std::move(pass));
+    Identify(passes.front().info, &process.identity);
+    process.passes = std::move(passes);
     return Status::Ok();
   }
 

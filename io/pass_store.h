@@ -17,6 +17,7 @@ namespace tdump::io {
 struct PassEntry {
   PassInfo info;
   std::string file;     // relative to the run directory
+  uint64_t offset = 0;  // in a packed file; 0: the file is this pass's own
   bool listed = false;  // the manifest has it as done
   bool part = false;    // unfinished: killed, or the job still runs
   uint64_t file_bytes = 0;
@@ -33,12 +34,14 @@ struct ProcessEntry {
   std::string directory;  // relative to the run: "rank0_pid3069569"
   IdentitySection identity;
   std::vector<PassEntry> passes;
-  std::vector<StepMapSection> steps;  // by local step, last word only
+  std::vector<PassEntry> overwritten;  // by the ring (output.at_limit); their files are gone
+  std::vector<StepMapSection> steps;   // by local step, last word only
   std::vector<ExpectSection> expected;
   std::vector<OperatorCountSection> counts;
   std::vector<RuleSection> rules;
   std::vector<NoteSection> notes;
   std::vector<AgreementSection> agreements;  // last one counts
+  std::vector<RemovedSection> removed;       // files, as the manifest says
   std::optional<CloseSection> close;         // none: killed or still running
   std::vector<Damage> damage;
 };

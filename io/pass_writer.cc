@@ -6,7 +6,6 @@
 
 #include "io/archive.h"
 #include "io/frame_builder.h"
-#include "io/frame_file.h"
 
 namespace tdump::io {
 namespace {
@@ -20,6 +19,12 @@ std::string_view Cut(std::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
   return text.substr(0, bytes);
+}
+
+void AppendValues(const ValueParts& values, std::string* body) {
+  if (values.statistics) AppendSection(*values.statistics, body);
+  if (values.sample) AppendSection(*values.sample, body);
+  if (values.slice) AppendSection(*values.slice, body);
 }
 
 PassSection ToSection(const PassInfo& info) {
@@ -43,25 +48,27 @@ PassSection ToSection(const PassInfo& info) {
 std::string PassFileName(uint64_t ordinal) { return fmt::format("pass{:05d}.tdp", ordinal); }
 
 Result<std::unique_ptr<PassWriter>> PassWriter::Create(Env* env, const OperatorTable* operators,
-                                                       const std::string& directory,
+                                                       std::unique_ptr<PassPlace> place,
                                                        const PassInfo& info, uint64_t job_hash) {
-  std::unique_ptr<PassWriter> writer(new PassWriter(env, operators, directory, info));
+  std::unique_ptr<PassWriter> writer(new PassWriter(env, operators, std::move(place)));
   TDUMP_RETURN_IF_ERROR(writer->Start(info, job_hash));
   return writer;
 }
 
-PassWriter::PassWriter(Env* env, const OperatorTable* operators, std::string directory,
-                       const PassInfo& info)
-    : env_(env),
-      operators_(operators),
-      directory_(std::move(directory)),
-      ordinal_(info.ordinal),
-      file_name_(PassFileName(info.ordinal).append(kPartSuffix)) {}
+Result<std::unique_ptr<PassWriter>> PassWriter::Create(Env* env, const OperatorTable* operators,
+                                                       const std::string& directory,
+                                                       const PassInfo& info, uint64_t job_hash) {
+  TDUMP_ASSIGN_OR_RETURN(auto place,
+                         NewFileOfOnePass(env, directory, info.ordinal, Durability::kNone));
+  return Create(env, operators, std::move(place), info, job_hash);
+}
+
+PassWriter::PassWriter(Env* env, const OperatorTable* operators, std::unique_ptr<PassPlace> place)
+    : env_(env), operators_(operators), place_(std::move(place)) {}
 
 PassWriter::~PassWriter() = default;
 
 Status PassWriter::Start(const PassInfo& info, uint64_t job_hash) {
-  TDUMP_ASSIGN_OR_RETURN(file_, env_->CreateExclusive(JoinPath(directory_, file_name_), 0600));
   names_.emplace("", 0);
   buffer_.reserve(kBufferBytes + kWriteThrough);
   FileHeader header;
@@ -168,9 +175,11 @@ Status PassWriter::AddRecord(RecordSection* record, const RecordParts& parts) {
   FrameBuilder frame(FrameKind::kRecord, &buffer_);
   AppendSection(*record, &buffer_);
   if (parts.payload != nullptr) AppendSection(*parts.payload, &buffer_);
+  if (parts.earlier != nullptr) AppendSection(*parts.earlier, &buffer_);
   if (parts.hash != nullptr) AppendSection(HashSection{*parts.hash}, &buffer_);
   if (parts.tile_digests != nullptr) AppendSection(TilesSection{*parts.tile_digests}, &buffer_);
   if (parts.shard != nullptr) AppendSection(*parts.shard, &buffer_);
+  if (parts.values != nullptr) AppendValues(*parts.values, &buffer_);
   frame.Finish();
   return FlushIfLarge();
 }
@@ -221,7 +230,7 @@ Status PassWriter::FlushIfLarge() { return buffer_.size() >= kBufferBytes ? Flus
 
 Status PassWriter::Flush() {
   if (!status_.ok() || buffer_.empty()) return status_;
-  Status written = file_->Append(std::as_bytes(std::span(buffer_)));
+  Status written = place_->Append(std::as_bytes(std::span(buffer_)));
   if (!written.ok()) return Fail(std::move(written));
   base_ += buffer_.size();
   buffer_.clear();
@@ -229,7 +238,7 @@ Status PassWriter::Flush() {
 }
 
 Status PassWriter::WriteThrough(std::span<const std::byte> bytes) {
-  Status written = file_->Append(bytes);
+  Status written = place_->Append(bytes);
   if (!written.ok()) return Fail(std::move(written));
   base_ += bytes.size();
   return Status();
@@ -238,7 +247,7 @@ Status PassWriter::WriteThrough(std::span<const std::byte> bytes) {
 // Keeps in the count only what stands in the file: frames of the buffer that were written whole.
 Status PassWriter::Fail(Status status) {
   status_ = std::move(status);
-  const uint64_t end = file_ == nullptr ? base_ : file_->Size();
+  const uint64_t end = place_->Size();
   const auto stands = [&](uint64_t frame) {
     if (frame < base_) return true;
     FrameHeader header;
@@ -251,18 +260,8 @@ Status PassWriter::Fail(Status status) {
   while (!index_.calls.empty() && !stands(index_.calls.back())) index_.calls.pop_back();
   base_ = std::max(base_, end);
   buffer_.clear();
-  if (file_ != nullptr) (void)file_->Close();
+  place_->Fail();
   return status_;
-}
-
-// A file system may lose what it took without an error: a file gets its
-// final name only when its end is there.
-Status PassWriter::ReadBack() const {
-  TDUMP_ASSIGN_OR_RETURN(const auto file,
-                         FrameFile::Open(env_, JoinPath(directory_, file_name_), kPassMagic));
-  if (file->size() != base_)
-    return file->Error(file->size(), fmt::format("read back: {} bytes were written", base_));
-  return file->Footer().status();
 }
 
 Status PassWriter::Finish(PassEndSection end) {
@@ -281,12 +280,7 @@ Status PassWriter::Finish(PassEndSection end) {
   footer.payload_bytes = payload_bytes_;
   AppendStruct(Sealed(footer), &buffer_);
   TDUMP_RETURN_IF_ERROR(Flush());
-  if (Status closed = file_->Close(); !closed.ok()) return Fail(std::move(closed));
-  if (Status read = ReadBack(); !read.ok()) return Fail(std::move(read));
-  const std::string name = PassFileName(ordinal_);
-  Status renamed = env_->Rename(JoinPath(directory_, file_name_), JoinPath(directory_, name));
-  if (!renamed.ok()) return Fail(std::move(renamed));
-  file_name_ = name;
+  if (Status finished = place_->Finish(); !finished.ok()) return Fail(std::move(finished));
   return Status();
 }
 

@@ -1,11 +1,10 @@
-// PassWriter: writes one pass file (io/format.h). Knows frames, names, operators and the index;
-// decides nothing about what is kept.
+// PassWriter: writes one pass (io/format.h) to its place. Knows frames, names, operators and the
+// index; decides nothing about what is kept.
 //
-//   1. Create() makes `passNNNNN.tdp.part` with O_EXCL: header and pass frame.
+//   1. Create() writes header and pass frame.
 //   2. AddPayload() then AddRecord(), AddCall(), AddAlias(): each frame is preceded by the frames
 //      of the names and the operator it uses for the first time.
-//   3. Finish() writes the end frame, index and footer, closes, reads the footer back, and renames
-//      to `passNNNNN.tdp`.
+//   3. Finish() writes the end frame, index and footer, and finishes the place.
 // Frames are gathered in a buffer; what Flush() has written survives a kill. After the first error
 // everything is refused with that error, and records() counts the records that stand in the file.
 #pragma once
@@ -23,8 +22,10 @@
 #include "io/codec.h"
 #include "io/format.h"
 #include "io/hash.h"
+#include "io/pass_place.h"
 #include "io/records.h"
 #include "io/sections.h"
+#include "io/value_parts.h"
 
 namespace tdump::io {
 
@@ -37,15 +38,21 @@ struct RecordParts {
   std::string_view dtype;
   std::string_view device;
   const PayloadSection* payload = nullptr;
+  const EarlierPayloadSection* earlier = nullptr;  // beside `payload`
   const Hash128* hash = nullptr;
   const std::vector<uint8_t>* tile_digests = nullptr;
   const ShardSection* shard = nullptr;
+  const ValueParts* values = nullptr;
 };
 
 // Not thread-safe.
 class PassWriter {
  public:
   // `operators` outlives the writer. `job_hash`: see FileHeader.
+  static Result<std::unique_ptr<PassWriter>> Create(Env* env, const OperatorTable* operators,
+                                                    std::unique_ptr<PassPlace> place,
+                                                    const PassInfo& info, uint64_t job_hash);
+  // In a file of its own in `directory`.
   static Result<std::unique_ptr<PassWriter>> Create(Env* env, const OperatorTable* operators,
                                                     const std::string& directory,
                                                     const PassInfo& info, uint64_t job_hash);
@@ -63,12 +70,12 @@ class PassWriter {
   // `end.records`, `calls`, `payload_bytes` and `ended_ns` are filled in here.
   Status Finish(PassEndSection end);
 
-  const std::string& file_name() const {
-    return file_name_;
-  }  // the final one after Finish(), else the .part
-  uint64_t bytes() const {
-    return base_ + buffer_.size();
-  }  // of the file, buffered frames included
+  // The final one after Finish(), else the .part.
+  const std::string& file_name() const { return place_->file_name(); }
+  const PassPlace& place() const { return *place_; }
+  EarlierPayloads* earlier() { return place_->earlier(); }
+  // Of the pass, buffered frames included.
+  uint64_t bytes() const { return base_ + buffer_.size(); }
   bool has_unflushed() const { return !buffer_.empty(); }
   const Status& status() const { return status_; }
   uint64_t records() const { return index_.records.size(); }
@@ -76,7 +83,7 @@ class PassWriter {
   uint64_t payload_bytes() const { return payload_bytes_; }
 
  private:
-  PassWriter(Env* env, const OperatorTable* operators, std::string directory, const PassInfo& info);
+  PassWriter(Env* env, const OperatorTable* operators, std::unique_ptr<PassPlace> place);
 
   Status Start(const PassInfo& info, uint64_t job_hash);
   uint32_t Name(std::string_view text);
@@ -86,7 +93,6 @@ class PassWriter {
   void AlignPayload(uint64_t payload_bytes);
   Status WriteThrough(std::span<const std::byte> bytes);
   Status FlushIfLarge();
-  Status ReadBack() const;
   Status Fail(Status status);
 
   struct TextHash {
@@ -96,13 +102,10 @@ class PassWriter {
 
   Env* const env_;
   const OperatorTable* const operators_;
-  const std::string directory_;
-  const uint64_t ordinal_;
-  std::string file_name_;
-  std::unique_ptr<WritableFile> file_;
+  const std::unique_ptr<PassPlace> place_;
   Status status_;
   std::string buffer_;
-  uint64_t base_ = 0;  // file offset of the buffer's first byte
+  uint64_t base_ = 0;  // offset in the pass of the buffer's first byte
   std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> names_;
   std::vector<bool> operators_written_;
   IndexSection index_;

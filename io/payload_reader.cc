@@ -39,8 +39,10 @@ Status PayloadReader::CheckTiles(const Record& owner, uint64_t first_tile,
     const Hash128 digest = TileDigest(bytes);
     if (std::memcmp(digest.data(), owner.tile_digests.data() + tile * kDigestBytes, kDigestBytes) !=
         0) {
+      const PayloadRef& payload = *owner.payload;
       return file_.Error(
-          owner.payload->offset + tile * kHashTile,
+          (payload.earlier != 0 ? payload.earlier - file_.base() : payload.offset) +
+              tile * kHashTile,
           fmt::format("payload of record {} ('{}'): {} bytes do not match their digest", owner.id,
                       ToText(owner.key), bytes.size()));
     }
@@ -48,12 +50,18 @@ Status PayloadReader::CheckTiles(const Record& owner, uint64_t first_tile,
   return Status::Ok();
 }
 
+Status PayloadReader::ReadAt(const PayloadRef& payload, uint64_t offset,
+                             std::span<std::byte> out) const {
+  return payload.earlier != 0 ? file_.ReadPacked(payload.earlier + offset, out)
+                              : file_.Read(payload.offset + offset, out);
+}
+
 // Whole tiles, a chunk at a time; straight into `out` where a chunk lies inside it.
 Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out,
                                  bool verify) const {
   const PayloadRef& payload = *owner.payload;
   if (out.empty()) return Status::Ok();
-  if (!verify) return file_.Read(payload.offset + offset, out);
+  if (!verify) return ReadAt(payload, offset, out);
   const uint64_t end = offset + out.size();
   std::vector<std::byte> scratch;
   for (uint64_t at = offset / kHashTile * kHashTile; at < end;) {
@@ -63,7 +71,7 @@ Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span
     if (!inside) scratch.resize(bytes);
     const std::span<std::byte> chunk =
         inside ? out.subspan(at - offset, bytes) : std::span(scratch);
-    TDUMP_RETURN_IF_ERROR(file_.Read(payload.offset + at, chunk));
+    TDUMP_RETURN_IF_ERROR(ReadAt(payload, at, chunk));
     TDUMP_RETURN_IF_ERROR(CheckTiles(owner, at / kHashTile, chunk));
     if (!inside) {
       const uint64_t from = std::max(at, offset);
@@ -108,10 +116,11 @@ Result<std::span<const std::byte>> PayloadReader::Map(const Record& owner) const
     TDUMP_ASSIGN_OR_RETURN(map_, env_->Map(file_.path()));
   }
   const auto bytes = map_->bytes();
-  if (payload.offset > bytes.size() || payload.stored_bytes > bytes.size() - payload.offset) {
-    return file_.Error(payload.offset, "payload: the file became shorter while it was open");
+  const uint64_t at = payload.earlier != 0 ? payload.earlier : file_.base() + payload.offset;
+  if (at > bytes.size() || payload.stored_bytes > bytes.size() - at) {
+    return file_.Error(at - file_.base(), "payload: the file became shorter while it was open");
   }
-  return bytes.subspan(payload.offset, payload.stored_bytes);
+  return bytes.subspan(at, payload.stored_bytes);
 }
 
 }  // namespace tdump::io

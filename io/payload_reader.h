@@ -27,6 +27,8 @@ class PayloadReader {
   Result<std::span<const std::byte>> Map(const Record& owner) const;
 
  private:
+  // Stored bytes [offset, offset + out.size()) of the payload, wherever it lies.
+  Status ReadAt(const PayloadRef& payload, uint64_t offset, std::span<std::byte> out) const;
   Status ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out,
                     bool verify) const;
   Status CheckTiles(const Record& owner, uint64_t first_tile,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/archive.h"
+#include "io/part_decoder.h"
 
 namespace tdump::io {
 namespace {
@@ -39,7 +40,24 @@ Status CheckShape(const Record& record) {
   return Status::Ok();
 }
 
-Status CheckPayload(const Record& record, uint64_t file_bytes) {
+Status CheckPlace(const PayloadRef& payload, const DecodeContext& context) {
+  if (payload.earlier != 0) {
+    if (payload.earlier < context.base && payload.stored_bytes <= context.base - payload.earlier)
+      return Status::Ok();
+    return Corrupt(
+        fmt::format("payload of an earlier pass: offset {} and stored_bytes {} do not "
+                    "lie before this pass, which begins at {}",
+                    payload.earlier, payload.stored_bytes, context.base));
+  }
+  if (payload.offset <= context.file_bytes &&
+      payload.stored_bytes <= context.file_bytes - payload.offset)
+    return Status::Ok();
+  return Corrupt(
+      fmt::format("payload offset {} and stored_bytes {} lie outside the file's {} bytes",
+                  payload.offset, payload.stored_bytes, context.file_bytes));
+}
+
+Status CheckPayload(const Record& record, const DecodeContext& context) {
   if (!record.payload) {
     if ((record.parts_kept & kPartPayload) != 0)
       return Corrupt("parts_kept: has payload, but the frame has no payload section");
@@ -58,11 +76,7 @@ Status CheckPayload(const Record& record, uint64_t file_bytes) {
                                payload.logical_bytes, expected));
   }
   if (payload.same_as != 0) return Status::Ok();
-  if (payload.offset > file_bytes || payload.stored_bytes > file_bytes - payload.offset) {
-    return Corrupt(
-        fmt::format("payload offset {} and stored_bytes {} lie outside the file's {} bytes",
-                    payload.offset, payload.stored_bytes, file_bytes));
-  }
+  TDUMP_RETURN_IF_ERROR(CheckPlace(payload, context));
   if (payload.codec == 0 && payload.stored_bytes != payload.logical_bytes) {
     return Corrupt(fmt::format("stored_bytes: {}, expected logical_bytes {}", payload.stored_bytes,
                                payload.logical_bytes));
@@ -127,6 +141,18 @@ Status FillRecord(const NameTable& names, RecordSection&& section, Record* recor
 
 Status AddCompanion(const SectionCursor& cursor, Record* record) {
   switch (cursor.id()) {
+    case StatisticsSection::kId:
+    case SampleSection::kId:
+    case SliceSection::kId:
+      return AddPart(cursor, record);
+    case EarlierPayloadSection::kId: {
+      TDUMP_ASSIGN_OR_RETURN(const auto section, cursor.Decode<EarlierPayloadSection>());
+      if (!record->payload)
+        return Corrupt("payload of an earlier pass: no payload section before it");
+      if (section.offset == 0) return Corrupt("payload of an earlier pass: offset 0");
+      record->payload->earlier = section.offset;
+      break;
+    }
     case PayloadSection::kId: {
       TDUMP_ASSIGN_OR_RETURN(const auto section, cursor.Decode<PayloadSection>());
       record->payload = PayloadRef{.offset = section.offset,
@@ -180,7 +206,8 @@ Result<Record> DecodeRecord(const DecodeContext& context, std::span<const std::b
   }
   TDUMP_RETURN_IF_ERROR(cursor.status());
   if (!found) return Corrupt("the frame of a record has no record section");
-  TDUMP_RETURN_IF_ERROR(CheckPayload(record, context.file_bytes));
+  TDUMP_RETURN_IF_ERROR(CheckPayload(record, context));
+  TDUMP_RETURN_IF_ERROR(CheckParts(context.file_bytes, context.swapped, &record));
   return record;
 }
 

@@ -18,6 +18,7 @@ struct DecodeContext {
   bool swapped = false;
   uint64_t file_bytes = 0;
   uint64_t pass = 0;  // ordinal, for Call::pass
+  uint64_t base = 0;  // of the pass in a packed file
 };
 
 Result<Record> DecodeRecord(const DecodeContext& context, std::span<const std::byte> body);

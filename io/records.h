@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "core/identity.h"
 #include "core/key.h"
+#include "core/statistics.h"
 #include "core/types.h"
 
 namespace tdump::io {
@@ -44,6 +46,16 @@ struct PayloadRef {
   uint64_t logical_bytes = 0;
   uint8_t codec = 0;
   uint64_t same_as = 0;
+  // Offset of the bytes in the packed file, when an earlier pass holds them; else 0.
+  uint64_t earlier = 0;
+};
+
+// What is kept of a record's elements where only a slice was asked for (io/value_sections.h).
+struct Slice {
+  std::vector<int64_t> begins, sizes, steps;  // one a dimension
+  PayloadRef payload;
+  Hash128 hash{};
+  std::vector<uint8_t> tile_digests;
 };
 
 struct Record {
@@ -72,6 +84,9 @@ struct Record {
   std::optional<PayloadRef> payload;
   std::optional<Hash128> hash;
   std::vector<uint8_t> tile_digests;
+  std::optional<Statistics> statistics;
+  std::optional<std::vector<std::byte>> sample;  // units at SampleIndex (core/slice.h)
+  std::optional<Slice> slice;                    // read through SliceAsRecord (io/value_parts.h)
   std::string dims, placements, mesh, dim_names, subclass;
   std::vector<int64_t> global_shape;
 

@@ -194,6 +194,19 @@ struct ShardSection {
   }
 };
 
+// Companion of a record whose payload stands in an earlier pass of the same packed file: content,
+// length and dtype were equal. The record's PayloadSection has offset and same_as 0.
+struct EarlierPayloadSection {
+  static constexpr uint32_t kId = 0x0520;
+  uint64_t ordinal = 0;  // of the pass that holds it
+  uint64_t record = 0;   // in that pass
+  uint64_t offset = 0;   // of the first payload byte in the packed file
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(ordinal, record, offset);
+  }
+};
+
 struct IndexEntry {
   uint64_t record = 0;
   uint64_t frame_offset = 0;  // of the record's frame header
@@ -292,6 +305,30 @@ struct PassDoneSection {
   void serialize(Archive& archive) {
     archive(ordinal, local_step, mode_step, job_step, mode, file, file_bytes, records, calls,
             payload_bytes, blocked_ns, not_kept, error);
+  }
+};
+
+// Beside a PassDoneSection whose `file` is a packed one: where the pass lies in it.
+struct PassPlaceSection {
+  static constexpr uint32_t kId = 0x2102;
+  uint64_t ordinal = 0;
+  uint64_t offset = 0;  // of the pass's FileHeader
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(ordinal, offset);
+  }
+};
+
+// Passes that were overwritten to keep to a limit. Written before their file is removed.
+struct RemovedSection {
+  static constexpr uint32_t kId = 0x2103;
+  uint64_t first = 0;  // ordinals
+  uint64_t last = 0;
+  uint64_t bytes = 0;
+  std::string file;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(first, last, bytes, file);
   }
 };
 
