@@ -41,6 +41,8 @@ TDUMP_ANYWHERE double TileMultiply(double a, double b) { return a * b; }
 TDUMP_ANYWHERE double TileDivide(double a, double b) { return a / b; }
 TDUMP_ANYWHERE double TileRoot(double a) { return __builtin_sqrt(a); }
 #endif
+// NVRTC knows no __builtin_huge_val.
+TDUMP_ANYWHERE double TileInfinity() { return TileMultiply(0x1p1023, 2); }
 TDUMP_ANYWHERE double TileAbs(double a) { return a < 0 ? -a : a; }
 
 // Counts that any order of adding gives.
@@ -61,8 +63,8 @@ struct TileMoments {
   double m2 = 0;       // sum of squared deviations from the mean
   double l1 = 0;       // sum of |x|
   double squares = 0;  // sum of x * x
-  double min = __builtin_huge_val();
-  double max = -__builtin_huge_val();
+  double min = TileInfinity();
+  double max = -TileInfinity();
   double scale = 0;  // -600, 0 or 600
 };
 

@@ -12,6 +12,7 @@
 
 #include "collectors/device/strided_source.h"
 #include "core/status.h"
+#include "core/types.h"
 
 namespace tdump::collectors {
 
@@ -27,6 +28,15 @@ struct StagingMemory {
   std::byte* host = nullptr;
 };
 
+// What is made of a payload on the device; places on the device, 0: not wanted.
+struct Reduction {
+  uint64_t from = 0, bytes = 0;
+  uint64_t digests = 0;  // XXH3-128 of each 16 KiB, 16 bytes each in canonical order
+  uint64_t moments = 0;  // TileMoments of each 4,096 elements (core/statistics_tile.h)
+  uint64_t counts = 0;   // with moments: one ValueCounts of all
+  DType dtype;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -40,12 +50,13 @@ class Device {
   // Enqueued on `stream`: `bytes` bytes; both ends on the device.
   virtual Status Copy(uint64_t to, uint64_t from, uint64_t bytes, NativeStream stream) noexcept = 0;
   // Enqueued on `stream`: units [first, first + count) of the canonical form of `from`.
+  // kUnsupported: not by this device, and nothing was enqueued.
   virtual Status Gather(uint64_t to, const StridedSource& from, uint64_t first, uint64_t count,
                         NativeStream stream) noexcept = 0;
-  // Enqueued on `stream`: the XXH3-128 of each 16 KiB tile of `bytes` bytes, 16 bytes each in
-  // canonical order. kUnsupported: not by this device.
-  virtual Status Digest(uint64_t to, uint64_t from, uint64_t bytes,
-                        NativeStream stream) noexcept = 0;
+  // Enqueued on `stream`. kUnsupported: not by this device, and nothing was enqueued.
+  virtual Status Reduce(const Reduction& reduction, NativeStream stream) noexcept = 0;
+  // Reduce() can make the moments of this dtype.
+  virtual bool KnowsStatistics(const DType& dtype) noexcept = 0;
   // Records `event` behind what is enqueued on `stream`.
   virtual Status Mark(uint32_t event, NativeStream stream) noexcept = 0;
   virtual EventState Query(uint32_t event) noexcept = 0;

@@ -5,12 +5,15 @@
 #include <cstring>
 #include <thread>
 
+#include "core/statistics.h"
+
 namespace tdump::collectors {
 namespace {
 
 constexpr uint64_t kTile = 16384;  // of the hash
 constexpr uint64_t kDigestBytes = 16;
-constexpr Parts kNeedsBytes = kPartPayload | kPartSample | kPartSlice | kPartStats;
+constexpr Parts kNeedsBytes = kPartPayload | kPartSample | kPartSlice;
+constexpr Parts kReduced = kPartHash | kPartStats;
 constexpr std::string_view kOutOfMemory = "out of host memory";
 
 uint64_t TilesOf(uint64_t bytes) { return (bytes + kTile - 1) / kTile; }
@@ -19,37 +22,68 @@ uint64_t RoundUp(uint64_t bytes) {
   return (bytes + StagingRing::kAlignment - 1) / StagingRing::kAlignment * StagingRing::kAlignment;
 }
 
+// In the order of core/statistics_tile.h: complete subtrees from the left, then what is left over.
+TileMoments MergeTiles(std::span<const TileMoments> tiles) {
+  TileMoments nodes[64];
+  uint64_t done = 0;
+  int depth = 0;
+  for (const TileMoments& tile : tiles) {
+    nodes[depth++] = tile;
+    for (uint64_t carry = done++; (carry & 1) != 0; carry >>= 1) {
+      nodes[depth - 2] = Merge(nodes[depth - 2], nodes[depth - 1]);
+      --depth;
+    }
+  }
+  for (; depth > 1; --depth) nodes[depth - 2] = Merge(nodes[depth - 2], nodes[depth - 1]);
+  return nodes[0];
+}
+
 }  // namespace
 
-// What lies in a copy's part of the ring: digests, then the payload; either may be missing.
+// What lies in a copy's part of the ring: digests, counts and moments, payload; each may be
+// missing.
 struct Stager::Layout {
   explicit Layout(const Request& request)
       : payload_bytes(request.source.bytes()),
         to_host((request.parts & kNeedsBytes) != 0),
-        digest_bytes((request.parts & kPartHash) != 0 ? TilesOf(payload_bytes) * kDigestBytes : 0),
-        staged(to_host || !request.source.plain()) {}
+        staged(to_host || !request.source.plain()) {
+    if ((request.parts & kPartHash) != 0) digest_bytes = TilesOf(payload_bytes) * kDigestBytes;
+    if ((request.parts & kPartStats) == 0) return;
+    const uint64_t elements = request.source.units * request.dtype.elements_per_unit;
+    tiles = (elements + kTileElements - 1) / kTileElements;
+  }
 
   uint64_t payload_bytes;
-  bool to_host;           // the payload is wanted on the host
-  uint64_t digest_bytes;  // 0: not wanted
-  bool staged;            // the payload is copied, for the host or for the digests
+  bool to_host;               // the payload is wanted on the host
+  bool staged;                // the payload is copied, for the host or for what is made of it
+  uint64_t digest_bytes = 0;  // 0: not wanted
+  uint64_t tiles = 0;         // of statistics; 0: not wanted
 
-  uint64_t payload_at() const { return RoundUp(digest_bytes); }
+  uint64_t counts_at() const { return RoundUp(digest_bytes); }
+  uint64_t moments_at() const { return counts_at() + RoundUp(sizeof(ValueCounts)); }
+  uint64_t reduced_bytes() const {
+    return tiles == 0 ? digest_bytes : moments_at() + tiles * sizeof(TileMoments);
+  }
+  uint64_t payload_at() const { return RoundUp(reduced_bytes()); }
   uint64_t bytes() const { return payload_at() + (staged ? payload_bytes : 0); }
-  uint64_t fetched() const { return to_host ? bytes() : digest_bytes; }
+  uint64_t fetched() const { return to_host ? bytes() : reduced_bytes(); }
 };
 
 class Stager::Copy final : public DeviceCopy {
  public:
   Copy(Stager* stager, uint32_t slot) : stager_(stager), slot_(slot) {}
 
-  void Start(const Layout& layout, uint64_t at) {
+  void Start(const Request& request, const Layout& layout, uint64_t at) {
     stage_ = Stage::kOnDevice;
     at_ = at;
     fetched_ = layout.fetched();
     payload_at_ = layout.payload_at();
     payload_bytes_ = layout.to_host ? layout.payload_bytes : 0;
     digest_bytes_ = layout.digest_bytes;
+    counts_at_ = layout.counts_at();
+    moments_at_ = layout.moments_at();
+    tiles_ = layout.tiles;
+    elements_ = request.source.units * request.dtype.elements_per_unit;
     error_.clear();
   }
 
@@ -66,6 +100,7 @@ class Stager::Copy final : public DeviceCopy {
     }
     if (stage_ == Stage::kOnDevice) return Fetch();
     stage_ = Stage::kReady;
+    if (tiles_ != 0) FinishStatistics();
     return State::kReady;
   }
   std::span<const std::byte> payload() const noexcept override {
@@ -73,6 +108,9 @@ class Stager::Copy final : public DeviceCopy {
   }
   std::span<const uint8_t> digests() const noexcept override {
     return {reinterpret_cast<const uint8_t*>(Host()), digest_bytes_};
+  }
+  const Statistics* statistics() const noexcept override {
+    return stage_ == Stage::kReady && tiles_ != 0 ? &statistics_ : nullptr;
   }
   std::string_view error() const noexcept override { return error_; }
   void Release() noexcept override {
@@ -95,6 +133,12 @@ class Stager::Copy final : public DeviceCopy {
     stage_ = Stage::kToHost;
     return State::kPending;
   }
+  void FinishStatistics() noexcept {
+    const auto* counts = reinterpret_cast<const ValueCounts*>(Host() + counts_at_);
+    const auto* tiles = reinterpret_cast<const TileMoments*>(Host() + moments_at_);
+    statistics_ = tdump::FinishStatistics(StatisticsKind::kReal, elements_, *counts,
+                                          MergeTiles({tiles, tiles_}));
+  }
   State Fail(std::string_view text) noexcept {
     stage_ = Stage::kFailed;
     try {
@@ -109,6 +153,8 @@ class Stager::Copy final : public DeviceCopy {
   const uint32_t slot_;  // and number of its event
   Stage stage_ = Stage::kReady;
   uint64_t at_ = 0, fetched_ = 0, payload_at_ = 0, payload_bytes_ = 0, digest_bytes_ = 0;
+  uint64_t counts_at_ = 0, moments_at_ = 0, tiles_ = 0, elements_ = 0;
+  Statistics statistics_;
   std::string error_;
 };
 
@@ -151,15 +197,22 @@ Status Stager::EnqueuePayload(const Request& request, uint64_t to) noexcept {
   return device_->Gather(to, source, 0, source.units, request.stream);
 }
 
-Status Stager::EnqueueDigests(const Request& request, const Layout& layout, uint64_t at) noexcept {
-  const uint64_t from = layout.staged ? at + layout.payload_at() : request.source.address;
-  return device_->Digest(at, from, layout.payload_bytes, request.stream);
+Status Stager::EnqueueReduction(const Request& request, const Layout& layout,
+                                uint64_t at) noexcept {
+  Reduction reduction{.from = layout.staged ? at + layout.payload_at() : request.source.address,
+                      .bytes = layout.payload_bytes,
+                      .dtype = request.dtype};
+  if (layout.digest_bytes != 0) reduction.digests = at;
+  if (layout.tiles != 0) {
+    reduction.counts = at + layout.counts_at();
+    reduction.moments = at + layout.moments_at();
+  }
+  return device_->Reduce(reduction, request.stream);
 }
 
 Status Stager::Enqueue(const Request& request, const Layout& layout, uint64_t at) noexcept {
   if (layout.staged) TDUMP_RETURN_IF_ERROR(EnqueuePayload(request, at + layout.payload_at()));
-  if (layout.digest_bytes != 0) return EnqueueDigests(request, layout, at);
-  return {};
+  return layout.reduced_bytes() != 0 ? EnqueueReduction(request, layout, at) : Status();
 }
 
 Stager::Outcome Stager::Begin(const Request& wanted) noexcept try {
@@ -167,8 +220,10 @@ Stager::Outcome Stager::Begin(const Request& wanted) noexcept try {
   if (device_->InGraphCapture(wanted.stream))
     return {nullptr, SkipReason::kCompiled, "CUDA graph capture"};
   Request request = wanted;
-  // Where the payload crosses anyway the sink hashes it.
-  if ((request.parts & kNeedsBytes) != 0) request.parts &= ~kPartHash;
+  if ((request.parts & kPartStats) != 0 && !device_->KnowsStatistics(request.dtype))
+    request.parts |= kPartPayload;
+  // Where the payload crosses anyway the sink makes the rest of it.
+  if ((request.parts & kNeedsBytes) != 0) request.parts &= ~kReduced;
   for (;;) {
     const Layout layout(request);
     if (layout.bytes() > ring_.capacity())
@@ -178,7 +233,7 @@ Stager::Outcome Stager::Begin(const Request& wanted) noexcept try {
     const uint64_t at = ring_.offset(copy->slot());
     const Status status = Enqueue(request, layout, memory_.device + at);
     if (status.ok()) {
-      copy->Start(layout, at);
+      copy->Start(request, layout, at);
       const Status marked = device_->Mark(copy->slot(), request.stream);
       if (marked.ok()) return {copy};
       Give(copy);
@@ -188,8 +243,8 @@ Stager::Outcome Stager::Begin(const Request& wanted) noexcept try {
     // the refusal writes to that room, so the stager gives the room up with the device.
     if (status.code() != StatusCode::kUnsupported) return Broken(status.message());
     Give(copy);
-    if (layout.digest_bytes == 0) return {nullptr, SkipReason::kCopyFailed, "not by this device"};
-    request.parts = (request.parts & ~kPartHash) | kPartPayload;  // hashed by the sink
+    if (layout.to_host) return {nullptr, SkipReason::kCopyFailed, "not by this device"};
+    request.parts = (request.parts & ~kReduced) | kPartPayload;  // reduced by the sink
   }
 } catch (...) {
   return {nullptr, SkipReason::kDeviceError, kOutOfMemory};
@@ -233,7 +288,7 @@ bool Stager::CopyPiece(const Request& request, uint64_t offset, std::span<std::b
                                                        out.size(), request.stream)
                                        : device_->Gather(memory_.device + at, source, offset / unit,
                                                          out.size() / unit, request.stream);
-  copy->Start(Layout(piece), at);
+  copy->Start(piece, Layout(piece), at);
   const Status marked = status.ok() ? device_->Mark(copy->slot(), request.stream) : status;
   if (!marked.ok()) {
     Broken(marked.message());

@@ -4,8 +4,8 @@
 //   1. Begin(), on the thread that runs the operator: room in the staging ring, then, on the stream
 //      the operator ran on, a copy into it (or a gather, for a tensor that is not contiguous) and
 //      an event. The source may be overwritten or freed right after: what does that is behind the
-//      copy on the stream. Where only the hash is asked for, the digests of the tensor are made
-//      in place of the copy, and nothing but them leaves the device.
+//      copy on the stream. Where only hash and statistics are asked for, digests and moments are
+//      made in place of the copy, and nothing but them leaves the device.
 //   2. Poll(), on the sink's thread: once the event is over, the bytes go to page-locked memory on
 //      tdump's own stream; once that is over, the copy is ready. Nobody waits for a stream.
 //   3. Release(): the room is free again, at once or when the device is done with it.
@@ -41,6 +41,7 @@ class Stager {
  public:
   struct Request {
     StridedSource source;
+    DType dtype;
     Parts parts = kPartNone;
     NativeStream stream = nullptr;
   };
@@ -87,7 +88,7 @@ class Stager {
   Copy* TakeCopy(uint64_t bytes) noexcept;
   Status Enqueue(const Request& request, const Layout& layout, uint64_t at) noexcept;
   Status EnqueuePayload(const Request& request, uint64_t to) noexcept;
-  Status EnqueueDigests(const Request& request, const Layout& layout, uint64_t at) noexcept;
+  Status EnqueueReduction(const Request& request, const Layout& layout, uint64_t at) noexcept;
   bool CopyPiece(const Request& request, uint64_t offset, std::span<std::byte> out) noexcept;
   bool WaitUntilReady(Copy* copy) noexcept;
   void Give(Copy* copy) noexcept;

@@ -2,6 +2,7 @@
 // them: so that a test can put any order of events between a copy and what follows it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "collectors/device/device.h"
+#include "core/statistics_tile.h"
 
 namespace tdump::collectors {
 
@@ -19,13 +21,13 @@ class FakeDevice final : public Device {
  public:
   // What goes wrong, from now on.
   bool refuse_memory = false;
-  bool refuse_copies = false;   // Copy and Gather
-  bool refuse_digests = false;  // Digest says kUnsupported
+  bool refuse_copies = false;  // Copy and Gather
+  bool refuse_reductions = false;
   bool refuse_fetches = false;
   bool fail_events = false;
   bool capturing = false;
   // What was asked for.
-  uint64_t copies = 0, gathers = 0, digests = 0, fetched_bytes = 0;
+  uint64_t copies = 0, gathers = 0, reductions = 0, fetched_bytes = 0;
 
   static uint64_t Address(const void* data) { return reinterpret_cast<uint64_t>(data); }
 
@@ -57,20 +59,18 @@ class FakeDevice final : public Device {
     });
     return {};
   }
-  // Not a hash: the bytes of each tile added up, enough to see which bytes were looked at and when.
-  Status Digest(uint64_t to, uint64_t from, uint64_t bytes, NativeStream stream) noexcept override {
-    if (refuse_digests) return Unsupported("no digests");
-    ++digests;
+  // Digests are none: the bytes of each tile added up, enough to see which bytes were looked at and
+  // when. Statistics of float32 only.
+  Status Reduce(const Reduction& r, NativeStream stream) noexcept override {
+    if (refuse_reductions) return Unsupported("no reductions");
+    ++reductions;
     Enqueue(stream, [=] {
-      for (uint64_t tile = 0; tile * 16384 < bytes; ++tile) {
-        uint64_t sum[2] = {};
-        for (uint64_t i = tile * 16384; i < std::min(bytes, (tile + 1) * 16384); ++i)
-          sum[0] += static_cast<uint64_t>(At(from)[i]);
-        std::memcpy(At(to + tile * 16), sum, 16);
-      }
+      if (r.digests != 0) AddUpTiles(r);
+      if (r.moments != 0) StatisticsOfTiles(r);
     });
     return {};
   }
+  bool KnowsStatistics(const DType& dtype) noexcept override { return dtype.view() == "float32"; }
   Status Mark(uint32_t event, NativeStream stream) noexcept override {
     Record(event, stream);
     return {};
@@ -109,6 +109,31 @@ class FakeDevice final : public Device {
 
  private:
   static std::byte* At(uint64_t address) { return reinterpret_cast<std::byte*>(address); }
+  static void AddUpTiles(const Reduction& r) {
+    for (uint64_t tile = 0; tile * 16384 < r.bytes; ++tile) {
+      uint64_t sum[2] = {};
+      for (uint64_t i = tile * 16384; i < std::min(r.bytes, (tile + 1) * 16384); ++i)
+        sum[0] += static_cast<uint64_t>(At(r.from)[i]);
+      std::memcpy(At(r.digests + tile * 16), sum, 16);
+    }
+  }
+  static void StatisticsOfTiles(const Reduction& r) {
+    const auto* values = reinterpret_cast<const float*>(At(r.from));
+    const auto elements = static_cast<int64_t>(r.bytes / sizeof(float));
+    auto* tiles = reinterpret_cast<TileMoments*>(At(r.moments));
+    for (int64_t first = 0; first < elements; first += kTileElements) {
+      *tiles++ = MomentsOfTile(static_cast<int>(std::min<int64_t>(kTileElements, elements - first)),
+                               [&](int i) { return double{values[first + i]}; });
+    }
+    ValueCounts counts;
+    for (int64_t i = 0; i < elements; ++i) {
+      if (values[i] == 0)
+        ++counts.zeros;
+      else
+        ++counts.histogram[HistogramBin(values[i])];
+    }
+    std::memcpy(At(r.counts), &counts, sizeof counts);
+  }
   static void GatherUnit(std::byte* to, const StridedSource& from, uint64_t unit) {
     uint64_t offset = 0;
     for (uint32_t i = from.dimensions; i > 0; --i) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <thread>
 
+#include "core/statistics.h"
 #include "tests/collectors/device/fake_device.h"
 
 namespace tdump::collectors {
@@ -139,9 +141,52 @@ TEST_F(StagerTest, TheHashOfAViewIsOfItsOwnElements) {
   EXPECT_EQ(device.fetched_bytes, 16u);
 }
 
+// 1, 2, ..., 10,000: mean 5000.5; the squares add up to n (n + 1) (2 n + 1) / 6.
+TEST_F(StagerTest, StatisticsAloneMoveNoPayload) {
+  const auto stager = Make();
+  std::vector<float> data(10'000);
+  std::iota(data.begin(), data.end(), 1.0f);
+  Stager::Request request{.dtype = MakeDType("float32", 32),
+                          .parts = kPartMeta | kPartHash | kPartStats,
+                          .stream = kStream};
+  const int64_t size[] = {10'000}, stride[] = {1};
+  ASSERT_TRUE(MakeStridedSource(FakeDevice::Address(data.data()), size, stride, 4,
+                                NumberKind::kFloat, false, false, &request.source));
+  DeviceCopy* copy = stager->Begin(request).copy;
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->statistics(), nullptr);
+  Finish(copy);
+  EXPECT_TRUE(copy->payload().empty());
+  EXPECT_EQ(copy->digests().size(), 3u * 16);
+  ASSERT_NE(copy->statistics(), nullptr);
+  const Statistics& found = *copy->statistics();
+  EXPECT_EQ(found.kind, StatisticsKind::kReal);
+  EXPECT_EQ(found.count, 10'000u);
+  EXPECT_EQ(found.finite, 10'000u);
+  EXPECT_EQ(found.min, 1);
+  EXPECT_EQ(found.max, 10'000);
+  EXPECT_DOUBLE_EQ(found.mean, 5000.5);
+  EXPECT_DOUBLE_EQ(found.l1, 50'005'000.0);
+  EXPECT_DOUBLE_EQ(found.l2, std::sqrt(333'383'335'000.0));
+  EXPECT_DOUBLE_EQ(found.std, std::sqrt(10'000.0 * 10'001 / 12));
+  EXPECT_LT(device.fetched_bytes, 1024u);
+}
+
+TEST_F(StagerTest, StatisticsThatTheDeviceDoesNotKnowAreTheSinks) {
+  const auto stager = Make();
+  const std::vector<uint8_t> data(100, 5);
+  Stager::Request request = Of(data, kPartMeta | kPartStats);
+  request.dtype = MakeDType("uint8", 8);
+  DeviceCopy* copy = stager->Begin(request).copy;
+  Finish(copy);
+  EXPECT_EQ(copy->statistics(), nullptr);
+  EXPECT_EQ(Bytes(*copy), data);
+  EXPECT_EQ(device.reductions, 0u);
+}
+
 TEST_F(StagerTest, WithoutDigestsOfTheDeviceThePayloadCrosses) {
   const auto stager = Make();
-  device.refuse_digests = true;
+  device.refuse_reductions = true;
   const std::vector<uint8_t> data(100, 5);
   DeviceCopy* copy = stager->Begin(Of(data, kPartMeta | kPartHash)).copy;
   ASSERT_NE(copy, nullptr);
