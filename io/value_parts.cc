@@ -1,0 +1,324 @@
+#include "io/value_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace tdump::io {
+namespace {
+
+void Append(__int128 value, std::vector<uint64_t>* words) {
+  words->push_back(static_cast<uint64_t>(value));
+  words->push_back(static_cast<uint64_t>(value >> 64));
+}
+
+__int128 Wide(const std::vector<uint64_t>& words, size_t at) {
+  return static_cast<__int128>(static_cast<unsigned __int128>(words[at + 1]) << 64 | words[at]);
+}
+
+bool StoredOnce(std::span<const int64_t> strides, size_t dim) {
+  return dim < strides.size() && strides[dim] == 0;
+}
+
+// Runs of a slice in the canonical payload, outermost dimension first.
+class SlicePicker final : public BytePicker {
+ public:
+  SlicePicker(std::span<const SliceRange> slice, std::span<const int64_t> sizes,
+              std::span<const int64_t> strides, uint64_t unit) {
+    uint64_t step = unit;
+    for (size_t dim = sizes.size(); dim-- > 0;) {
+      const SlicedDim part = ResolveDim(slice, dim, sizes[dim]);
+      if (part.size == 0) empty_ = true;
+      if (StoredOnce(strides, dim)) continue;
+      dims_.insert(dims_.begin(), {part, step, 0});
+      step *= static_cast<uint64_t>(sizes[dim]);
+    }
+    run_bytes_ = unit;
+    // Whole or contiguous inner dimensions are one run.
+    while (!dims_.empty() && dims_.back().part.step == 1) {
+      const Dim& inner = dims_.back();
+      const uint64_t whole = inner.step;
+      if (whole != run_bytes_) break;
+      first_ += static_cast<uint64_t>(inner.part.begin) * inner.step;
+      run_bytes_ = static_cast<uint64_t>(inner.part.size) * inner.step;
+      dims_.pop_back();
+    }
+  }
+
+ private:
+  struct Dim {
+    SlicedDim part;
+    uint64_t step = 0;  // bytes in the payload from one index to the next
+    int64_t at = 0;
+  };
+  Run Next() override {
+    if (empty_) return {};
+    uint64_t offset = first_;
+    for (const Dim& dim : dims_)
+      offset += static_cast<uint64_t>(dim.part.begin + dim.at * dim.part.step) * dim.step;
+    size_t dim = dims_.size();
+    for (; dim > 0; --dim) {
+      if (++dims_[dim - 1].at < dims_[dim - 1].part.size) break;
+      dims_[dim - 1].at = 0;
+    }
+    empty_ = dim == 0;
+    return {offset, run_bytes_};
+  }
+
+  std::vector<Dim> dims_;
+  uint64_t first_ = 0, run_bytes_ = 0;
+  bool empty_ = false;  // no more
+};
+
+// The units of a sample, by their place in the payload; put into the sample's order at the end.
+class SamplePicker final : public BytePicker {
+ public:
+  SamplePicker(uint64_t wanted, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+               uint64_t unit)
+      : unit_(unit) {
+    uint64_t numel = 1;
+    for (int64_t size : sizes) numel *= static_cast<uint64_t>(size);
+    const uint64_t count = SampleSize(wanted, numel);
+    places_.reserve(count);
+    for (uint64_t k = 0; k < count; ++k)
+      places_.push_back(PlaceOf(SampleIndex(k, count, numel), sizes, strides) * unit);
+    sorted_ = places_;
+    std::sort(sorted_.begin(), sorted_.end());
+    sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
+  }
+  std::vector<uint8_t> InOrder() {
+    const std::vector<std::byte> picked = TakePicked();
+    std::vector<uint8_t> units;
+    if (picked.size() != sorted_.size() * unit_) return units;
+    for (uint64_t place : places_) {
+      const size_t at = std::lower_bound(sorted_.begin(), sorted_.end(), place) - sorted_.begin();
+      const auto* from = reinterpret_cast<const uint8_t*>(picked.data()) + at * unit_;
+      units.insert(units.end(), from, from + unit_);
+    }
+    return units;
+  }
+
+ private:
+  // Unit of the payload that holds a logical element.
+  static uint64_t PlaceOf(uint64_t index, std::span<const int64_t> sizes,
+                          std::span<const int64_t> strides) {
+    uint64_t place = 0, step = 1;
+    for (size_t dim = sizes.size(); dim-- > 0;) {
+      const auto size = static_cast<uint64_t>(sizes[dim]);
+      const uint64_t at = index % size;
+      index /= size;
+      if (StoredOnce(strides, dim)) continue;
+      place += at * step;
+      step *= size;
+    }
+    return place;
+  }
+  Run Next() override { return next_ < sorted_.size() ? Run{sorted_[next_++], unit_} : Run{}; }
+
+  const uint64_t unit_;
+  std::vector<uint64_t> places_, sorted_;
+  size_t next_ = 0;
+};
+
+SliceSection DescribeSlice(std::span<const SliceRange> slice, std::span<const int64_t> sizes) {
+  SliceSection section;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    const SlicedDim part = ResolveDim(slice, dim, sizes[dim]);
+    section.begins.push_back(part.begin);
+    section.sizes.push_back(part.size);
+    section.steps.push_back(part.step);
+  }
+  return section;
+}
+
+Parts PartsIn(Content content, Parts parts) {
+  switch (content) {
+    case Content::kWhole:
+      break;
+    case Content::kSlice:
+      return parts & kPartSlice;
+    case Content::kSample:
+      return parts & kPartSample;
+  }
+  return parts & (kPartStats | kPartSample | kPartSlice);
+}
+
+}  // namespace
+
+StatisticsSection ToSection(const Statistics& statistics) {
+  const auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
+  StatisticsSection section;
+  section.kind = static_cast<uint8_t>(statistics.kind);
+  section.count = statistics.count;
+  section.finite = statistics.finite;
+  section.nan = statistics.nan;
+  section.positive_inf = statistics.positive_inf;
+  section.negative_inf = statistics.negative_inf;
+  section.zeros = statistics.zeros;
+  section.negative_zeros = statistics.negative_zeros;
+  section.min = bits(statistics.min);
+  section.max = bits(statistics.max);
+  section.mean = bits(statistics.mean);
+  section.std = bits(statistics.std);
+  section.mean_abs = bits(statistics.mean_abs);
+  section.l1 = bits(statistics.l1);
+  section.l2 = bits(statistics.l2);
+  const auto& bins = statistics.histogram;
+  const auto is_used = [](uint64_t count) { return count != 0; };
+  const auto first = std::find_if(bins.begin(), bins.end(), is_used);
+  const auto last = std::find_if(bins.rbegin(), bins.rend(), is_used).base();
+  if (first != bins.end()) {
+    section.first_bin = static_cast<uint8_t>(first - bins.begin());
+    section.histogram.assign(first, last);
+  }
+  if (statistics.kind == StatisticsKind::kInteger) {
+    Append(statistics.exact_min, &section.exact);
+    Append(statistics.exact_max, &section.exact);
+    Append(statistics.exact_sum, &section.exact);
+  }
+  return section;
+}
+
+Result<Statistics> FromSection(const StatisticsSection& section) {
+  const auto real = [](uint64_t bits) { return std::bit_cast<double>(bits); };
+  Statistics out;
+  out.kind = static_cast<StatisticsKind>(section.kind);
+  out.count = section.count;
+  out.finite = section.finite;
+  out.nan = section.nan;
+  out.positive_inf = section.positive_inf;
+  out.negative_inf = section.negative_inf;
+  out.zeros = section.zeros;
+  out.negative_zeros = section.negative_zeros;
+  out.min = real(section.min);
+  out.max = real(section.max);
+  out.mean = real(section.mean);
+  out.std = real(section.std);
+  out.mean_abs = real(section.mean_abs);
+  out.l1 = real(section.l1);
+  out.l2 = real(section.l2);
+  if (section.finite > section.count) {
+    return Corrupt(fmt::format("statistics: {} finite of {} elements", section.finite,
+                               section.count));
+  }
+  if (section.first_bin + section.histogram.size() > out.histogram.size()) {
+    return Corrupt(fmt::format("statistics: histogram of {} bins from bin {}, expected at most {}",
+                               section.histogram.size(), section.first_bin, out.histogram.size()));
+  }
+  std::copy(section.histogram.begin(), section.histogram.end(),
+            out.histogram.begin() + section.first_bin);
+  if (out.kind == StatisticsKind::kInteger) {
+    if (section.exact.size() != 6) {
+      return Corrupt(fmt::format("statistics: {} words of exact integers, expected 6",
+                                 section.exact.size()));
+    }
+    out.exact_min = Wide(section.exact, 0);
+    out.exact_max = Wide(section.exact, 2);
+    out.exact_sum = Wide(section.exact, 4);
+  }
+  return out;
+}
+
+Record SliceAsRecord(const Record& record) {
+  Record part = record;
+  const Slice& slice = *record.slice;
+  part.sizes = slice.sizes;
+  // Only which dimensions are stored once matters to readers of the payload.
+  part.payload = slice.payload;
+  part.hash = slice.hash;
+  part.tile_digests = slice.tile_digests;
+  part.parts_kept = kLevelFull;
+  part.statistics.reset();
+  part.sample.reset();
+  part.slice.reset();
+  return part;
+}
+
+void BytePicker::Update(std::span<const std::byte> bytes) {
+  if (!started_) run_ = Next();
+  started_ = true;
+  const uint64_t end = position_ + bytes.size();
+  while (run_.bytes != 0 && run_.offset < end) {
+    const uint64_t from = std::max(run_.offset, position_);
+    const uint64_t to = std::min(run_.offset + run_.bytes, end);
+    const auto piece = bytes.subspan(from - position_, to - from);
+    picked_.insert(picked_.end(), piece.begin(), piece.end());
+    if (run_.offset + run_.bytes > end) break;
+    run_ = Next();
+  }
+  position_ = end;
+}
+
+struct PartsBuilder::Impl {
+  std::optional<StatisticsAccumulator> statistics;
+  std::optional<SamplePicker> sample;
+  std::optional<SlicePicker> slice;
+  std::optional<SliceSection> slice_section;
+  bool is_part = false;  // the bytes are the part
+  std::vector<std::byte> part;
+  Parts parts = kPartNone;
+};
+
+PartsBuilder::PartsBuilder(const Keep& keep, Content content, const DType& dtype,
+                           std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  Parts parts = PartsIn(content, keep.parts);
+  if ((keep.parts & kPartPayload) != 0) parts &= ~kPartSlice;  // which is in the payload
+  if (parts == kPartNone) return;
+  impl_ = std::make_unique<Impl>();
+  impl_->parts = parts;
+  impl_->is_part = content != Content::kWhole;
+  const uint64_t unit = dtype.unit_bytes();
+  if ((parts & kPartStats) != 0) impl_->statistics.emplace(dtype);
+  if ((parts & kPartSlice) != 0) impl_->slice_section = DescribeSlice(keep.slice, sizes);
+  if (impl_->is_part) return;
+  if ((parts & kPartSample) != 0) impl_->sample.emplace(keep.sample, sizes, strides, unit);
+  if ((parts & kPartSlice) != 0) impl_->slice.emplace(keep.slice, sizes, strides, unit);
+}
+
+PartsBuilder::~PartsBuilder() = default;
+PartsBuilder::PartsBuilder(PartsBuilder&&) noexcept = default;
+PartsBuilder& PartsBuilder::operator=(PartsBuilder&&) noexcept = default;
+
+void PartsBuilder::Update(std::span<const std::byte> bytes) {
+  if (impl_ == nullptr) return;
+  if (impl_->is_part) impl_->part.insert(impl_->part.end(), bytes.begin(), bytes.end());
+  if (impl_->statistics) impl_->statistics->Update(bytes);
+  if (impl_->sample) impl_->sample->Update(bytes);
+  if (impl_->slice) impl_->slice->Update(bytes);
+}
+
+ValueParts PartsBuilder::Finish(const Statistics* given) {
+  ValueParts out;
+  if (impl_ == nullptr) return out;
+  if (impl_->statistics)
+    out.statistics = ToSection(given != nullptr ? *given : impl_->statistics->Finish());
+  if (impl_->sample) out.sample = SampleSection{impl_->sample->InOrder()};
+  if (impl_->slice_section) out.slice = std::move(impl_->slice_section);
+  if (impl_->slice) out.slice_bytes = impl_->slice->TakePicked();
+  if (!impl_->is_part) return out;
+  if ((impl_->parts & kPartSlice) != 0) {
+    out.slice_bytes = std::move(impl_->part);
+  } else {
+    out.sample.emplace();
+    const auto* units = reinterpret_cast<const uint8_t*>(impl_->part.data());
+    out.sample->units.assign(units, units + impl_->part.size());
+  }
+  return out;
+}
+
+ValueParts PartsOf(const Keep& keep, Content content, const DType& dtype,
+                   std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                   std::span<const std::byte> payload, const Statistics* given) {
+  Keep wanted = keep;
+  const bool ready = given != nullptr && (wanted.parts & kPartStats) != 0;
+  if (ready) wanted.parts &= ~kPartStats;
+  PartsBuilder builder(wanted, content, dtype, sizes, strides);
+  builder.Update(payload);
+  ValueParts parts = builder.Finish(nullptr);
+  if (ready) parts.statistics = ToSection(*given);
+  return parts;
+}
+
+}  // namespace tdump::io
