@@ -1,0 +1,11 @@
+"""Group `engine`: what capturing costs a job, and what is free when off."""
+
+from __future__ import annotations
+
+from engine.disk import WRITING
+from engine.memory import MEMORY
+from engine.programs import REJECTED, STATISTICS, TAP
+from engine.steps import STEPS
+from lib.measurement import Measurement
+
+MEASUREMENTS: list[Measurement] = [*STEPS, TAP, REJECTED, WRITING, MEMORY, *STATISTICS]

@@ -1,0 +1,163 @@
+"""Ratios of a step with capture to the plain step, two processes taking turns."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lib.build import JOBS
+from lib.measurement import Bench, Measurement, NotRun
+from lib.pairs import Pairs, join, take
+from lib.rows import Row
+from lib.side import JobError, Side
+
+LEAVES = "steps: all\noutput: {limit: 40GB}\ncapture: [{leaf: true, level: %s}]\n"
+ATEN = "steps: all\noutput: {limit: 40GB}\ncollect: {aten: on}\ncapture: [{leaf: true, level: full}]\n"
+TRAINING = (
+    "steps: all\noutput: {limit: 40GB}\n"
+    "capture:\n"
+    "  - {leaf: true, level: full}\n"
+    "  - {role: [grad_input, grad_output, param_grad], phase: [forward, backward], level: full}\n"
+)
+# A step is recorded first, so that what idles is a collector that has worked.
+IDLE = "steps: [0, 1000000]\ncapture: [{leaf: true, level: full}]\n"
+OTHER_RANK = "steps: all\nranks: 1\ncapture: [{leaf: true, level: full}]\n"
+
+
+@dataclass
+class Amount:
+    """Of measuring: pairs in all, over so many pairs of processes, each turn of so many steps."""
+
+    pairs: int
+    steps: int
+    processes: int = 1
+
+    def of(self, bench: Bench) -> Amount:
+        return Amount(2, 2, 1) if bench.quick else self
+
+
+SOME = Amount(pairs=48, steps=3)
+MANY = Amount(pairs=200, steps=1, processes=5)
+
+
+def encoder(bench: Bench, *words: str) -> list[str]:
+    model = ("--model", "small", "--batch", "2", "--tokens", "32") if bench.quick else ("--model", "minilm")
+    return [bench.build.python, str(JOBS / "encoder.py"), *model, *words]
+
+
+def training(bench: Bench) -> list[str]:
+    return [bench.build.job("training")]
+
+
+Command = Callable[[Bench, str], list[str]]
+
+
+def compare(bench: Bench, judged: Command, against: list[str], amount: Amount) -> tuple[Pairs, Side]:
+    """`judged` is given the name of the folder it writes to."""
+    amount = amount.of(bench)
+    parts = []
+    for number in range(amount.processes):
+        name = f"judged{number}"
+        ours = bench.side(name, judged(bench, name))
+        plain = bench.side(f"plain{number}", against)
+        with bench.sides(ours, plain):
+            parts.append(take(ours, plain, amount.pairs // amount.processes, amount.steps))
+    return join(parts), ours
+
+
+def fill(row: Row, pairs: Pairs) -> None:
+    row.value, row.interval, row.cpu = pairs.wall, pairs.wall_interval, pairs.cpu
+
+
+def kept(side: Side) -> str:
+    """What a step left, for the note; a dumper that dumps nothing measures nothing."""
+    if side.kept == 0:
+        raise JobError(f"{side.name} wrote no pass\n{side.errors().strip()}")
+    return f"{side.kept / max(side.steps, 1) / 2**20:,.1f} MiB a step"
+
+
+def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) -> Measurement:
+    """A capture that writes. A second row is the calling thread's CPU time of the same pairs."""
+
+    def measure(bench: Bench, rows: list[Row]) -> None:
+        command = job(bench)
+        pairs, side = compare(bench, lambda bench, name: bench.tdump(name, config, command), command, SOME)
+        fill(rows[0], pairs)
+        rows[0].note = f"{kept(side)}; with the writer's backlog {pairs.drained:.3f}"
+        for row in rows[1:]:
+            row.value, row.interval = pairs.cpu, pairs.cpu_interval
+
+    return Measurement(rows, measure)
+
+
+def idle(row: Row, config: str) -> Measurement:
+    def measure(bench: Bench, rows: list[Row]) -> None:
+        command = encoder(bench)
+        pairs, _ = compare(bench, lambda bench, name: bench.tdump(name, config, command), command, MANY)
+        fill(rows[0], pairs)
+
+    return Measurement([row], measure)
+
+
+def plain_twice(bench: Bench, rows: list[Row]) -> None:
+    command = encoder(bench)
+    pairs, _ = compare(bench, lambda bench, name: command, command, MANY)
+    fill(rows[0], pairs)
+
+
+def saver(bench: Bench, rows: list[Row]) -> None:
+    pairs, side = compare(
+        bench, lambda bench, name: encoder(bench, "--saver", str(bench.work / name)), encoder(bench), SOME
+    )
+    fill(rows[0], pairs)
+    rows[0].note = kept(side)
+
+
+def msprobe(bench: Bench, rows: list[Row]) -> None:
+    folder = os.environ.get("MSPROBE_PATH")
+    if not folder or not Path(folder, "msprobe").is_dir():
+        raise NotRun(
+            "MSPROBE_PATH names no folder with msprobe in it (pip install --target FOLDER mindstudio-probe; "
+            "a folder of its own, since its requirements replace torch's neighbours)"
+        )
+
+    def command(bench: Bench, name: str) -> list[str]:
+        settings = {
+            "task": "tensor",
+            "dump_path": str(bench.work / name),
+            "rank": [],
+            "step": [],
+            "level": "L1",
+            "tensor": {"scope": [], "list": [], "data_mode": ["forward", "output"]},
+        }
+        path = bench.work / f"{name}.json"
+        path.write_text(json.dumps(settings))
+        return ["env", f"PYTHONPATH={folder}", *encoder(bench, "--msprobe", str(path))]
+
+    pairs, side = compare(bench, command, encoder(bench), Amount(pairs=40, steps=1))
+    fill(rows[0], pairs)
+    rows[0].note = kept(side)
+
+
+PLAIN = "the plain step"
+STEPS = [
+    captured(
+        [
+            Row("MiniLM, leaf outputs full", "x", PLAIN, must=1.12, aim=1.05),
+            Row("the same, CPU of the calling thread", "x", "its CPU in the plain step", must=1.06, aim=1.02),
+        ],
+        encoder,
+        LEAVES % "full",
+    ),
+    captured([Row("MiniLM, leaf outputs hash", "x", PLAIN, must=1.08, aim=1.04)], encoder, LEAVES % "hash"),
+    captured([Row("MiniLM, ATen outputs full", "x", PLAIN, must=1.5, aim=1.25)], encoder, ATEN),
+    Measurement([Row("forward hooks and torch.save", "x", PLAIN)], saver),
+    Measurement([Row("msprobe, API outputs", "x", PLAIN)], msprobe),
+    captured([Row("training, leaves and gradients full", "x", PLAIN, must=1.25, aim=1.12)], training, TRAINING),
+    idle(Row("armed, step not wanted", "x", PLAIN, must=1.01, aim=1.0), IDLE),
+    idle(Row("loaded, rank not selected", "x", PLAIN, must=1.0, widest=0.02), OTHER_RANK),
+    Measurement([Row("plain step twice", "x", PLAIN)], plain_twice),
+]

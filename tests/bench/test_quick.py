@@ -1,0 +1,70 @@
+"""bench/run --quick measures every row, and says so in a table and in JSON. What the figures are is not looked at."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+RUN = Path(__file__).resolve().parents[2] / "bench" / "run"
+FIELDS = {"group", "name", "value", "unit", "better", "against", "must", "aim", "met"}
+ROWS = {  # name: must, aim
+    "MiniLM, leaf outputs full": (1.12, 1.05),
+    "the same, CPU of the calling thread": (1.06, 1.02),
+    "MiniLM, leaf outputs hash": (1.08, 1.04),
+    "MiniLM, ATen outputs full": (1.5, 1.25),
+    "forward hooks and torch.save": (None, None),
+    "msprobe, API outputs": (None, None),
+    "training, leaves and gradients full": (1.25, 1.12),
+    "armed, step not wanted": (1.01, 1.0),
+    "loaded, rank not selected": (1.0, None),
+    "plain step twice": (None, None),
+    "tap of a 256-byte tensor": (1.0, 0.3),
+    "rejected ATen operator": (1.3, 1.1),
+    "sustained writing, rate": (0.9, 0.97),
+    "resident memory, arena of 256 MiB": (320, None),
+    "statistics, float32": (4, 8),
+    "statistics, bfloat16": (8, 16),
+}
+ELSEWHERE = {"msprobe, API outputs"}  # not run where msprobe is not installed
+
+
+def run(*words):
+    return subprocess.run([sys.executable, str(RUN), *words], capture_output=True, text=True)
+
+
+def test_every_row_is_measured(tmp_path):
+    done = run("--quick", "--only", "engine", "--json", str(tmp_path / "rows.json"), "--work", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row["name"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert {name: (row["must"], row["aim"]) for name, row in rows.items()} == ROWS
+    for name, row in rows.items():
+        assert row.keys() >= FIELDS
+        assert row["group"] == "engine" and row["better"] in ("lower", "higher")
+        assert any(line.startswith(name) for line in done.stdout.splitlines())
+        if name in ELSEWHERE and row["value"] is None:
+            assert row["met"] is None and "not run" in row["note"]
+            continue
+        assert math.isfinite(row["value"]) and 0 < row["value"] < 1000, row
+        assert (row["met"] is None) == (row["must"] is None)
+        if row["interval"]:
+            low, high = row["interval"]
+            assert 0 < low <= row["value"] <= high
+    assert list(tmp_path.iterdir()) == [tmp_path / "rows.json"]
+
+
+def test_a_group_that_is_not_there_names_those_that_are():
+    done = run("--only", "engin")
+    assert done.returncode == 2
+    assert "engin: no such group; there is engine" in done.stderr
+
+
+def test_without_a_build_it_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("TDUMP_BUILD", str(tmp_path))
+    done = run("--quick")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"bench/run: no build in {tmp_path}: run ./check or ./demo once, or name one in TDUMP_BUILD\n"
+    )
