@@ -147,6 +147,7 @@ std::string PartsToString(Parts parts) {
                                                                   {kPartHash, "hash"},
                                                                   {kPartStats, "stats"},
                                                                   {kPartSample, "sample"},
+                                                                  {kPartSlice, "slice"},
                                                                   {kPartPayload, "payload"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {

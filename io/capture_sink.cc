@@ -117,7 +117,7 @@ Slot CaptureSinkImpl::reserve(const Call& call, const Observation& observation, 
                               uint64_t bytes) noexcept {
   if (off() || stopped()) return {};
   try {
-    if ((keep.parts & (kPartHash | kPartPayload)) == 0) bytes = 0;
+    if ((keep.parts & ~kPartMeta) == 0) bytes = 0;
     SkipReason reason = SkipReason::kNone;
     CaptureItem* item = NewRecord(call, observation, keep, bytes, &reason);
     if (item == nullptr) return {};

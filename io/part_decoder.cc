@@ -36,10 +36,10 @@ Status CheckDims(const Record& record, const Slice& slice) {
   for (size_t i = 0; i < dims; ++i) {
     const int64_t begin = slice.begins[i], size = slice.sizes[i], step = slice.steps[i];
     int64_t last = 0;
-    const bool good = begin >= 0 && size >= 0 && step > 0 && begin <= record.sizes[i] &&
-                      (size == 0 || (!__builtin_mul_overflow(size - 1, step, &last) &&
-                                     !__builtin_add_overflow(last, begin, &last) &&
-                                     last < record.sizes[i]));
+    const bool good =
+        begin >= 0 && size >= 0 && step > 0 && begin <= record.sizes[i] &&
+        (size == 0 || (!__builtin_mul_overflow(size - 1, step, &last) &&
+                       !__builtin_add_overflow(last, begin, &last) && last < record.sizes[i]));
     if (!good) {
       return Corrupt(fmt::format("slice: {} elements from {} in steps of {}, dimension {} has {}",
                                  size, begin, step, i, record.sizes[i]));
@@ -63,9 +63,10 @@ Status CheckSlice(const Record& record, uint64_t file_bytes) {
                                payload.logical_bytes, expected));
   }
   if (payload.offset > file_bytes || payload.stored_bytes > file_bytes - payload.offset) {
-    return Corrupt(fmt::format("slice: offset {} and stored_bytes {} lie outside the file's {} "
-                               "bytes",
-                               payload.offset, payload.stored_bytes, file_bytes));
+    return Corrupt(
+        fmt::format("slice: offset {} and stored_bytes {} lie outside the file's {} "
+                    "bytes",
+                    payload.offset, payload.stored_bytes, file_bytes));
   }
   if (payload.codec == 0 && payload.stored_bytes != payload.logical_bytes) {
     return Corrupt(fmt::format("slice: stored_bytes {}, expected logical_bytes {}",

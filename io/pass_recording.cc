@@ -105,6 +105,7 @@ void PassRecording::AddRecord(CaptureItem* item) {
 }
 
 void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
+  KeepParts(item, stored);
   const Parts asked = item->record.parts_asked;
   if ((asked & (kPartHash | kPartPayload)) == 0) return;
   const std::span<const std::byte> payload = item->payload();
@@ -114,9 +115,47 @@ void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
   stored->kept |= asked & kPartHash;
   if ((asked & kPartPayload) == 0) return;
   KeepPayload(payload, *item, stored);
+  if ((stored->kept & kPartPayload) != 0) stored->kept |= asked & kPartSlice;  // which it holds
   if ((stored->kept & kPartPayload) != 0 || failed()) return;
   item->SetReason(SkipReason::kDiskLimit, "");
   stored->reason = item->record.reason;
+}
+
+// Statistics, sample and slice. A slice has a payload frame of its own.
+void PassRecording::KeepParts(CaptureItem* item, Stored* stored) {
+  if ((item->record.parts_asked & (kPartStats | kPartSample | kPartSlice)) == 0) return;
+  auto values = std::make_shared<ValueParts>(PartsOf(item->keep, item->content, item->dtype,
+                                                     item->record.sizes, item->record.strides,
+                                                     {item->room.data, item->bytes}));
+  if (values->slice && !KeepSlice(values.get())) {
+    values->slice.reset();
+    if (!failed()) item->SetReason(SkipReason::kDiskLimit, "");
+    stored->reason = item->record.reason;
+  }
+  stored->kept |= values->kept();
+  stored->values = std::move(values);
+}
+
+bool PassRecording::KeepSlice(ValueParts* values) {
+  const std::span<const std::byte> bytes(values->slice_bytes);
+  if (!context_->budget->Allow(bytes.size(), true)) {
+    TellLimit();
+    return false;
+  }
+  SliceSection& slice = *values->slice;
+  AppendTileDigests(bytes, &slice.digests);
+  slice.hash = HashOfDigests(slice.digests);
+  const Result<PayloadSection> section = writer_->AddPayload(bytes, slice.hash, context_->codec);
+  if (!section.ok()) {
+    Fail(section.status());
+    return false;
+  }
+  slice.offset = section->offset;
+  slice.stored_bytes = section->stored_bytes;
+  slice.logical_bytes = section->logical_bytes;
+  slice.codec = section->codec;
+  values->slice_bytes = {};
+  return true;
 }
 
 void PassRecording::KeepPayload(std::span<const std::byte> payload, const CaptureItem& item,
@@ -170,10 +209,11 @@ void PassRecording::TellLimit() {
 
 void PassRecording::ReferTo(CaptureItem* item, Stored* stored) {
   const Stored& earlier = stored_[item->earlier];
-  const Parts wanted = item->record.parts_asked & (kPartHash | kPartPayload);
+  const Parts wanted = item->record.parts_asked & ~kPartMeta;
   stored->hash = earlier.hash;
   stored->payload = earlier.payload;
   if (stored->payload.same_as == 0) stored->payload.same_as = item->earlier;
+  stored->values = earlier.values;
   stored->kept = wanted & earlier.kept;
   if (stored->kept == wanted) return;
   const auto reason =
@@ -194,6 +234,7 @@ void PassRecording::WriteRecord(CaptureItem* item, const Stored& stored, bool ti
   const bool in_earlier_pass = stored.earlier.offset != 0 && stored.payload.same_as == 0;
   if (parts.payload != nullptr && in_earlier_pass) parts.earlier = &stored.earlier;
   if ((stored.kept & kPartHash) != 0) parts.hash = &stored.hash;
+  parts.values = stored.values.get();
   if (tiles) parts.tile_digests = &digests_;
   if (item->has_shard) parts.shard = &item->shard;
   in_file_.push_back({record.op_id, record.reason == 0});

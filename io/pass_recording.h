@@ -17,6 +17,7 @@
 #include "io/earlier_payloads.h"
 #include "io/pass_files.h"
 #include "io/pass_writer.h"
+#include "io/value_parts.h"
 
 namespace tdump::io {
 
@@ -89,11 +90,14 @@ class PassRecording {
     Parts kept = kPartNone;
     uint8_t reason = 0;
     bool written = false;
+    std::shared_ptr<const ValueParts> values;  // statistics, sample, slice; may be none
   };
   bool Open();
   void AddCall(const CaptureItem& item);
   void AddRecord(CaptureItem* item);
   void KeepValues(CaptureItem* item, Stored* stored);
+  void KeepParts(CaptureItem* item, Stored* stored);
+  bool KeepSlice(ValueParts* values);
   void KeepPayload(std::span<const std::byte> payload, const CaptureItem& item, Stored* stored);
   void TellLimit();
   void ReferTo(CaptureItem* item, Stored* stored);

@@ -10,6 +10,7 @@
 #include "io/pass_scan.h"
 #include "io/payload_reader.h"
 #include "io/record_decoder.h"
+#include "io/value_parts.h"
 
 namespace tdump::io {
 namespace {
@@ -58,6 +59,7 @@ class Verifier {
   Status CheckRecord(uint64_t offset) {
     const Result<Record> record = RecordAt(offset);
     if (!record.ok()) return Note(offset, record.status());
+    if (record->slice) TDUMP_RETURN_IF_ERROR(CheckOwn(SliceAsRecord(*record), offset));
     CheckHash(*record, offset);
     if (record->payload && record->payload->same_as != 0) CheckShared(*record, offset);
     if (!record->payload || record->payload->same_as != 0 || record->payload->stored_bytes == 0)
@@ -65,6 +67,14 @@ class Verifier {
     // A payload of an earlier pass has its frame there; its digests are here too.
     if (record->payload->earlier == 0) CheckFrame(*record, offset);
     return ReadAll(*record);
+  }
+
+  // The payload of a slice is never another's.
+  Status CheckOwn(const Record& slice, uint64_t offset) {
+    CheckHash(slice, offset);
+    if (slice.payload->stored_bytes == 0) return Status::Ok();
+    CheckFrame(slice, offset);
+    return ReadAll(slice);
   }
 
   // The record's hash is that of its tile digests.

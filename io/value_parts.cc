@@ -200,8 +200,8 @@ Result<Statistics> FromSection(const StatisticsSection& section) {
   out.l1 = real(section.l1);
   out.l2 = real(section.l2);
   if (section.finite > section.count) {
-    return Corrupt(fmt::format("statistics: {} finite of {} elements", section.finite,
-                               section.count));
+    return Corrupt(
+        fmt::format("statistics: {} finite of {} elements", section.finite, section.count));
   }
   if (section.first_bin + section.histogram.size() > out.histogram.size()) {
     return Corrupt(fmt::format("statistics: histogram of {} bins from bin {}, expected at most {}",
@@ -211,8 +211,8 @@ Result<Statistics> FromSection(const StatisticsSection& section) {
             out.histogram.begin() + section.first_bin);
   if (out.kind == StatisticsKind::kInteger) {
     if (section.exact.size() != 6) {
-      return Corrupt(fmt::format("statistics: {} words of exact integers, expected 6",
-                                 section.exact.size()));
+      return Corrupt(
+          fmt::format("statistics: {} words of exact integers, expected 6", section.exact.size()));
     }
     out.exact_min = Wide(section.exact, 0);
     out.exact_max = Wide(section.exact, 2);

@@ -25,6 +25,11 @@ struct ValueParts {
   std::optional<SampleSection> sample;
   std::optional<SliceSection> slice;  // but for where its bytes are, hash and digests
   std::vector<std::byte> slice_bytes;
+
+  Parts kept() const {
+    return (statistics ? kPartStats : kPartNone) | (sample ? kPartSample : kPartNone) |
+           (slice ? kPartSlice : kPartNone);
+  }
 };
 
 StatisticsSection ToSection(const Statistics& statistics);
@@ -81,8 +86,8 @@ class PartsBuilder {
   std::unique_ptr<Impl> impl_;
 };
 
-// The same of a payload that is all there. Where only statistics are asked and `given`, no bytes are
-// needed.
+// The same of a payload that is all there. Where only statistics are asked and `given`, no bytes
+// are needed.
 ValueParts PartsOf(const Keep& keep, Content content, const DType& dtype,
                    std::span<const int64_t> sizes, std::span<const int64_t> strides,
                    std::span<const std::byte> payload, const Statistics* given = nullptr);
