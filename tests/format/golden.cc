@@ -8,10 +8,12 @@
 #include "coordinator/slot_file.h"
 #include "core/operator_table.h"
 #include "io/archive.h"
+#include "io/earlier_payloads.h"
 #include "io/frame_builder.h"
 #include "io/hash.h"
 #include "io/manifest_writer.h"
 #include "io/merged_manifest.h"
+#include "io/pass_files.h"
 #include "io/pass_writer.h"
 #include "tests/format/fixed_env.h"
 
@@ -299,6 +301,69 @@ class GoldenPass {
   PayloadSection first_;
 };
 
+// Two passes of one packed file: the second refers to the first one's tensor.
+void WritePacked(Env* env, const std::string& directory) {
+  OperatorTable operators;
+  const OperatorId op = operators.Intern({OperatorKind::kModule, "", "embed", "", "Embedding", {}});
+  PassFiles files(env, directory, {.single_files = 0});
+  for (uint64_t pass = 0; pass < 2; ++pass) {
+    PassInfo info = Info();
+    info.ordinal = info.local_step = pass;
+    const auto writer = Must(
+        PassWriter::Create(env, &operators, Must(files.Place(info, kJobHash)), info, kJobHash));
+    std::vector<std::byte> weight(1500);
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<std::byte>(i % 199);
+    RecordSection record;
+    record.record = pass + 1;
+    record.op_id = op;
+    record.role = static_cast<uint8_t>(Role::kParam);
+    record.bits_per_element = 8;
+    record.sizes = {1500};
+    record.strides = {1};
+    record.parts_asked = record.parts_kept = kLevelFull;
+    std::vector<uint8_t> digests;
+    AppendTileDigests(weight, &digests);
+    const Hash128 hash = HashOfDigests(digests);
+    RecordParts parts;
+    parts.arg = "weight";
+    parts.dtype = "uint8";
+    parts.device = "cpu";
+    parts.hash = &hash;
+    parts.tile_digests = &digests;
+    const PayloadContent content{hash, weight.size(), MakeDType("uint8", 8)};
+    PayloadSection payload;
+    EarlierPayloadSection earlier;
+    if (const EarlierPayload* found = writer->earlier()->Find(content, pass)) {
+      payload = found->payload;
+      payload.offset = 0;
+      earlier = found->earlier;
+      parts.earlier = &earlier;
+    } else {
+      payload = Must(writer->AddPayload(weight, hash, Codec::kNone));
+      writer->earlier()->Add(
+          content, {payload, {pass, pass + 1, writer->place().offset() + payload.offset}});
+    }
+    parts.payload = &payload;
+    Must(writer->AddRecord(&record, parts));
+    Must(writer->Finish({}));
+  }
+  Must(files.Close());
+}
+
+void WritePackedManifest(Env* env, const std::string& path) {
+  FileHeader header;
+  header.job_hash = kJobHash;
+  const auto manifest = Must(ManifestWriter::Create(env, path, header));
+  for (uint64_t pass = 0; pass < 2; ++pass) {
+    PassDoneSection done;
+    done.ordinal = done.local_step = pass;
+    done.file = "pack00000.tdp";
+    done.file_bytes = 1234 + pass;
+    Must(manifest->Append(done, PassPlaceSection{pass, 4096 * (pass + 1)}));
+  }
+  Must(manifest->Append(RemovedSection{7, 9, 1 << 20, "pack00001.tdp"}));
+}
+
 // What a writer of a later version may put between what we know.
 std::string LaterPass() {
   FileHeader header;
@@ -483,6 +548,11 @@ std::map<std::string, std::string> GoldenFiles() {
   files["manifest.tdm"] = read("/run/rank2_pid3069569/manifest.tdm") + std::string(64, '\0');
   Must(WriteMergedManifest(env.get(), *Must(PassStore::Open(env.get(), "/run")), {Index()}));
   files["merged.tdm"] = read("/run/manifest.tdm");
+  Must(env->MakeDirs("/packed", 0700));
+  WritePacked(env.get(), "/packed");
+  files["packed.tdp"] = read("/packed/pack00000.tdp");
+  WritePackedManifest(env.get(), "/packed/manifest.tdm");
+  files["packed_manifest.tdm"] = read("/packed/manifest.tdm");
   files["process.slot"] = SlotFile(env.get());
   return files;
 }

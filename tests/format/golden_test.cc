@@ -11,6 +11,7 @@
 #include "io/format.h"
 #include "io/manifest_reader.h"
 #include "io/merged_manifest.h"
+#include "io/pack_scan.h"
 #include "io/pass_reader.h"
 
 namespace tdump::io::test {
@@ -70,7 +71,7 @@ std::string BehindHead(const std::string& merged) {
 
 TEST(Golden, WritersMakeTheSameBytes) {
   std::map<std::string, std::string> files = GoldenFiles();
-  ASSERT_EQ(files.size(), 6u);
+  ASSERT_EQ(files.size(), 8u);
   for (auto& [name, bytes] : files) {
     std::string stored = Stored(name);
     if (name == "merged.tdm") {
@@ -124,6 +125,31 @@ TEST(Golden, WhatALaterVersionAddsIsSkipped) {
   EXPECT_THAT(later->damage(), IsEmpty());
   ExpectVerified(*later);
   EXPECT_THAT(ReadAll(*later).keys, ElementsAre("a@output#"));
+}
+
+TEST(Golden, ThePackedFileHoldsTwoPassesAndOnePayload) {
+  const auto passes = ScanPack(Env::Posix(), Path("packed.tdp"));
+  ASSERT_TRUE(passes.ok()) << passes.status().message();
+  ASSERT_EQ(passes->size(), 2u);
+  EXPECT_EQ((*passes)[0].offset, 4096u);
+  const auto first = Open("packed.tdp#0"), second = Open("packed.tdp#1");
+  ExpectVerified(*first);
+  ExpectVerified(*second);
+  const Read a = ReadAll(*first), b = ReadAll(*second);
+  ASSERT_EQ(a.payloads.size(), 1u);
+  EXPECT_EQ(a.payloads[0].size(), 1500u);
+  EXPECT_EQ(a.payloads, b.payloads);
+  EXPECT_EQ(second->Get(2)->payload->earlier, 4096 + first->Get(1)->payload->offset);
+}
+
+TEST(Golden, ThePackedManifestPlacesItsPasses) {
+  ProcessEntry process;
+  ReadManifest(Env::Posix(), Path("packed_manifest.tdm"), &process);
+  EXPECT_THAT(process.damage, IsEmpty());
+  ASSERT_EQ(process.passes.size(), 2u);
+  EXPECT_EQ(process.passes[1].offset, 8192u);
+  ASSERT_EQ(process.removed.size(), 1u);
+  EXPECT_EQ(process.removed[0].last, 9u);
 }
 
 TEST(Golden, TheManifestSaysWhatWasWritten) {

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PASS_MAGIC, MANIFEST_MAGIC, FOOTER_MAGIC = b"\0TDPASS1", b"\0TDPMAN1", b"\0TDPEND1"
+PASS_MAGIC, MANIFEST_MAGIC, PACK_MAGIC, FOOTER_MAGIC = b"\0TDPASS1", b"\0TDPMAN1", b"\0TDPPCK1", b"\0TDPEND1"
+PACK_ALIGN = 4096
 PAD, PASS, NAME, OPERATOR, CALL, RECORD, PAYLOAD, ALIAS, INDEX, PASS_END = range(10)
 TILE = 16 * 1024
 
@@ -108,6 +109,7 @@ SECTIONS: dict[int, tuple[tuple[str, Any], ...]] = {
         ("dim_names", TEXT),
         ("subclass", TEXT),
     ),
+    0x0520: (("ordinal", U64), ("record", U64), ("offset", U64)),
     0x0701: (("op", U32), ("path", U32)),
     0x0801: (
         ("records", [(("record", U64), ("offset", U64))]),
@@ -160,6 +162,8 @@ SECTIONS: dict[int, tuple[tuple[str, Any], ...]] = {
         ("not_kept", [(("reason", U8), ("count", U64))]),
         ("error", TEXT),
     ),
+    0x2102: (("ordinal", U64), ("offset", U64)),
+    0x2103: (("first", U64), ("last", U64), ("bytes", U64), ("file", TEXT)),
     0x2201: (("local_step", U64), ("global_step", U64), ("flags", U8), ("lag", U32)),
     0x2301: (("kind", U8), ("root", TEXT), ("path", TEXT), ("op", TEXT), ("class", TEXT)),
     0x2302: (("root", TEXT), ("path", TEXT), ("op", TEXT), ("calls", U64), ("records", U64), ("not_kept", U64)),
@@ -418,7 +422,7 @@ class File:
 
     def _byte_order(self) -> str:
         for order, step in (("<", 1), (">", -1)):
-            if self.data[:8][::step] in (PASS_MAGIC, MANIFEST_MAGIC):
+            if self.data[:8][::step] in (PASS_MAGIC, MANIFEST_MAGIC, PACK_MAGIC):
                 return order
         raise FormatError("offset 0: not a tdump file")
 
@@ -487,8 +491,10 @@ class File:
 class PassFile(File):
     """The records and calls of a pass under their names."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, packed: bytes = b"") -> None:
+        """``packed``: the packed file that the pass is in."""
         super().__init__(data)
+        self.packed = packed
         if not self.is_pass:
             raise FormatError("not a pass file")
         self.names = {0: ""}
@@ -515,7 +521,13 @@ class PassFile(File):
         for key in ("arg", "dtype", "device"):
             record[key] = self.names[record[key]]
         record["operator"] = self.operators[record["op"]]
-        for number, name in ((0x0502, "payload"), (0x0503, "hash"), (0x0504, "tiles"), (0x0505, "shard")):
+        for number, name in (
+            (0x0502, "payload"),
+            (0x0503, "hash"),
+            (0x0504, "tiles"),
+            (0x0505, "shard"),
+            (0x0520, "earlier"),
+        ):
             record[name] = frame.section(number) if frame.has(number) else None
         return record
 
@@ -535,7 +547,8 @@ class PassFile(File):
         place = owner["payload"]
         if place["codec"] != 0:
             raise NotImplementedError(f"codec {place['codec']}")
-        stored = self.data[place["offset"] : place["offset"] + place["stored_bytes"]]
+        data, offset = (self.packed, owner["earlier"]["offset"]) if owner["earlier"] else (self.data, place["offset"])
+        stored = data[offset : offset + place["stored_bytes"]]
         digests = tile_digests(stored)
         if bytes(owner["tiles"]["digests"]) != digests:
             raise FormatError(f"record {owner['record']}: payload and digests")
@@ -572,6 +585,32 @@ class PassFile(File):
             key = (f"{name}::call{n}" if n else name) + (f".{record['arg']}" if record["arg"] else "")
             view.setdefault(key, record)
         return view
+
+
+def passes_of_pack(data: bytes) -> list[PassFile]:
+    """The passes of a packed file, by a walk. A torn one ends where the next begins."""
+    order = "<" if data[:8] == PACK_MAGIC else ">"
+    own = decode(FILE_HEADER, data, 0, order)[0]
+    if own["checksum"] != hash64(data[:56]) or own["magic"] != int.from_bytes(PACK_MAGIC, "little"):
+        raise FormatError("not a packed file")
+    begins = []
+    for at in range(PACK_ALIGN, len(data) - 63, PACK_ALIGN):
+        header = decode(FILE_HEADER, data, at, order)[0]
+        known = header["magic"] == int.from_bytes(PASS_MAGIC, "little") and header["checksum"] == hash64(
+            data[at : at + 56]
+        )
+        if known and (header["pid"], header["job_hash"]) == (own["pid"], own["job_hash"]):
+            begins.append(at)
+    passes = []
+    for begin, end in zip(begins, [*begins[1:], len(data)], strict=True):
+        image = data[begin:end]
+        for cut in range(len(image) & ~7, max(len(image) - PACK_ALIGN, 63), -8):
+            footer = decode(FOOTER, image, cut - 64, order)[0]
+            if footer["magic"] == int.from_bytes(FOOTER_MAGIC, "little") and footer["index_offset"] < cut:
+                image = image[:cut]
+                break
+        passes.append(PassFile(image, data))
+    return passes
 
 
 class SlotFile:

@@ -208,6 +208,23 @@ class Others(unittest.TestCase):
             [[1, 2, 0, 2, 6, 0, 0xABCD, 1_700_000_000_000_000_000], [2, 0, 1, 3, 2**53 + 1, 5, 0, 0]],
         )
 
+    def test_packed(self) -> None:
+        first, second = reader.passes_of_pack((GOLDEN / "packed.tdp").read_bytes())
+        self.assertEqual((first.torn, second.torn), ("", ""))
+        self.assertEqual((first.header["ordinal"], second.header["ordinal"]), (0, 1))
+        weight = bytes(i % 199 for i in range(1500))
+        self.assertEqual(first.payload(first.records[1]), weight)
+        self.assertEqual(second.payload(second.records[2]), weight)
+        self.assertEqual(list(second.of_kind(reader.PAYLOAD)), [])
+        earlier = second.records[2]["earlier"]
+        self.assertEqual((earlier["ordinal"], earlier["record"]), (0, 1))
+        self.assertEqual(earlier["offset"], 4096 + first.records[1]["payload"]["offset"])
+        manifest = reader.File((GOLDEN / "packed_manifest.tdm").read_bytes())
+        places = [frame.section(0x2102) for frame in manifest.of_kind(33)]
+        self.assertEqual(places, [{"ordinal": 0, "offset": 4096}, {"ordinal": 1, "offset": 8192}])
+        (removed,) = manifest.of_kind(41)
+        self.assertEqual(list(removed.section(0x2103).values()), [7, 9, 1 << 20, "pack00001.tdp"])
+
     def test_hash_of_known_bytes(self) -> None:
         # xxHash's published test vectors for the empty input.
         self.assertEqual(reader.hash128(b"").hex(), "99aa06d3014798d86001c324468d497f")
