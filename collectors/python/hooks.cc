@@ -1,5 +1,7 @@
 #include "collectors/python/hooks.h"
 
+#include <ATen/record_function.h>
+
 #include <cstdio>
 
 #include "collectors/python/error_guard.h"
@@ -57,6 +59,7 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
   int verdict = -1;
   {
     ErrorGuard guard;
+    const at::DisableRecordFunctionGuard unseen;  // its operators are none of the job's
     in_predicate = true;
     PyObject* module =
         subject != nullptr ? static_cast<PyObject*>(const_cast<void*>(subject)) : Py_None;
