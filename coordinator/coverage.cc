@@ -109,9 +109,23 @@ class Writer {
         extra.push_back(
             fmt::format("rank {} ran step {} more than the others", i, Steps(ranks_[i].extra)));
     }
+    text += Overwritten();
     text += Agreement();
     if (!extra.empty()) text += "; extra: " + Listed(extra, options_.most, "; ");
     return text;
+  }
+
+  std::string Overwritten() const {
+    std::set<uint64_t> steps;
+    size_t ranks = 0;
+    for (const RankCoverage& rank : ranks_) {
+      steps.insert(rank.overwritten.begin(), rank.overwritten.end());
+      ranks += rank.overwritten.empty() ? 0 : 1;
+    }
+    if (steps.empty()) return "";
+    const std::string where =
+        ranks_.size() == 1 ? "" : fmt::format(" on {}", Plural(ranks, "rank"));
+    return fmt::format("; {} overwritten by the ring{}", Steps(steps), where);
   }
 
   // Job iterations where the job numbers its steps otherwise, and modes where there are several.
@@ -341,6 +355,18 @@ std::string_view ToString(Verdict verdict) {
   return "INCOMPLETE";
 }
 
+// Global steps of passes that the ring overwrote.
+std::set<uint64_t> OverwrittenSteps(const io::ProcessEntry& process) {
+  std::map<uint64_t, uint64_t> numbers;
+  for (const io::StepMapSection& step : process.steps) numbers[step.local_step] = step.global_step;
+  std::set<uint64_t> steps;
+  for (const io::PassEntry& pass : process.overwritten) {
+    const auto found = numbers.find(pass.info.local_step);
+    steps.insert(found != numbers.end() ? found->second : pass.info.local_step);
+  }
+  return steps;
+}
+
 std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIndex& index) {
   std::vector<RankCoverage> ranks(index.ranks.size());
   for (const io::IndexedPass& pass : index.passes) {
@@ -360,6 +386,8 @@ std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIn
   }
   for (size_t i = 0; i < ranks.size(); ++i) {
     for (const size_t process : index.ranks[i].processes) {
+      ranks[i].overwritten.merge(OverwrittenSteps(store.processes()[process]));
+      ranks[i].whole.insert(ranks[i].overwritten.begin(), ranks[i].overwritten.end());
       for (const io::StepMapSection& step : store.processes()[process].steps) {
         if ((step.flags & kAgreed) != 0) ranks[i].agreed.insert(step.global_step);
       }

@@ -23,10 +23,11 @@ std::string_view ToString(Verdict verdict);  // "COMPLETE"
 
 // What one rank wrote, over its processes.
 struct RankCoverage {
-  std::set<uint64_t> whole;   // steps with a finished pass that were not extra
-  std::set<uint64_t> torn;    // steps with an unfinished or failed pass
-  std::set<uint64_t> extra;   // steps that the others did not run
-  std::set<uint64_t> agreed;  // steps on whose number all ranks agreed, written or not
+  std::set<uint64_t> whole;        // steps with a finished pass that were not extra
+  std::set<uint64_t> overwritten;  // of these: by the ring, not there any more
+  std::set<uint64_t> torn;         // steps with an unfinished or failed pass
+  std::set<uint64_t> extra;        // steps that the others did not run
+  std::set<uint64_t> agreed;       // steps on whose number all ranks agreed, written or not
   uint64_t passes = 0, records = 0, calls = 0, bytes = 0, not_kept = 0, blocked_ns = 0;
 };
 // One entry a rank of the index.

@@ -192,6 +192,7 @@ class Builder {
   void AddPasses(size_t i, io::RankState* state) {
     const io::ProcessEntry& process = Process(i);
     const StepNumbers numbers(process);
+    std::set<std::string> files;  // a packed one has several passes
     for (size_t p = 0; p < process.passes.size(); ++p) {
       const io::PassEntry& entry = process.passes[p];
       io::IndexedPass pass;
@@ -202,11 +203,16 @@ class Builder {
       if (index_.world == 1) pass.agreed = true;  // with itself
       index_.passes.push_back(pass);
       index_.bytes += entry.file_bytes;
-      index_.files += entry.file.empty() ? 0 : 1;
+      index_.files += !entry.file.empty() && files.insert(entry.file).second ? 1 : 0;
       state->last_step = std::max(state->last_step, pass.global_step);
       index_.steps_seen = std::max(index_.steps_seen, pass.global_step + 1);
       for (const io::ReasonCount& count : entry.not_kept)
         AddNotKept(static_cast<SkipReason>(count.reason), count.count, process.identity.rank);
+    }
+    for (const io::PassEntry& gone : process.overwritten) {
+      for (const io::ReasonCount& count : gone.not_kept)
+        AddNotKept(static_cast<SkipReason>(count.reason), count.count, process.identity.rank);
+      index_.steps_seen = std::max(index_.steps_seen, gone.info.local_step + 1);
     }
     for (const io::StepMapSection& step : process.steps) {
       if ((step.flags & kAgreed) != 0) index_.max_lag = std::max(index_.max_lag, step.lag);

@@ -20,9 +20,11 @@ namespace tdump::python {
 namespace {
 
 // Bytes of a path as Python gives them: os.fsencode(path).
-std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path) {
+// `offset` other than 0: a pass of `bytes` in a packed file.
+std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path, uint64_t offset, uint64_t bytes) {
   const std::string file(path.c_str(), path.size());
   nb::gil_scoped_release release;
+  if (offset != 0) return ValueOf(io::PassReader::Open(Env::Posix(), file, offset, bytes));
   return ValueOf(io::PassReader::Open(Env::Posix(), file));
 }
 

@@ -24,6 +24,7 @@ nb::dict ToDict(const io::PassEntry& pass, const io::ProcessEntry& process,
   d["process"] = process.identity.process;
   d["directory"] = Text(process.directory);
   d["file"] = Text(pass.file);
+  d["offset"] = pass.offset;
   d["step"] = step != nullptr ? step->global_step : pass.info.local_step;
   d["agreed"] = step != nullptr && (step->flags & kAgreed) != 0;
   d["extra"] = step != nullptr && (step->flags & kExtra) != 0;

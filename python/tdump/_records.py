@@ -125,6 +125,7 @@ class PassEntry:
     process: int  # n-th process with this rank number
     directory: str
     file: str  # relative to the run
+    offset: int  # in a packed file; 0: the file is this pass's own
     step: int
     agreed: bool  # False: ``step`` is the process's own count
     extra: bool  # the rank ran one step that the others did not

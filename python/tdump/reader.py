@@ -166,7 +166,7 @@ def load_pass(
     verify: bool = True,
     allow_damage: bool = False,
 ) -> Pass:
-    """Opens one pass file.
+    """Opens one pass file; ``FILE#ORDINAL`` is one pass of a packed file.
 
     ``as_``: "torch", "numpy", or "auto" (torch where it is installed). numpy has no bfloat16, float8 and the like:
     those come as unsigned integers with the name in ``array.dtype.metadata["tdump"]``. ``verify``: compare payloads
@@ -174,7 +174,7 @@ def load_pass(
     ``tdump.DamagedError``, which names file and offset; with ``allow_damage`` what stands is read and the rest warned
     of.
     """
-    return Pass(_io.open_pass(os.fsencode(path)), _tensors.resolve_kind(as_), verify, allow_damage)
+    return Pass(_io.open_pass(os.fsencode(path), 0, 0), _tensors.resolve_kind(as_), verify, allow_damage)
 
 
 class Run:
@@ -228,7 +228,7 @@ class Run:
     def open(self, entry: PassEntry) -> Pass:
         """The pass of an entry of ``passes``."""
         file = self.path / entry.file
-        return Pass(_io.open_pass(os.fsencode(file)), *self._options)
+        return Pass(_io.open_pass(os.fsencode(file), entry.offset, entry.file_bytes), *self._options)
 
     def records(self, step: int | None = None, rank: int | None = None) -> Iterator[tuple[PassEntry, Record]]:
         """Every record with the pass it is of; of one step or one rank where given. Never holds more than a pass."""

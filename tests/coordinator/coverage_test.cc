@@ -75,6 +75,35 @@ TEST_F(CoverageTest, NamesExtraStepsAndModes) {
   EXPECT_THAT(Text(), HasSubstr("COMPLETE"));
 }
 
+// What the ring took was written: no hole, and said.
+TEST_F(CoverageTest, NamesStepsThatTheRingOverwrote) {
+  for (int rank : {0, 1}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
+    for (uint64_t step = 0; step < 4; ++step) process.Pass(step);
+    if (rank == 1) {
+      process.Add(io::RemovedSection{1, 2, 100, "pass00001.tdp"});
+      for (const char* name : {"pass00001.tdp", "pass00002.tdp"})
+        ASSERT_TRUE(env_->Remove("run/rank1_pid101/" + std::string(name)).ok());
+    }
+    process.Exit(4);
+  }
+  EXPECT_THAT(Text(), HasSubstr("COMPLETE"));
+  EXPECT_THAT(Text(),
+              HasSubstr("0-3 written (4 of 4 seen); 1-2 overwritten by the ring on 1 rank"));
+  EXPECT_THAT(Text(), HasSubstr("2 of 2 wrote all 4 steps"));
+}
+
+// A file that is gone and that nothing says was removed is damage.
+TEST_F(CoverageTest, AMissingFileIsDamageBesideTheRing) {
+  ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1});
+  for (uint64_t step = 0; step < 4; ++step) process.Pass(step);
+  process.Add(io::RemovedSection{1, 1, 100, "pass00001.tdp"}).Exit(4);
+  for (const char* name : {"pass00001.tdp", "pass00002.tdp"})
+    ASSERT_TRUE(env_->Remove("run/rank0_pid100/" + std::string(name)).ok());
+  EXPECT_THAT(Text(), HasSubstr("INCOMPLETE"));
+  EXPECT_THAT(Text(), HasSubstr("pass00002.tdp, byte 0: listed in the manifest"));
+}
+
 TEST_F(CoverageTest, NothingFromAFileSteersTheTerminal) {
   ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1, .host = "evil\033[2Jhost"});
   process.Expect("\033]0;owned\007.never").Pass(0);
