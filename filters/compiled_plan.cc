@@ -54,9 +54,32 @@ constexpr uint32_t kNoCall =
 constexpr uint32_t kGradients =
     BothPhases(Role::kGradInput) | BothPhases(Role::kGradOutput) | BothPhases(Role::kParamGrad);
 
+// Two slices that differ are both in the whole payload.
+void UniteSlices(const Rule& rule, Decision* decision) {
+  if ((rule.level & kPartSlice) == 0) return;
+  const std::span<const SliceRange> slice(rule.slice);
+  if ((decision->parts & kPartSlice) == 0)
+    decision->slice = slice;
+  else if (!std::equal(slice.begin(), slice.end(), decision->slice.begin(), decision->slice.end()))
+    decision->parts |= kPartPayload;
+}
+
+// Rules with what they inherit filled in.
+Config Complete(Config config) {
+  const auto complete = [&config](std::vector<Rule>* rules) {
+    for (Rule& rule : *rules) rule.compress = rule.compress.value_or(config.compress);
+  };
+  for (FilterSet& set : config.capture) complete(&set.rules);
+  for (auto& [name, rules] : config.filters) complete(&rules);
+  return config;
+}
+
 void Unite(const Rule& rule, uint32_t filter_set, Decision* decision) {
   const bool first = decision->parts == kPartNone;
+  UniteSlices(rule, decision);
   decision->parts |= rule.level;
+  decision->sample = std::max(decision->sample, rule.sample);
+  decision->compress = std::max(decision->compress, *rule.compress);
   decision->filter_sets |= uint64_t{1} << filter_set;
   if (decision->dims.empty()) decision->dims = rule.dims;
   const bool limited = rule.max != 0 && (first || decision->max_records != 0);
@@ -66,7 +89,7 @@ void Unite(const Rule& rule, uint32_t filter_set, Decision* decision) {
 }  // namespace
 
 CompiledPlan::CompiledPlan(const Config& config, Options options)
-    : config_(config), options_(std::move(options)) {}
+    : config_(Complete(config)), options_(std::move(options)) {}
 
 CompiledPlan::~CompiledPlan() = default;
 

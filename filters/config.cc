@@ -7,11 +7,12 @@ namespace {
 
 auto Meaning(const Rule& r) {
   return std::tie(r.use, r.has_leaf, r.leaf, r.name, r.arg, r.cls, r.op, r.role, r.phase, r.dtype,
-                  r.numel, r.call, r.max, r.where, r.steps, r.ranks, r.level, r.dims);
+                  r.numel, r.call, r.max, r.where, r.steps, r.ranks, r.level, r.sample, r.slice,
+                  r.compress, r.dims);
 }
 
 auto Meaning(const Config& c) {
-  return std::tie(c.dir, c.error_if_exists, c.limit_bytes, c.mode, c.steps, c.boundary,
+  return std::tie(c.dir, c.error_if_exists, c.limit_bytes, c.compress, c.mode, c.steps, c.boundary,
                   c.first_step, c.skip_steps, c.micro, c.ranks, c.modules, c.taps, c.aten, c.roots,
                   c.capture, c.filters, c.host_bytes, c.drop_when_full, c.thread, c.signature,
                   c.strict, c.log, c.drain_seconds);

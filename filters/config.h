@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/plan.h"
 #include "core/spec.h"
 #include "core/types.h"
 
@@ -38,6 +40,9 @@ struct Rule {
   Spec steps = Spec::All();  // relative to the first selected step
   Spec ranks = Spec::All();
   Parts level = kLevelFull;
+  uint64_t sample = 0;                  // elements, with kPartSample
+  std::vector<SliceRange> slice;        // with kPartSlice
+  std::optional<Compression> compress;  // else output.compress
   std::string dims;
 };
 
@@ -52,6 +57,7 @@ struct Config {
   std::string dir = "outputs/tdump_{job}";
   bool error_if_exists = false;
   uint64_t limit_bytes = 0;  // 0 = auto: 10 % of free space, at most 100 GiB
+  Compression compress = Compression::kNone;
   int mode = 0700;
   // steps
   Spec steps;  // default 0-9, set by DefaultConfig()

@@ -44,6 +44,15 @@ void ReadLimit(Reader& r, const Setting& s, Config* c) {
   c->limit_bytes = bytes;
 }
 
+void ReadCompress(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {"none", "zstd"});
+  if (word >= 0) c->compress = static_cast<Compression>(word);
+}
+
+std::string PrintCompress(const Config& c) {
+  return c.compress == Compression::kZstd ? "zstd" : "none";
+}
+
 void ReadMode(Reader& r, const Setting& s, Config* c) {
   int mode = 0;
   bool good = s.node.is_text() && !s.node.text.empty() && s.node.text.size() <= 5;

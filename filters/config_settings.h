@@ -13,6 +13,8 @@ void ReadVersion(Reader& r, const Setting& s, Config* c);
 void ReadDir(Reader& r, const Setting& s, Config* c);
 void ReadIfExists(Reader& r, const Setting& s, Config* c);
 void ReadLimit(Reader& r, const Setting& s, Config* c);
+void ReadCompress(Reader& r, const Setting& s, Config* c);
+std::string PrintCompress(const Config& c);
 void ReadMode(Reader& r, const Setting& s, Config* c);
 std::string PrintMode(const Config& c);
 void ReadBoundary(Reader& r, const Setting& s, Config* c);

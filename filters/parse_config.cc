@@ -124,10 +124,12 @@ Status ApplyLevel(std::string_view level, std::string_view source, Config* confi
     mistakes.Add({}, error.what());
   }
   if (!mistakes.empty()) return mistakes.ToStatus();
-  const Parts parts = rule.level;
-  const auto apply = [parts](std::vector<Rule>* list) {
+  const auto apply = [&given = rule](std::vector<Rule>* list) {
     for (Rule& rule : *list) {
-      if (rule.use.empty() && rule.level != kPartNone) rule.level = parts;
+      if (!rule.use.empty() || rule.level == kPartNone) continue;
+      rule.level = given.level;
+      rule.sample = given.sample;
+      rule.slice = given.slice;
     }
   };
   for (FilterSet& set : config->capture) apply(&set.rules);

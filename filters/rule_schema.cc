@@ -1,6 +1,7 @@
 // The keys of a rule, and lists of rules.
 #include <algorithm>
 
+#include "filters/level.h"
 #include "filters/member_settings.h"
 #include "filters/parse_map.h"
 #include "filters/predicate.h"
@@ -100,30 +101,45 @@ void ReadWhere(Reader& r, const Setting& s, Rule* rule) {
     r.Bad(s, predicate.status().message());
 }
 
-// Level words; the later ones take arguments: sample:64, slice[0:8, :].
-bool ReadLevelWord(Reader& r, const Setting& s, Parts* level) {
-  const std::string word = s.node.text.substr(0, s.node.text.find_first_of(":["));
-  if (s.node.is_text() && (word == "stats" || word == "sample" || word == "slice")) {
-    r.Later(s, "off | meta | hash | full");
-    return false;
-  }
-  static constexpr Parts kLevels[] = {kPartNone, kPartMeta, kPartMeta | kPartHash, kLevelFull};
-  const int index = r.Word(s, {"off", "meta", "hash", "full"}, {});
-  if (index >= 0) *level |= kLevels[index];
-  return index >= 0;
+bool AddWord(Reader& r, const Setting& s, Level* level) {
+  const Status added =
+      s.node.is_text() ? AddLevelWord(s.node.text, level) : Status(StatusCode::kNotFound, "");
+  if (added.ok()) return true;
+  const std::string near =
+      Nearest(s.node.text, {"off", "meta", "hash", "stats", "sample", "slice", "full"});
+  if (added.code() == StatusCode::kNotFound)
+    r.Bad(s, Describe(s.node), kLevelWords, near);
+  else
+    r.Bad(s, added.message());
+  return false;
 }
 
 void ReadLevel(Reader& r, const Setting& s, Rule* rule) {
-  Parts level = kPartNone;
+  Level level;
   bool good = true;
   if (s.node.is_sequence()) {
-    for (const YamlPtr& item : s.node.items) good &= ReadLevelWord(r, {s.key, *item}, &level);
+    for (const YamlPtr& item : s.node.items) good &= AddWord(r, {s.key, *item}, &level);
     if (s.node.items.empty())
-      r.Bad(s, "an empty list", "off | meta | hash | full, or a list of them");
+      r.Bad(s, "an empty list", std::string(kLevelWords) + ", or a list of them");
   } else {
-    good = ReadLevelWord(r, s, &level);
+    good = AddWord(r, s, &level);
   }
-  if (good) rule->level = level;
+  if (!good) return;
+  rule->level = level.parts;
+  rule->sample = level.sample;
+  rule->slice = std::move(level.slice);
+}
+
+void ReadRuleCompress(Reader& r, const Setting& s, Rule* rule) {
+  const int word = r.Word(s, {"none", "zstd", "auto"});
+  if (word < 0) return;
+  rule->compress.reset();
+  if (word < 2) rule->compress = static_cast<Compression>(word);
+}
+
+std::string PrintRuleCompress(const Rule& rule) {
+  if (!rule.compress) return "auto";
+  return *rule.compress == Compression::kZstd ? "zstd" : "none";
 }
 
 void ReadDims(Reader& r, const Setting& s, Rule* rule) {
@@ -168,7 +184,9 @@ void ReadRuleRanks(Reader& r, const Setting& s, Rule* rule) {
     r.Specification(s, true, &rule->ranks);
 }
 
-std::string PrintLevelOf(const Rule& rule) { return PrintLevel(rule.level); }
+std::string PrintLevelOf(const Rule& rule) {
+  return PrintLevel(Level{rule.level, rule.sample, rule.slice});
+}
 
 constexpr KeySpec<Rule> kKeys[] = {
     {
@@ -341,12 +359,25 @@ constexpr KeySpec<Rule> kKeys[] = {
         .path = "level",
         .type = "level",
         .value = "full",
-        .doc = "What is kept: `off` (nothing), `meta` (dtype, shape, strides, ...), `hash` (meta "
-               "and hash), `full` (meta, hash and the values), or a list of these. Later: `stats`, "
-               "`sample`, `slice`.",
-        .example = "hash",
+        .doc =
+            "What is kept: `off` (nothing), `meta` (dtype, shape, strides, ...), `hash` (meta "
+            "and hash), `stats` (meta and statistics), `sample[:N]` (meta and N elements, evenly "
+            "spaced, 64 unless said), `slice[0:8, :]` (meta and those elements, bounds as in "
+            "Python; dimensions not named are whole), `full` (meta, hash and the values), or a "
+            "list of these. Of different slices that several filter sets ask for, the whole "
+            "tensor is kept. In `{...}` a slice needs quotes.",
+        .example = "[hash, stats]",
         .read = ReadLevel,
         .print = PrintLevelOf,
+    },
+    {
+        .path = "compress",
+        .type = "auto | none | zstd",
+        .value = "auto",
+        .doc = "Compression of this rule's payloads; auto is as in `output`.",
+        .example = "zstd",
+        .read = ReadRuleCompress,
+        .print = PrintRuleCompress,
     },
     {
         .path = "dims",
@@ -406,11 +437,7 @@ void ReadRule(Reader& reader, const Setting& s, std::vector<Rule>* out) {
 
 std::span<const KeySpec<Rule>> RuleKeys() { return kKeys; }
 
-std::string PrintLevel(Parts level) {
-  if (level == kPartNone) return "off";
-  if (level & kPartPayload) return "full";
-  return level & kPartHash ? "hash" : "meta";
-}
+std::string PrintLevel(Parts level) { return PrintLevel(Level{level, 0, {}}); }
 
 std::string PrintRule(const Rule& rule) {
   Rule plain;

@@ -89,7 +89,11 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "output.compress",
         .type = "none | zstd",
         .value = "none",
-        .doc = "Compression of payloads.",
+        .doc = "Compression of payloads, unless the rule says otherwise: zstd, after the bytes or "
+               "bits of like place were put together. One that does not shrink stays as it is.",
+        .example = "zstd",
+        .read = ReadCompress,
+        .print = PrintCompress,
     },
     {
         .path = "output.durability",

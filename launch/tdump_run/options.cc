@@ -75,7 +75,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   auto* ranks_option =
       app.add_option("--ranks", ranks, "ranks that write; with --check the number of ranks")
           ->type_name("SPEC");
-  app.add_option("--level", level, "what is kept: off meta hash full")->type_name("LEVEL");
+  app.add_option("--level", level, "what is kept: off, meta, hash, stats, sample[:N], slice[0:8, :], full or a list of them")->type_name("LEVEL");
   app.add_option("--filter", options.name_patterns,
                  "leaf modules whose path matches, and no others; may be repeated")
       ->type_name("RE")

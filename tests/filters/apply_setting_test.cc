@@ -64,12 +64,22 @@ TEST(ApplyLevel, GoesToEveryRuleThatKeepsSomething) {
                            "{level: hash}]}\n"));
 }
 
+TEST(ApplyLevel, TakesPartsWithArguments) {
+  Config config = DefaultConfig();
+  EXPECT_TRUE(ApplyLevel("[stats, 'slice[0:8, :]']", "--level", &config).ok());
+  EXPECT_EQ(config.capture[0].rules[0].level, kPartMeta | kPartStats | kPartSlice);
+  EXPECT_EQ(config.capture[0].rules[0].slice.size(), 2u);
+  EXPECT_TRUE(ApplyLevel("slice[0:8, :]", "--level", &config).ok());
+  EXPECT_EQ(config.capture[0].rules[0].level, kPartMeta | kPartSlice);
+}
+
 TEST(ApplyLevel, Mistakes) {
   Config config = DefaultConfig();
   EXPECT_EQ(ApplyLevel("ful", "--level", &config).message(),
-            "--level: level: 'ful'; expected off | meta | hash | full; did you mean 'full'?");
-  EXPECT_EQ(ApplyLevel("stats", "--level", &config).message(),
-            "--level: level: 'stats' is not in this version; expected off | meta | hash | full");
+            "--level: level: 'ful'; expected off | meta | hash | stats | sample[:N] | "
+            "slice[0:8, :] | full; did you mean 'full'?");
+  EXPECT_EQ(ApplyLevel("sample:0", "--level", &config).message(),
+            "--level: level: 'sample:0': expected sample:N, N from 1 to 4096");
   EXPECT_FALSE(ApplyLevel("hash}, {name: x", "--level", &config).ok());
   EXPECT_EQ(config, DefaultConfig());
 }

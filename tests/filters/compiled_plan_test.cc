@@ -94,6 +94,27 @@ TEST(CompiledPlan, SetsAreUnited) {
   EXPECT_EQ(b.filter_sets, 0b010u);
 }
 
+TEST(CompiledPlan, ArgumentsOfLevelsAreUnited) {
+  Asked plan(R"(
+output: {compress: zstd}
+capture:
+  a: [{level: 'sample:8', compress: none}]
+  b: [{level: [stats, 'sample:100'], compress: none}]
+  c: [{name: c, level: 'slice[0:2]', compress: none}]
+  d: [{name: cd, level: 'slice[0:3]'}]
+)");
+  const Decision ab = plan.Observe(Module("x"));
+  EXPECT_EQ(ab.parts, kPartMeta | kPartSample | kPartStats);
+  EXPECT_EQ(ab.sample, 100u);
+  EXPECT_EQ(ab.compress, Compression::kNone);
+  const Decision abc = plan.Observe(Module("c"));
+  EXPECT_THAT(abc.slice, ElementsAre(SliceRange{0, 2, 1}));
+  EXPECT_EQ(abc.parts & kPartPayload, kPartNone);
+  const Decision abcd = plan.Observe(Module("cd"));  // two slices: both are in the whole
+  EXPECT_EQ(abcd.parts & (kPartSlice | kPartPayload), kPartSlice | kPartPayload);
+  EXPECT_EQ(abcd.compress, Compression::kZstd);
+}
+
 TEST(CompiledPlan, OffInOneSetDoesNotTouchAnother) {
   Asked asked("capture: {x: [{level: off}], y: [{leaf: true}]}\n");
   EXPECT_EQ(asked.Level(Module("a")), "full");

@@ -196,11 +196,13 @@ TEST(ParseConfig, AllMistakesOfAFileAtOnce) {
       "c.yaml:2:9: strict: 'maybe'; expected true | false\n"
       "c.yaml:4:6: unknown key 'capture[0].nmae'; expected one of use, leaf, name, arg, layers, "
       "class, op, "
-      "kernel, comm, role, phase, dtype, numel, call, max, where, steps, ranks, level, dims; did "
+      "kernel, comm, role, phase, dtype, numel, call, max, where, steps, ranks, level, compress, "
+      "dims; did "
       "you mean "
       "'name'?\n"
       "c.yaml:5:12: capture[1].name: regex 'a(b': missing closing parenthesis at position 3\n"
-      "c.yaml:5:26: capture[1].level: 'ful'; expected off | meta | hash | full; did you mean "
+      "c.yaml:5:26: capture[1].level: 'ful'; expected off | meta | hash | stats | sample[:N] | "
+      "slice[0:8, :] | full; did you mean "
       "'full'?");
 }
 

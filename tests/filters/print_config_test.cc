@@ -159,6 +159,7 @@ output:
   dir: 'outputs/tdump_{job}'
   if_exists: generation
   limit: auto
+  compress: none
   mode: '0700'
 steps:
   select: 0-9

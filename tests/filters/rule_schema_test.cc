@@ -55,9 +55,13 @@ TEST(RuleSchema, Levels) {
   EXPECT_EQ(RuleOf("{level: hash}").level, kPartMeta | kPartHash);
   EXPECT_EQ(RuleOf("{level: full}").level, kPartMeta | kPartHash | kPartPayload);
   EXPECT_EQ(RuleOf("{level: [hash, full]}").level, kLevelFull);
-  for (const char* later : {"stats", "sample", "'sample:64'", "'slice[0:8, :]'", "[full, stats]"})
-    EXPECT_THAT(BadRule(std::string("{level: ") + later + "}"), HasSubstr("is not in this version"))
-        << later;
+  EXPECT_EQ(RuleOf("{level: [full, stats]}").level, kLevelFull | kPartStats);
+  EXPECT_EQ(RuleOf("{level: sample:16}").sample, 16u);
+  const Rule slice = RuleOf("{level: 'slice[0:8, :]'}");
+  EXPECT_EQ(slice.level, kPartMeta | kPartSlice);
+  EXPECT_THAT(slice.slice, ElementsAre(SliceRange{0, 8, 1}, SliceRange{}));
+  EXPECT_EQ(RuleOf("{compress: zstd}").compress, Compression::kZstd);
+  EXPECT_EQ(RuleOf("{}").compress, std::nullopt);
 }
 
 TEST(RuleSchema, ExclusionsCoverEveryRoleAndPhaseUnlessTold) {
