@@ -14,7 +14,7 @@
 namespace tdump {
 
 // Changes with every incompatible change of a header in core/ that crosses a shared-object border.
-inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0005;
+inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0006;
 
 // Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the
 // collector that can run it (the Python one). 1: match, 0: no match, -1: it failed, `error` says
@@ -39,8 +39,12 @@ struct Runtime {
   bool tell_backward = false;      // steps.boundary: backward, the clock wants kBackwardBegin
   bool tell_operators = false;     // steps.boundary: op:REGEX, it wants kOp of every operator
   const char* root_prefixes = "";  // names.roots, "EagleModel=draft\n..."
+  uint64_t staging_bytes = 256ull << 20;  // memory.device, of each device
+  int64_t staging_wait_ns = 0;            // longest wait for room in it
   // Set by collectors when they start.
   PredicateFn predicate = nullptr;
+  // Takes the staging of the devices in use; bytes a device, 0: none. noexcept.
+  uint64_t (*prepare_devices)() = nullptr;
 };
 
 }  // namespace tdump

@@ -75,6 +75,7 @@ struct Config {
   std::map<std::string, std::vector<Rule>> filters;
   // memory
   uint64_t host_bytes = 0;  // 0 = auto
+  uint64_t device_bytes = 256ull << 20;
   bool drop_when_full = false;
   bool thread = true;
   bool signature = true;

@@ -9,6 +9,8 @@
 namespace tdump::filters {
 namespace {
 
+constexpr uint64_t kLeastStaging = 1 << 20;
+
 constexpr size_t kMaxDirBytes = 4000;  // leaves room below PATH_MAX for the names of a run
 
 }  // namespace
@@ -169,6 +171,14 @@ void ReadHost(Reader& r, const Setting& s, Config* c) {
     }
   }
   c->host_bytes = bytes;
+}
+
+void ReadDevice(Reader& r, const Setting& s, Config* c) {
+  uint64_t bytes = 0;
+  if (!r.Bytes(s, &bytes)) return;
+  if (bytes < kLeastStaging)
+    return r.Bad(s, "staging of less than 1 MiB holds next to nothing", "1MiB or more");
+  c->device_bytes = bytes;
 }
 
 void ReadFullArena(Reader& r, const Setting& s, Config* c) {

@@ -26,6 +26,7 @@ void ReadRoots(Reader& r, const Setting& s, Config* c);
 std::string PrintRoots(const Config& c);
 void ReadFilters(Reader& r, const Setting& s, Config* c);
 void ReadHost(Reader& r, const Setting& s, Config* c);
+void ReadDevice(Reader& r, const Setting& s, Config* c);
 void ReadFullArena(Reader& r, const Setting& s, Config* c);
 void ReadDrain(Reader& r, const Setting& s, Config* c);
 void ReadLog(Reader& r, const Setting& s, Config* c);

@@ -272,7 +272,11 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "memory.device",
         .type = "bytes",
         .value = "256MiB",
-        .doc = "Staging per GPU.",
+        .doc = "Staging per GPU, and as much page-locked host memory; taken at the first step, kept "
+               "to the end.",
+        .example = "1GiB",
+        .read = ReadDevice,
+        .print = PrintBytesOrAuto<&Config::device_bytes>,
     },
     {
         .path = "memory.at_limit",

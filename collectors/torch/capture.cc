@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "collectors/torch/device_tensors.h"
 #include "collectors/torch/strided_pieces.h"
 #include "collectors/torch/tensor_view.h"
 
@@ -35,7 +36,9 @@ bool FitsTheFormat(const TensorMeta& meta) {
 void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
                     const at::TensorBase& tensor) {
   TensorView view;
-  if (!Describe(tensor, seen.subclass, &view)) return AddText(scope, seen.arg, "undefined");
+  if (!DescribeShape(tensor, seen.subclass, &view)) return AddText(scope, seen.arg, "undefined");
+  if (!Wants(recorder, *scope, seen.role))
+    return recorder.NoteArgument(scope, seen.role, seen.arg, view.meta);
   if (!FitsTheFormat(view.meta)) {
     recorder.sink().note(
         "a tensor of more than 2^63 bytes, counted without sharing, is not recorded");
@@ -48,9 +51,13 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   observation.late = seen.late;
   const Decision decision = recorder.Ask(scope, observation);
   if (decision.parts == kPartNone) return;
+  DescribeData(tensor, &view);
+  observation.meta = view.meta;
   observation.dims = decision.dims;
   observation.filter_sets = decision.filter_sets;
   Sink& sink = recorder.sink();
+  if (view.on_device)
+    return CaptureOnDevice(sink, scope->call, observation, decision, tensor, view);
   if (view.reason != SkipReason::kNone) {
     sink.skip(scope->call, observation, decision, view.reason, view.detail);
     return;

@@ -4,6 +4,7 @@
 
 #include "collectors/torch/aten_collector.h"
 #include "collectors/torch/cxx_api.h"
+#include "collectors/torch/device_tensors.h"
 #include "collectors/torch/step_marks.h"
 
 namespace tdump::collectors {
@@ -26,6 +27,7 @@ int tdump_torch_start(tdump::Runtime* runtime) {
     const bool started = tdump::collectors::CurrentRuntime() != nullptr;
     tdump::collectors::current.store(runtime, std::memory_order_release);
     if (!started) {
+      runtime->prepare_devices = &tdump::collectors::PrepareDevices;
       tdump::collectors::StartStepMarks(runtime);
       tdump::collectors::StartAtenCollector(runtime);
     }

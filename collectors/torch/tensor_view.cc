@@ -2,6 +2,8 @@
 
 #include <ATen/core/TensorBase.h>
 
+#include <utility>
+
 #include "collectors/torch/dtype_table.h"
 
 namespace tdump::collectors {
@@ -44,7 +46,7 @@ void Refuse(TensorView* view, SkipReason reason, std::string detail) {
 
 // Tensors whose shape is real but whose data is somewhere else or nowhere:
 // wrappers of transforms and of Python.
-bool RefuseWrapper(const TensorImpl& impl, TensorView* view) {
+void RefuseWrapper(const TensorImpl& impl, TensorView* view) {
   const c10::DispatchKeySet keys = impl.key_set();
   if (keys.has(DispatchKey::FuncTorchBatched) || keys.has(DispatchKey::Batched)) {
     Refuse(view, SkipReason::kNoData, "batched (vmap)");
@@ -61,10 +63,7 @@ bool RefuseWrapper(const TensorImpl& impl, TensorView* view) {
                               : jagged ? SkipReason::kLayout
                                        : SkipReason::kSubclass;
     Refuse(view, reason, view->subclass.empty() ? "Python subclass" : view->subclass);
-  } else {
-    return false;
   }
-  return true;
 }
 
 // Number of units from the first element to one past the last; false
@@ -129,7 +128,7 @@ void DescribeSymbolicShape(const TensorImpl& impl, TensorView* view) {
     view->detail += (view->detail.empty() ? "(" : " (") + text + ")";
 }
 
-void DescribeShape(const TensorImpl& impl, TensorView* view) {
+void DescribeSizes(const TensorImpl& impl, TensorView* view) {
   TensorMeta& meta = view->meta;
   if (impl.has_symbolic_sizes_strides()) return DescribeSymbolicShape(impl, view);
   if (meta.layout == Layout::kNested) return;  // one shape for each of its tensors
@@ -141,9 +140,21 @@ void DescribeShape(const TensorImpl& impl, TensorView* view) {
   }
 }
 
+// A CUDA tensor with plain strided data: where it is, for the collector of the device.
+void DescribeOnDevice(const TensorImpl& impl, TensorView* view) {
+  if (impl.device().is_cuda() && view->meta.layout == Layout::kStrided &&
+      !InfoOf(c10::typeMetaToScalarType(impl.dtype())).quantised) {
+    FindData(impl, view);
+    if (view->reason != SkipReason::kNone) return;
+    view->on_device = true;
+    view->device_data = reinterpret_cast<uint64_t>(std::exchange(view->data, nullptr));
+  }
+  Refuse(view, SkipReason::kNotOnCpu, view->device);
+}
+
 }  // namespace
 
-bool Describe(const at::TensorBase& tensor, std::string_view subclass, TensorView* view) {
+bool DescribeShape(const at::TensorBase& tensor, std::string_view subclass, TensorView* view) {
   if (!tensor.defined()) return false;
   const TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorMeta& meta = view->meta;
@@ -152,6 +163,15 @@ bool Describe(const at::TensorBase& tensor, std::string_view subclass, TensorVie
   view->kind = scalar.kind;
   view->subclass = subclass;
   meta.layout = LayoutOf(impl);
+  RefuseWrapper(impl, view);
+  DescribeSizes(impl, view);
+  meta.subclass = view->subclass;
+  return true;
+}
+
+void DescribeData(const at::TensorBase& tensor, TensorView* view) {
+  const TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  TensorMeta& meta = view->meta;
   const c10::Device device = impl.device();
   if (!device.is_cpu()) {
     view->device = device.str();
@@ -160,20 +180,22 @@ bool Describe(const at::TensorBase& tensor, std::string_view subclass, TensorVie
   meta.conj = impl.is_conj();
   meta.neg = impl.is_neg();
   meta.requires_grad = impl.requires_grad();
-  const bool wrapper = RefuseWrapper(impl, view);
-  DescribeShape(impl, view);
-  meta.subclass = view->subclass;
-  if (wrapper) return true;
+  if (view->reason != SkipReason::kNone) return;  // a wrapper
   if (device.is_meta())
     Refuse(view, SkipReason::kNoData, "meta");
   else if (!device.is_cpu())
-    Refuse(view, SkipReason::kNotOnCpu, view->device);
+    DescribeOnDevice(impl, view);
   else if (meta.layout != Layout::kStrided)
     Refuse(view, SkipReason::kLayout, std::string(ToString(meta.layout)));
-  else if (scalar.quantised)
+  else if (InfoOf(c10::typeMetaToScalarType(impl.dtype())).quantised)
     Refuse(view, SkipReason::kLayout, "quantised");
   else
     FindData(impl, view);
+}
+
+bool Describe(const at::TensorBase& tensor, std::string_view subclass, TensorView* view) {
+  if (!DescribeShape(tensor, subclass, view)) return false;
+  DescribeData(tensor, view);
   return true;
 }
 

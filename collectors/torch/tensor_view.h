@@ -25,6 +25,9 @@ struct TensorView {
   std::string detail;
   // First element; set when reason is kNone and the tensor is not empty.
   const std::byte* data = nullptr;
+  // The same of a strided tensor on a device, in the device's memory. `reason` is kNotOnCpu.
+  uint64_t device_data = 0;
+  bool on_device = false;  // device_data is set, or the tensor is empty
   NumberKind kind = NumberKind::kInteger;
 
   // Storage behind the views in `meta`.
@@ -36,5 +39,10 @@ struct TensorView {
 // the tensor is undefined.
 TDUMP_TORCH_EXPORT bool Describe(const at::TensorBase& tensor, std::string_view subclass,
                                  TensorView* view);
+// The same in two parts: dtype, shape and kind of tensor, which the call record needs of every
+// argument; then, of what is kept, where its bytes are. Between the two `reason` may still be
+// kNone.
+bool DescribeShape(const at::TensorBase& tensor, std::string_view subclass, TensorView* view);
+void DescribeData(const at::TensorBase& tensor, TensorView* view);
 
 }  // namespace tdump::collectors

@@ -19,6 +19,9 @@ namespace {
 
 std::atomic<Session*> current{nullptr};
 
+// memory.at_limit: block, for room in the staging of a device.
+constexpr int64_t kLongestStagingWaitNs = 10'000'000'000;
+
 bool DiffersByRank(const filters::Config& config) {
   const auto differs = [](const std::vector<filters::Rule>& rules) {
     return std::any_of(rules.begin(), rules.end(),
@@ -134,6 +137,8 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.collect_aten = config_.aten;
   runtime_.collect_taps = config_.taps != filters::Tri::kOff;
   runtime_.signature = config_.signature;
+  runtime_.staging_bytes = config_.device_bytes;
+  runtime_.staging_wait_ns = config_.thread && !config_.drop_when_full ? kLongestStagingWaitNs : 0;
   runtime_.tell_backward = config_.boundary == "backward";
   runtime_.tell_operators = config_.boundary.starts_with("op:");
   runtime_.root_prefixes = root_prefixes_.c_str();
@@ -204,6 +209,8 @@ void Session::Introduce(const std::string& rule) {
   if (introduced_ || active_ == nullptr) return;
   introduced_ = true;
   active_->FirstStep(rule);
+  if (active_->sink != nullptr && runtime_.prepare_devices != nullptr && !closed_)
+    active_->facts.staging_bytes = runtime_.prepare_devices();
   if (active_->identity.rank == 0) Print(StartLines(active_->facts));
 }
 

@@ -44,13 +44,15 @@ std::string StartLines(const StartFacts& facts) {
   const std::string numbered = Numbered(facts);
   const std::string limit = facts.limit_bytes != 0 ? "disk at most " + BytesText(facts.limit_bytes)
                                                    : "disk without limit";
+  const std::string staging =
+      facts.staging_bytes != 0 ? "staging " + BytesText(facts.staging_bytes) + " a GPU, " : "";
   return fmt::format(
       "tdump: on, {}{}, run {} (generation {}), config {}\n"
       "tdump: step = {}, {}; {}\n"
-      "tdump: arena {} a process, {} (free {})\n",
+      "tdump: arena {} a process, {}{} (free {})\n",
       Count(facts.identity.world, "rank"), nodes, facts.run, facts.generation, facts.config,  //
       facts.rule, numbered, Writes(facts),                                                    //
-      BytesText(facts.arena_bytes), limit, BytesText(facts.free_bytes));
+      BytesText(facts.arena_bytes), staging, limit, BytesText(facts.free_bytes));
 }
 
 void SetLogLevel(LogLevel level) noexcept { least.store(level, std::memory_order_relaxed); }

@@ -19,6 +19,7 @@ struct StartFacts {
   std::string rule;         // StepClock::RuleInForce()
   int64_t first_step = -1;  // number of the first step, -1: the job's own, else 0
   Spec steps, ranks;
+  uint64_t staging_bytes = 0;  // of each GPU, 0: the job uses none yet
   uint64_t arena_bytes = 0, limit_bytes = 0, free_bytes = 0;
 };
 

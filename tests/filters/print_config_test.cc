@@ -179,6 +179,7 @@ capture:
   - {leaf: true}
 memory:
   host: auto
+  device: 256MiB
   at_limit: block
   thread: true
 signature: true

@@ -1,0 +1,23 @@
+// Tensors on devices: which of them can be recorded, and how their bytes come to the sink. CUDA, by
+// libtdump_cuda.so beside this object, opened when the job has a CUDA tensor.
+#pragma once
+
+#include "collectors/torch/export.h"
+#include "collectors/torch/tensor_view.h"
+#include "core/runtime.h"
+
+namespace tdump::collectors {
+
+// Hands a tensor that `view` found on a device (`view.device_data`) to the sink: kept, or skipped
+// with a reason. On the thread that runs the operator; nothing of the device is waited for but,
+// with `memory.at_limit: block`, room in a full staging ring.
+void CaptureOnDevice(Sink& sink, const Call& call, const Observation& observation,
+                     const Decision& decision, const at::TensorBase& tensor,
+                     const TensorView& view);
+
+// Takes the staging memory of every device that the job uses by now: before a serving engine
+// measures what is free. Bytes a device, 0: none yet. What is used later takes its own when its
+// first tensor is recorded.
+uint64_t PrepareDevices() noexcept;
+
+}  // namespace tdump::collectors
