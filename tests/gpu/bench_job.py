@@ -1,0 +1,52 @@
+"""One transformer block in bfloat16, forward only; every second step is recorded. Prints the times of the steps as
+JSON: wall time until the device is done, and the time the calling thread took to enqueue the step. Argument: steps."""
+
+import json
+import sys
+import time
+
+import tdump
+import torch
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = torch.nn.LayerNorm(width)
+        self.qkv = torch.nn.Linear(width, 3 * width)
+        self.out = torch.nn.Linear(width, width)
+        self.norm2 = torch.nn.LayerNorm(width)
+        self.up = torch.nn.Linear(width, 4 * width)
+        self.act = torch.nn.GELU()
+        self.down = torch.nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, width = x.shape
+        qkv = self.qkv(self.norm1(x)).view(batch, tokens, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, tokens, width))
+        return x + self.down(self.act(self.up(self.norm2(x))))
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    model = Block(2048, 16).to("cuda", torch.bfloat16)
+    x = torch.randn(8, 1024, 2048, device="cuda", dtype=torch.bfloat16)
+    wall: list[float] = []
+    enqueue: list[float] = []
+    with torch.no_grad():
+        for _ in range(int(sys.argv[1])):
+            time.sleep(0.06)  # what the last step left is on its way to the disk: not this step's cost
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            tdump.step()
+            model(x)
+            enqueue.append(time.perf_counter() - start)
+            torch.cuda.synchronize()
+            wall.append(time.perf_counter() - start)
+    print(json.dumps({"wall": wall, "enqueue": enqueue}))
+
+
+main()
