@@ -6,8 +6,9 @@
 #   tests/gpu/run.sh          on the machine with the device, the tree and .gpu-deps beside it
 #
 # Without .gpu-deps the system's own packages are used. Needs there: g++, cmake, ninja, python3 with torch (CUDA),
-# numpy, nanobind and pytest. BUILD names the build folder (default build-gpu), OUT one for results (JSON, logs).
-# Every part has a time limit of its own; the exit status is that of the worst.
+# numpy, nanobind and pytest. BUILD names the build folder (default build-gpu), OUT one for results (JSON, logs), PARTS
+# what to do (default "device build captures bench"). Every part has a time limit of its own; the exit status is that of
+# the worst.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 deps=$root/.gpu-deps
@@ -80,14 +81,20 @@ else
   configure+=(-DTDUMP_PYTHON=OFF -DTDUMP_TORCH=OFF)
 fi
 
+wanted() { case " ${PARTS:-device build captures bench} " in *" $1 "*) true ;; *) false ;; esac; }
+
 part configure 60 cmake -S "$root" -B "$build" -G Ninja "${configure[@]}" || exit $worst
-part build_device_test 90 cmake --build "$build" -j "$(nproc)" --target cuda_device_test
-part device_test 60 "$build/tests/cuda_device_test"
-grep -h '^measured' "$out/device_test.log" | cut -d' ' -f2-
+if wanted device; then
+  part build_device_test 90 cmake --build "$build" -j "$(nproc)" --target cuda_device_test
+  part device_test 60 "$build/tests/cuda_device_test"
+  grep -h '^measured' "$out/device_test.log" | cut -d' ' -f2-
+fi
 [ -f "$header" ] || exit $worst
-part build 180 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" || exit $worst
-TDUMP_BUILD=$build part captures 150 "$python" -m pytest -q -x -p no:cacheprovider tests/gpu
-TDUMP_BUILD=$build part bench 60 "$python" tests/gpu/bench_device.py --json "$out/bench.json"
-cat "$out/bench.log"
+if wanted build; then
+  part build 180 cmake --build "$build" -j "$(nproc)" --target "${targets[@]}" || exit $worst
+fi
+export TDUMP_BUILD=$build
+wanted captures && part captures 150 "$python" -m pytest -q -p no:cacheprovider tests/gpu
+wanted bench && part bench 60 "$python" tests/gpu/bench_device.py --json "$out/bench.json" && cat "$out/bench.log"
 echo "==== all: $([ $worst = 0 ] && echo ok || echo "FAILED ($worst)"), $((SECONDS - started)) s"
 exit $worst
