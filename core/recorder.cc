@@ -5,12 +5,64 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace tdump {
+namespace {
+
+// Counts the backward calls of one pass by (operator, lane, micro). An open hash table that keeps
+// its room: a new pass clears nothing, an entry of an earlier pass is a free one.
+class BackwardIndices {
+ public:
+  uint64_t Next(const Call& call) {
+    if (call.pass != pass_) {
+      pass_ = call.pass;
+      used_ = 0;
+    }
+    if (2 * used_ >= entries_.size()) Grow();
+    Entry& entry = Find(call.op, call.lane, call.micro);
+    if (entry.pass != pass_) {
+      entry = {pass_, call.op, call.lane, call.micro, 0};
+      ++used_;
+    }
+    return entry.next++;
+  }
+
+ private:
+  struct Entry {
+    uint64_t pass = ~uint64_t{0};
+    OperatorId op = kNoOperator;
+    uint32_t lane = 0;
+    uint32_t micro = 0;
+    uint64_t next = 0;
+  };
+
+  // The entry of this key, or the free one where it belongs.
+  Entry& Find(OperatorId op, uint32_t lane, uint32_t micro) {
+    const uint64_t key = (uint64_t{micro} << 44) ^ (uint64_t{lane} << 32) ^ op;
+    size_t at = (key * 0x9e3779b97f4a7c15u) >> 32;
+    for (;; ++at) {
+      Entry& entry = entries_[at & (entries_.size() - 1)];
+      const bool same = entry.op == op && entry.lane == lane && entry.micro == micro;
+      if (entry.pass != pass_ || same) return entry;
+    }
+  }
+  void Grow() {
+    std::vector<Entry> before(std::max<size_t>(256, 2 * entries_.size()));
+    before.swap(entries_);
+    for (const Entry& entry : before) {
+      if (entry.pass == pass_) Find(entry.op, entry.lane, entry.micro) = entry;
+    }
+  }
+
+  std::vector<Entry> entries_;  // a power of two, at most half of them of this pass
+  uint64_t pass_ = ~uint64_t{0} - 1;
+  size_t used_ = 0;
+};
+
+}  // namespace
 
 // What the threads share: lane numbers, handed out per pass in order of first use, and the calls
 // that another thread than their own ended, until their own thread takes notice.
@@ -21,15 +73,12 @@ struct Recorder::Shared {
   std::vector<bool> state_seen;           // by operator
   std::vector<uint64_t> ended_elsewhere;  // begin numbers
   std::atomic<size_t> ended_count{0};
-  std::map<std::tuple<OperatorId, uint32_t, uint32_t>, uint64_t> backward;  // op, lane, micro
-  uint64_t backward_pass = 0;
+  BackwardIndices backward;
 
   // Several threads may do backward work of one lane.
   uint64_t NextBackwardIndex(const Call& call) {
     std::lock_guard lock(mutex);
-    if (call.pass != backward_pass) backward.clear();
-    backward_pass = call.pass;
-    return backward[{call.op, call.lane, call.micro}]++;
+    return backward.Next(call);
   }
   // A thread that is late with an old pass takes a number of the newer one:
   // unused there, and new in its own.
@@ -75,7 +124,6 @@ struct Recorder::ThreadState {
     uint64_t recomputed = 0;
     uint64_t records = 0;
   };
-  uint64_t owner = 0;  // Recorder::id_
   uint64_t pass = ~uint64_t{0};
   uint32_t lane = 0;
   uint64_t thread = 0;
@@ -120,7 +168,26 @@ namespace {
 
 std::atomic<uint64_t> next_id{1};
 
+// The state of the calling thread, found with two loads. Plain data: it may be used while the
+// thread's other variables are being destroyed.
+struct LocalState {
+  uint64_t owner;  // Recorder::id_
+  void* state;
+};
+constinit thread_local LocalState current{0, nullptr};
+constinit thread_local bool thread_ended = false;
+
 }  // namespace
+
+// Owns the state of a thread that still runs. A thread that comes here again while it ends gets a
+// state that is never freed.
+struct Recorder::ThreadOwner {
+  ~ThreadOwner() {
+    current = {0, nullptr};
+    thread_ended = true;
+  }
+  std::unique_ptr<ThreadState> state;
+};
 
 Recorder::Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock)
     : gate_(gate),
@@ -134,13 +201,20 @@ Recorder::Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink,
 Recorder::~Recorder() = default;
 
 Recorder::ThreadState& Recorder::Local() const {
-  static thread_local ThreadState state;
-  if (state.owner != id_) {
-    state = ThreadState{};
-    state.owner = id_;
-    state.thread = static_cast<uint64_t>(::syscall(SYS_gettid));
-  }
-  return state;
+  if (current.owner == id_) [[likely]]
+    return *static_cast<ThreadState*>(current.state);
+  return Attach();
+}
+
+// A thread belongs to one recorder at a time: there is one a process, tests make more.
+Recorder::ThreadState& Recorder::Attach() const {
+  auto fresh = std::make_unique<ThreadState>();
+  fresh->thread = static_cast<uint64_t>(::syscall(SYS_gettid));
+  current = {id_, fresh.get()};
+  if (thread_ended) return *fresh.release();
+  static thread_local ThreadOwner owner;
+  owner.state = std::move(fresh);
+  return *owner.state;
 }
 
 uint32_t Recorder::Lane() noexcept {
@@ -178,7 +252,7 @@ bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recom
   const RuleId rule = plan_->op(op, operators_->Get(op), subject);
   if (rule == kNoRule || !plan_->wants_calls(rule)) return false;
   ThreadState& local = Start(op, scope, rule);
-  Call call = scope->call;
+  Call& call = scope->call;
   call.micro = gate_->micro.load(std::memory_order_relaxed);
   call.phase = phase;
   call.recompute = recompute;
@@ -187,9 +261,9 @@ bool Recorder::Begin(OperatorId op, const void* subject, Phase phase, bool recom
   call.parent = local.Innermost(shared_.get());
   call.begin = gate_->NextSequence();
   local.open.push_back(call);
-  scope->call = std::move(call);
   return true;
 } catch (...) {  // out of memory: the call is not recorded
+  scope->call.begin = 0;
   return false;
 }
 

@@ -82,7 +82,9 @@ class Recorder {
  private:
   struct Shared;
   struct ThreadState;
+  struct ThreadOwner;
   ThreadState& Local() const;
+  ThreadState& Attach() const;
   ThreadState& Start(OperatorId op, CallScope* scope, RuleId rule);
   bool CloseOpen(const Call& call);
 

@@ -8,6 +8,7 @@
 #include "collectors/torch/capture.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
+#include "collectors/torch/tap.h"
 #include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
@@ -24,21 +25,6 @@ std::string TextOf(PyObject* object) {
   Py_XDECREF(text);
   PyErr_Clear();
   return result;
-}
-
-// The tap as an operator: below the innermost open module, or below none.
-OperatorId OperatorOf(Runtime* runtime, const ModuleFrame* inside, std::string name) {
-  OperatorInfo info;
-  info.kind = OperatorKind::kTap;
-  info.op = std::move(name);
-  info.leaf = true;
-  if (inside != nullptr) {
-    const OperatorInfo& owner = runtime->operators->Get(inside->op);
-    info.root = owner.root;
-    info.path = owner.path;
-    info.cls = owner.cls;
-  }
-  return runtime->operators->Intern(info);
 }
 
 void AddTags(Recorder::CallScope* scope, PyObject* tags) {
@@ -60,13 +46,14 @@ void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tag
   const ModuleFrame* inside = calls.top();
   const bool recompute = inside != nullptr && inside->recompute;
   const bool backward = inside == nullptr && InBackward();
-  Recorder::CallScope scope;
-  if (!runtime->recorder->Begin(OperatorOf(runtime, inside, std::move(text)), nullptr,
-                                backward ? Phase::kBackward : Phase::kForward, recompute, &scope))
+  TapCall call;
+  if (!runtime->recorder->Begin(TapOperator(runtime, inside, text), nullptr,
+                                backward ? Phase::kBackward : Phase::kForward, recompute,
+                                call.scope()))
     return;
-  AddTags(&scope, tags);
-  Flattener(*runtime->recorder, &scope, Role::kOutput, /*late=*/false).Visit(value, "");
-  runtime->recorder->End(&scope, /*threw=*/false);
+  AddTags(call.scope(), tags);
+  Flattener(*runtime->recorder, call.scope(), Role::kOutput, /*late=*/false).Visit(value, "");
+  runtime->recorder->End(call.scope(), /*threw=*/false);
 }
 
 }  // namespace

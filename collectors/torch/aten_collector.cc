@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <charconv>
 #include <exception>
 #include <string_view>
 
@@ -30,24 +31,73 @@ struct Range : at::ObserverContext {
   explicit Range(ThreadState* state) : thread(state) {}
   ~Range() override = default;
   virtual void End(const RecordFunction& range) = 0;
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block, size_t bytes);
   ThreadState* thread;
 };
 
-struct OpRange;
+constexpr size_t kRangeBytes = 64;  // of the largest kind of range
+
+// A written argument, for its state afterwards. Weak: LibTorch must not see a further owner.
+struct Written {
+  uint32_t argument;  // of the schema
+  int32_t item;       // of a list; -1: the argument itself
+  WeakTensor tensor;
+};
 
 struct ThreadState {
   AtenOperators operators;
-  std::unordered_map<uint64_t, std::unordered_map<const AtenOperator*, OperatorId>> interned;
-  OpRange* open = nullptr;  // nothing below an open operator is looked at
-  int wrapped = 0;          // inside an operator on tensors that only stand for others
-  int compiled = 0;         // inside code that torch.compile or AOTInductor made
-  bool in_node = false;     // inside a node of the autograd graph whose forward is known
+  bool open = false;     // inside an operator: nothing below it is looked at
+  int wrapped = 0;       // inside an operator on tensors that only stand for others
+  int compiled = 0;      // inside code that torch.compile or AOTInductor made
+  bool in_node = false;  // inside a node of the autograd graph whose forward is known
   ForwardOrigin origin;
+
+  // Of the open operator, here because they keep their room from one to the next.
+  Recorder::CallScope scope;
+  std::vector<Written> written;
+  std::vector<void*> free_ranges;
+  ForwardOrigins::Log* origins = nullptr;
+
+  ~ThreadState();
 };
 
-ThreadState& OfThread() {
+constinit thread_local ThreadState* of_thread = nullptr;
+constinit thread_local bool thread_ended = false;
+
+ThreadState::~ThreadState() {
+  of_thread = nullptr;
+  thread_ended = true;
+  for (void* block : free_ranges) ::operator delete(block);
+  if (origins != nullptr) ForwardOrigins::Retire(origins);
+}
+
+// Null while the thread's variables are being destroyed.
+ThreadState* OfThread() {
+  if (of_thread != nullptr || thread_ended) [[likely]]
+    return of_thread;
   static thread_local ThreadState state;
-  return state;
+  return of_thread = &state;
+}
+
+void* Range::operator new(size_t bytes) {
+  ThreadState* thread = OfThread();
+  if (bytes > kRangeBytes || thread == nullptr || thread->free_ranges.empty())
+    return ::operator new(std::max(bytes, kRangeBytes));
+  void* block = thread->free_ranges.back();
+  thread->free_ranges.pop_back();
+  return block;
+}
+
+void Range::operator delete(void* block, size_t bytes) {
+  ThreadState* thread = OfThread();
+  if (bytes <= kRangeBytes && thread != nullptr) {
+    try {
+      return thread->free_ranges.push_back(block);
+    } catch (...) {  // out of memory
+    }
+  }
+  ::operator delete(block);
 }
 
 ForwardOrigins& Origins() {
@@ -97,24 +147,22 @@ bool IsWrapper(const at::TensorBase& tensor) {
          keys.has(DispatchKey::Functionalize);
 }
 
-// Visits the tensors in a value with their place below `arg`.
+// Visits the tensors in a value, with their position in a list or -1.
 template <class Visitor>
-void ForEachTensor(const IValue& value, const std::string& arg, Visitor visit) {
-  if (value.isTensor()) return visit(value.toTensor(), arg);
+void ForEachTensor(const IValue& value, Visitor visit) {
+  if (value.isTensor()) return visit(value.toTensor(), -1);
   if (!value.isList()) return;
   const c10::ArrayRef<IValue> items = value.toListRef();
   for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].isTensor())
-      visit(items[i].toTensor(), (arg.empty() ? "" : arg + ".") + std::to_string(i));
+    if (items[i].isTensor()) visit(items[i].toTensor(), static_cast<int32_t>(i));
   }
 }
 
 bool AnyWrapper(c10::ArrayRef<IValue> values) {
   bool found = false;
   for (const IValue& value : values)
-    ForEachTensor(value, "", [&](const at::TensorBase& tensor, const std::string&) {
-      found = found || IsWrapper(tensor);
-    });
+    ForEachTensor(
+        value, [&](const at::TensorBase& tensor, int32_t) { found = found || IsWrapper(tensor); });
   return found;
 }
 
@@ -122,11 +170,34 @@ bool AnyWrapper(c10::ArrayRef<IValue> values) {
 bool AllMeta(c10::ArrayRef<IValue> values) {
   bool other = false;
   for (const IValue& value : values)
-    ForEachTensor(value, "", [&](const at::TensorBase& tensor, const std::string&) {
+    ForEachTensor(value, [&](const at::TensorBase& tensor, int32_t) {
       other = other || (tensor.defined() && !tensor.is_meta());
     });
   return !other;
 }
+
+// The place of a tensor as a record has it: "1", "1.0" within a list, "0" within a list that is the
+// only result.
+class Place {
+ public:
+  Place(std::string_view arg, int32_t item) {
+    if (item < 0) {
+      text_ = arg;
+      return;
+    }
+    const size_t length = std::min(arg.size(), sizeof buffer_ - 16);
+    char* at = std::copy_n(arg.data(), length, buffer_);
+    if (length != 0) *at++ = '.';
+    at = std::to_chars(at, buffer_ + sizeof buffer_, item).ptr;
+    text_ = {buffer_, static_cast<size_t>(at - buffer_)};
+  }
+  Place(const Place&) = delete;
+  std::string_view text() const { return text_; }
+
+ private:
+  char buffer_[128];
+  std::string_view text_;
+};
 
 // Python has handled an operator and works on what its tensors stand for (a fake tensor is made).
 bool BelowPython() {
@@ -135,58 +206,75 @@ bool BelowPython() {
 
 // ---- operators ----
 
+// From the begin of an operator to its end: what is recorded of it is in the thread's state.
 struct OpRange final : Range {
   OpRange(ThreadState* state, const AtenOperator* of)
       : Range(state), op(of), exceptions(std::uncaught_exceptions()) {
-    state->open = this;
+    state->open = true;
+    state->scope.call.begin = 0;
+    state->written.clear();
+  }
+  ~OpRange() override {
+    if (!ended) thread->open = false;
   }
   void End(const RecordFunction& range) override;
 
   const AtenOperator* op;
   int exceptions;
-  Recorder::CallScope scope;
-  // Written arguments, for their state afterwards. Weak: LibTorch must not see a further owner.
-  std::vector<std::pair<std::string, WeakTensor>> written;
+  bool ended = false;
 };
 
 void RecordInputs(Recorder& recorder, OpRange* range, c10::ArrayRef<IValue> inputs) {
-  if (!range->op->overload.empty()) AddText(&range->scope, "overload", range->op->overload);
+  Recorder::CallScope* scope = &range->thread->scope;
+  if (!range->op->overload.empty()) AddText(scope, "overload", range->op->overload);
   const std::vector<AtenOperator::Argument>& arguments = range->op->arguments;
   for (size_t i = 0; i < inputs.size() && i < arguments.size(); ++i) {
     const AtenOperator::Argument& argument = arguments[i];
-    ForEachTensor(inputs[i], argument.arg, [&](const at::Tensor& tensor, const std::string& arg) {
-      const Role role = argument.written ? Role::kBefore : Role::kInput;
-      Capture(recorder, &range->scope, {role, arg}, tensor);
+    ForEachTensor(inputs[i], [&](const at::Tensor& tensor, int32_t item) {
+      const Place place(argument.arg, item);
+      Capture(recorder, scope, {argument.written ? Role::kBefore : Role::kInput, place.text()},
+              tensor);
       if (argument.written && tensor.defined())
-        range->written.emplace_back(arg, WeakTensor(tensor.getIntrusivePtr()));
+        range->thread->written.push_back(
+            {static_cast<uint32_t>(i), item, WeakTensor(tensor.getIntrusivePtr())});
     });
-    const std::string text = TextOf(inputs[i]);
-    if (!text.empty() && text != argument.default_text) AddText(&range->scope, argument.name, text);
+    if (inputs[i].isTensor() || inputs[i].isNone() || IsDefault(inputs[i], argument)) continue;
+    ValueText buffer;
+    const std::string_view text = TextOf(inputs[i], &buffer);
+    if (!text.empty()) AddText(scope, argument.name, text);
   }
 }
 
 void RecordOutputs(Recorder& recorder, OpRange* range, const std::vector<IValue>& outputs) {
+  Recorder::CallScope* scope = &range->thread->scope;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string arg = outputs.size() == 1 ? "" : std::to_string(i);
-    ForEachTensor(outputs[i], arg, [&](const at::Tensor& tensor, const std::string& place) {
-      Capture(recorder, &range->scope, {Role::kOutput, place}, tensor);
+    const Place number("", static_cast<int32_t>(i));
+    const std::string_view arg = outputs.size() == 1 ? "" : number.text();
+    ForEachTensor(outputs[i], [&](const at::Tensor& tensor, int32_t item) {
+      Capture(recorder, scope, {Role::kOutput, Place(arg, item).text()}, tensor);
     });
-    const std::string text = TextOf(outputs[i]);
-    if (!text.empty()) AddText(&range->scope, "returns", text);
+    ValueText buffer;
+    const std::string_view text = TextOf(outputs[i], &buffer);
+    if (!text.empty()) AddText(scope, "returns", text);
   }
-  for (const auto& [arg, weak] : range->written) {
-    if (auto impl = weak.lock())
-      Capture(recorder, &range->scope, {Role::kAfter, arg}, at::Tensor(std::move(impl)));
+  for (const Written& one : range->thread->written) {
+    const Place place(range->op->arguments[one.argument].arg, one.item);
+    if (auto impl = one.tensor.lock())
+      Capture(recorder, scope, {Role::kAfter, place.text()}, at::Tensor(std::move(impl)));
   }
 }
 
 void OpRange::End(const RecordFunction& range) {
-  thread->open = nullptr;
+  Recorder::CallScope& scope = thread->scope;
   Runtime* runtime = CurrentRuntime();
-  if (scope.call.begin == 0 || runtime == nullptr) return;
-  const bool threw = std::uncaught_exceptions() > exceptions;
-  if (!threw) RecordOutputs(*runtime->recorder, this, range.outputs());
-  runtime->recorder->End(&scope, threw);
+  if (scope.call.begin != 0 && runtime != nullptr) {
+    const bool threw = std::uncaught_exceptions() > exceptions;
+    if (!threw) RecordOutputs(*runtime->recorder, this, range.outputs());
+    runtime->recorder->End(&scope, threw);
+    thread->written.clear();
+  }
+  thread->open = false;
+  ended = true;
 }
 
 // The module an operator belongs to: of the forward in backward, else the innermost open one, or
@@ -200,7 +288,7 @@ OperatorId OwnerOf(const ThreadState& thread, const ModuleFrame* frame, const Ru
   if (!modules.watching()) return owner;
   OperatorId found = kNoOperator;
   for (const IValue& input : inputs)
-    ForEachTensor(input, "", [&](const at::TensorBase& tensor, const std::string&) {
+    ForEachTensor(input, [&](const at::TensorBase& tensor, int32_t) {
       if (found == kNoOperator && tensor.defined() && tensor.has_storage())
         found = modules.OwnerOfParameter(tensor.storage().data());
     });
@@ -208,7 +296,7 @@ OperatorId OwnerOf(const ThreadState& thread, const ModuleFrame* frame, const Ru
 }
 
 OperatorId Intern(ThreadState* thread, Runtime* runtime, OperatorId owner, const AtenOperator* op) {
-  OperatorId& known = thread->interned[owner].try_emplace(op, kNoOperator).first->second;
+  OperatorId& known = thread->operators.IdBelow(owner, *op);
   if (known != kNoOperator) return known;
   OperatorInfo info;
   info.kind = OperatorKind::kAten;
@@ -221,6 +309,14 @@ OperatorId Intern(ThreadState* thread, Runtime* runtime, OperatorId owner, const
     info.cls = module.cls;
   }
   return known = runtime->operators->Intern(info);
+}
+
+// For the backward operators of the node that this operator makes.
+void NoteOrigin(const Runtime* runtime, ThreadState* thread, int64_t sequence, OperatorId owner) {
+  if (thread->origins == nullptr)
+    thread->origins = Origins().Open(RecordFunction::currentThreadId());
+  Origins().Note(thread->origins, runtime->gate->pass.load(std::memory_order_acquire), sequence,
+                 {owner, runtime->recorder->Lane()});
 }
 
 std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState* thread,
@@ -242,48 +338,49 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
   if (backward) frame = nullptr;
   Recorder& recorder = *runtime->recorder;
   const OperatorId owner = OwnerOf(*thread, frame, *runtime, inputs);
-  const uint32_t lane = backward && thread->in_node ? thread->origin.lane : recorder.Lane();
-  if (!backward && fn.seqNr() >= 0)
-    Origins().Note(runtime->gate->pass.load(std::memory_order_acquire),
-                   RecordFunction::currentThreadId(), fn.seqNr(), {owner, lane});
+  if (!backward && fn.seqNr() >= 0) NoteOrigin(runtime, thread, fn.seqNr(), owner);
+  std::optional<uint32_t> lane;
+  if (backward && thread->in_node) lane = thread->origin.lane;
   if (recorder.Begin(Intern(thread, runtime, owner, op), nullptr,
-                     backward ? Phase::kBackward : Phase::kForward, recompute, &range->scope, lane))
+                     backward ? Phase::kBackward : Phase::kForward, recompute, &thread->scope,
+                     lane)) {
     RecordInputs(recorder, range.get(), inputs);
+  }
   return range;
 }
 
-std::unique_ptr<at::ObserverContext> StartOrThrow(Runtime* runtime, const RecordFunction& fn) {
-  ThreadState& thread = OfThread();
-  if (thread.open != nullptr) return nullptr;
-  switch (fn.scope()) {
-    case at::RecordScope::BACKWARD_FUNCTION: {
-      ForwardOrigin origin;
-      if (!Origins().Find(fn.forwardThreadId(), fn.seqNr(), &origin)) origin = {};
-      if (origin.owner == kNoOperator && !thread.in_node) return nullptr;
-      return std::make_unique<NodeRange>(&thread, origin);
-    }
-    case at::RecordScope::FUNCTION:
-    case at::RecordScope::USER_SCOPE:
-      break;
-    default:
-      return nullptr;
-  }
-  const AtenOperator* op = thread.operators.Of(fn);
-  if (op == nullptr) {
-    return IsCompiledRegion(fn.name()) ? std::make_unique<CompiledRange>(&thread) : nullptr;
-  }
+std::unique_ptr<at::ObserverContext> StartNode(ThreadState* thread, const RecordFunction& fn) {
+  ForwardOrigin origin;
+  if (!Origins().Find(fn.forwardThreadId(), fn.seqNr(), &origin)) origin = {};
+  if (origin.owner == kNoOperator && !thread->in_node) return nullptr;
+  return std::make_unique<NodeRange>(thread, origin);
+}
+
+// Called for every operator of the job: what most of them need comes first. Nothing here calls an
+// operator, so LibTorch's guard against that, which costs several allocations, is only where
+// activation runs code of others.
+std::unique_ptr<at::ObserverContext> StartOrThrow(Runtime* runtime, ThreadState* thread,
+                                                  const RecordFunction& fn) {
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) return StartNode(thread, fn);
+  const AtenOperator* op = thread->operators.Of(fn);
+  if (op == nullptr)
+    return IsCompiledRegion(fn.name()) ? std::make_unique<CompiledRange>(thread) : nullptr;
   if (!op->followed) return nullptr;
-  Activate(runtime);
-  return runtime->gate->armed() ? StartOperator(runtime, &thread, fn, op) : nullptr;
+  if (!runtime->gate->armed()) {
+    at::DisableRecordFunctionGuard guard;
+    Activate(runtime);
+    if (!runtime->gate->armed()) return nullptr;
+  }
+  return StartOperator(runtime, thread, fn, op);
 }
 
 std::unique_ptr<at::ObserverContext> OnStart(const RecordFunction& fn) {
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || runtime->gate->off() || fn.isAsync()) return nullptr;
-  // What is called here must not come back here, and no other observer is to see it.
-  at::DisableRecordFunctionGuard guard;
+  ThreadState* thread = OfThread();
+  if (thread == nullptr || thread->open) return nullptr;
   try {
-    return StartOrThrow(runtime, fn);
+    return StartOrThrow(runtime, thread, fn);
   } catch (...) {  // out of memory
     return nullptr;
   }
@@ -291,7 +388,6 @@ std::unique_ptr<at::ObserverContext> OnStart(const RecordFunction& fn) {
 
 void OnEnd(const RecordFunction& fn, at::ObserverContext* context) {
   if (context == nullptr) return;
-  at::DisableRecordFunctionGuard guard;
   try {
     static_cast<Range*>(context)->End(fn);
   } catch (...) {

@@ -2,7 +2,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace tdump::collectors {
 namespace {
@@ -23,7 +25,11 @@ std::vector<AtenOperator::Argument> ArgumentsOf(const c10::FunctionSchema& schem
     own.arg =
         argument.kwarg_only() ? "kwargs." + argument.name() : std::to_string(arguments.size() - 1);
     own.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    if (argument.default_value()) own.default_text = TextOf(*argument.default_value());
+    if (argument.default_value()) {
+      ValueText text;
+      own.default_value = *argument.default_value();
+      own.default_text = TextOf(own.default_value, &text);
+    }
   }
   return arguments;
 }
@@ -43,53 +49,135 @@ AtenOperator Describe(const at::RecordFunction& range) {
   return op;
 }
 
-template <class Number>
-std::string NumberText(Number value) {
-  char buffer[64];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
-template <class List, class Item>
-std::string ListText(const List& list, Item item) {
-  std::string text = "[";
-  for (size_t i = 0; i < list.size(); ++i) {
-    text += (i == 0 ? "" : ",") + item(list[i]);
-    if (text.size() > 256) return text + ",...]";
+// Appends to a buffer and drops what has no room.
+class Writer {
+ public:
+  explicit Writer(ValueText* buffer) : begin_(buffer->bytes), at_(begin_) {}
+  void Add(std::string_view text) {
+    const size_t bytes = std::min(text.size(), room());
+    std::memcpy(at_, text.data(), bytes);
+    at_ += bytes;
   }
-  return text + "]";
+  void Add(bool value) { Add(std::string_view(value ? "true" : "false")); }
+  void Add(int64_t value) { AddNumber(value); }
+  void Add(double value) { AddNumber(value); }
+  size_t size() const { return static_cast<size_t>(at_ - begin_); }
+  std::string_view text() const { return {begin_, size()}; }
+
+ private:
+  size_t room() const { return sizeof(ValueText) - size(); }
+  template <class Number>
+  void AddNumber(Number value) {
+    const auto end = std::to_chars(at_, at_ + room(), value);
+    if (end.ec == std::errc()) at_ = end.ptr;
+  }
+  char* const begin_;
+  char* at_;
+};
+
+// A list of numbers, at most about 256 bytes of it.
+template <class Add>
+std::string_view ListText(c10::ArrayRef<c10::IValue> items, Writer* out, Add add) {
+  out->Add(std::string_view("["));
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i != 0) out->Add(std::string_view(","));
+    add(items[i]);
+    if (out->size() > 256) {
+      out->Add(std::string_view(",..."));
+      break;
+    }
+  }
+  out->Add(std::string_view("]"));
+  return out->text();
 }
 
 }  // namespace
 
-std::string TextOf(const c10::IValue& value) {
-  if (value.isInt()) return NumberText(value.toInt());
-  if (value.isDouble()) return NumberText(value.toDouble());
-  if (value.isBool()) return value.toBool() ? "true" : "false";
-  if (value.isString()) return value.toStringRef();
-  if (value.isDevice()) return value.toDevice().str();
-  if (value.isComplexDouble()) {
+std::string_view TextOf(const c10::IValue& value, ValueText* buffer) {
+  Writer out(buffer);
+  if (value.isNone() || value.isTensor()) return "";
+  if (value.isInt()) {
+    out.Add(value.toInt());
+  } else if (value.isDouble()) {
+    out.Add(value.toDouble());
+  } else if (value.isBool()) {
+    out.Add(value.toBool());
+  } else if (value.isString()) {
+    return value.toStringRef();
+  } else if (value.isDevice()) {
+    out.Add(std::string_view(value.toDevice().str()));
+  } else if (value.isComplexDouble()) {
     const auto number = value.toComplexDouble();
-    return NumberText(number.real()) + "+" + NumberText(number.imag()) + "j";
+    out.Add(number.real());
+    out.Add(std::string_view("+"));
+    out.Add(number.imag());
+    out.Add(std::string_view("j"));
+  } else if (value.isIntList()) {
+    return ListText(value.toListRef(), &out,
+                    [&](const c10::IValue& item) { out.Add(item.toInt()); });
+  } else if (value.isDoubleList()) {
+    return ListText(value.toListRef(), &out,
+                    [&](const c10::IValue& item) { out.Add(item.toDouble()); });
+  } else if (value.isBoolList()) {
+    return ListText(value.toListRef(), &out,
+                    [&](const c10::IValue& item) { out.Add(item.toBool()); });
   }
-  if (value.isIntList()) return ListText(value.toIntVector(), NumberText<int64_t>);
-  if (value.isDoubleList()) return ListText(value.toDoubleVector(), NumberText<double>);
-  if (value.isBoolList()) {
-    const auto list = value.toBoolList();
-    std::string text = "[";
-    for (size_t i = 0; i < list.size(); ++i)
-      text += std::string(i == 0 ? "" : ",") + (list.get(i) ? "true" : "false");
-    return text + "]";
-  }
-  return "";
+  return out.text();
+}
+
+bool IsDefault(const c10::IValue& value, const AtenOperator::Argument& argument) {
+  const c10::IValue& other = argument.default_value;
+  if (value.isInt() && other.isInt()) return value.toInt() == other.toInt();
+  if (value.isBool() && other.isBool()) return value.toBool() == other.toBool();
+  ValueText buffer;
+  return TextOf(value, &buffer) == argument.default_text;
 }
 
 const AtenOperator* AtenOperators::Of(const at::RecordFunction& range) {
   const char* name = range.name();
+  const auto same = [&](const AtenOperator& op) {
+    return op.name == name && op.overload == range.overload_name();
+  };
+  auto& recent = recent_[(reinterpret_cast<uintptr_t>(name) >> 4) % recent_.size()];
+  if (recent.first == name && same(*recent.second)) return recent.second;
   const auto it = known_.find(name);
-  if (it != known_.end() && it->second.name == name && it->second.overload == range.overload_name())
-    return &it->second;
-  if (!range.operator_name()) return nullptr;
-  return &(known_[name] = Describe(range));
+  const AtenOperator* op = nullptr;
+  if (it != known_.end() && same(it->second)) {
+    op = &it->second;
+  } else {
+    if (!range.operator_name()) return nullptr;
+    AtenOperator& fresh = known_[name];
+    fresh = Describe(range);
+    fresh.number = next_number_++;
+    op = &fresh;
+  }
+  recent = {name, op};
+  return op;
+}
+
+OperatorId& AtenOperators::IdBelow(OperatorId owner, const AtenOperator& op) {
+  if (2 * used_ids_ >= ids_.size()) GrowIds();
+  const uint64_t key = uint64_t{op.number} << 32 | owner;
+  size_t at = (key * 0x9e3779b97f4a7c15u) >> 32;
+  for (;; ++at) {
+    Id& id = ids_[at & (ids_.size() - 1)];
+    if (id.key == key) return id.id;
+    if (id.key != 0) continue;
+    ++used_ids_;
+    id.key = key;
+    return id.id;
+  }
+}
+
+void AtenOperators::GrowIds() {
+  std::vector<Id> before(std::max<size_t>(256, 2 * ids_.size()));
+  before.swap(ids_);
+  for (const Id& old : before) {
+    if (old.key == 0) continue;
+    size_t at = (old.key * 0x9e3779b97f4a7c15u) >> 32;
+    while (ids_[at & (ids_.size() - 1)].key != 0) ++at;
+    ids_[at & (ids_.size() - 1)] = old;
+  }
 }
 
 }  // namespace tdump::collectors

@@ -2,20 +2,26 @@
 // followed, and what its schema says of arguments and returns. Found once per operator and thread.
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "core/types.h"
 
 namespace tdump::collectors {
 
 struct AtenOperator {
   struct Argument {
-    std::string name;          // of the schema: "self"
-    std::string arg;           // of the record: "0", or "kwargs.out"
-    std::string default_text;  // text of the default value, "" for none
-    bool written = false;      // in-place, out=
+    std::string name;           // of the schema: "self"
+    std::string arg;            // of the record: "0", or "kwargs.out"
+    c10::IValue default_value;  // None where there is none
+    std::string default_text;   // its text, "" for none
+    bool written = false;       // in-place, out=
   };
 
   std::string name;      // "aten::add"
@@ -24,24 +30,44 @@ struct AtenOperator {
   // for collectives.
   bool followed = false;
   bool writes = false;
+  uint32_t number = 0;  // among the operators of this thread's cache
   std::vector<Argument> arguments;
   size_t returns = 0;
 };
 
-// Cache of one thread.
+// Cache of one thread. Allocates only for what it sees for the first time.
 class AtenOperators {
  public:
   // Null: the range is no operator.
   const AtenOperator* Of(const at::RecordFunction& range);
+  // Where the id of the operator below this owner is kept; kNoOperator: not known yet. The
+  // reference holds until the next call.
+  OperatorId& IdBelow(OperatorId owner, const AtenOperator& op);
 
  private:
+  struct Id {
+    uint64_t key = 0;  // 0: free
+    OperatorId id = kNoOperator;
+  };
+  void GrowIds();
+
   // By the address of the name, which belongs to the operator's schema; an operator may be
   // deregistered and its memory used again, so the names are compared too.
   std::unordered_map<const char*, AtenOperator> known_;
+  std::array<std::pair<const char*, const AtenOperator*>, 256> recent_{};
+  uint32_t next_number_ = 1;
+  std::vector<Id> ids_;  // open hash table, a power of two
+  size_t used_ids_ = 0;
 };
 
-// Text of an argument that is no tensor, for the call's text; "" for
-// None and for what has no short text.
-std::string TextOf(const c10::IValue& value);
+// Where the text of a value is made.
+struct ValueText {
+  char bytes[512];
+};
+// Text of an argument that is no tensor, for the call's text; "" for None and for what has no short
+// text. Allocates nothing; valid as long as the value and the buffer.
+std::string_view TextOf(const c10::IValue& value, ValueText* buffer);
+// Whether the value is the default of the argument, or has a text like it.
+bool IsDefault(const c10::IValue& value, const AtenOperator::Argument& argument);
 
 }  // namespace tdump::collectors

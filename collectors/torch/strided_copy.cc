@@ -15,19 +15,22 @@ struct Dim {
 
 constexpr size_t kInlineDims = 16;  // more only ever comes from a deliberately odd view
 
-// The dimensions that move the read position, adjacent ones merged where one row follows the other
-// in memory. Size 1 and stride 0 contribute nothing. Returns false when the view has no element.
-bool Normalise(const StridedView& view, std::vector<Dim>* dims) {
+// Writes the dimensions that move the read position to `dims`, adjacent ones merged where one row
+// follows the other in memory, and their number to `count`. Size 1 and stride 0 contribute nothing.
+// Returns false when the view has no element.
+bool Normalise(const StridedView& view, Dim* dims, size_t* count) {
+  size_t n = 0;
   for (size_t i = 0; i < view.sizes.size(); ++i) {
     const Dim dim{view.sizes[i], view.strides[i]};
     if (dim.size == 0) return false;
     if (dim.size == 1 || dim.stride == 0) continue;
-    if (!dims->empty() && dims->back().stride == dim.stride * dim.size) {
-      dims->back() = {dims->back().size * dim.size, dim.stride};
+    if (n > 0 && dims[n - 1].stride == dim.stride * dim.size) {
+      dims[n - 1] = {dims[n - 1].size * dim.size, dim.stride};
     } else {
-      dims->push_back(dim);
+      dims[n++] = dim;
     }
   }
+  *count = n;
   return true;
 }
 
@@ -127,8 +130,12 @@ void Negate(std::span<std::byte> data) {
 }  // namespace
 
 void CopyStrided(const StridedView& view, std::byte* out) {
-  std::vector<Dim> dims;
-  if (!Normalise(view, &dims)) return;
+  std::array<Dim, kInlineDims> inline_dims;
+  std::vector<Dim> heap_dims(view.sizes.size() > kInlineDims ? view.sizes.size() : 0);
+  Dim* const found = heap_dims.empty() ? inline_dims.data() : heap_dims.data();
+  size_t count = 0;
+  if (!Normalise(view, found, &count)) return;
+  const std::span<const Dim> dims(found, count);
   if (dims.empty()) {
     std::memcpy(out, view.data, view.unit_bytes);
     return;

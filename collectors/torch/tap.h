@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "collectors/torch/export.h"
 #include "core/runtime.h"
@@ -11,6 +12,26 @@ class TensorBase;
 }
 
 namespace tdump::collectors {
+
+struct ModuleFrame;
+
+// The tap as an operator: below the module `inside`, or below none. Allocates only for a name that
+// this thread has not used there before. May throw std::bad_alloc.
+TDUMP_TORCH_EXPORT OperatorId TapOperator(Runtime* runtime, const ModuleFrame* inside,
+                                          std::string_view name);
+
+// A call of a tap on the calling thread's stack: taps may nest, as reading a value may run code of
+// the job. What it holds keeps its room for the next tap. May throw std::bad_alloc.
+class TDUMP_TORCH_EXPORT TapCall {
+ public:
+  TapCall();
+  ~TapCall();
+  TapCall(const TapCall&) = delete;
+  Recorder::CallScope* scope() { return scope_; }
+
+ private:
+  Recorder::CallScope* scope_;
+};
 
 // Records `tensor` as the output of the operator `name` below the innermost open module. noexcept:
 // what goes wrong becomes a note or a record without data.
