@@ -20,17 +20,19 @@ namespace {
 constexpr int kMaxDevices = 64;
 constexpr auto kLongestDrain = std::chrono::seconds(10);
 
-using OpenDevice = void* (*)(uint64_t stamp, int ordinal, char* error, size_t error_bytes);
-
-// tdump_cuda_open() of the object beside this one; null where it is not installed.
-OpenDevice FindOpenDevice() {
+// tdump_cuda_open() of the object beside this one. Null: there is no CUDA in the process, or
+// `error` says why.
+DeviceOpener FindCuda(std::string* error) {
+  // Without CUDA in the process the object that needs it is not opened either.
+  if (dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY) == nullptr) return nullptr;
   Dl_info self{};
+  *error = "libtdump_cuda.so is not installed";
   if (dladdr(reinterpret_cast<const void*>(&PrepareDevices), &self) == 0) return nullptr;
   const std::string path = self.dli_fname;
   const std::string beside = path.substr(0, path.rfind('/') + 1) + "libtdump_cuda.so";
   void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
-  return reinterpret_cast<OpenDevice>(dlsym(library, "tdump_cuda_open"));
+  return reinterpret_cast<DeviceOpener>(dlsym(library, "tdump_cuda_open"));
 }
 
 // The stagers of this process, by CUDA device. Never destroyed: the sink polls copies to the end.
@@ -50,6 +52,10 @@ class Stagers {
     if (refused_[ordinal]) return nullptr;
     return Make(ordinal, runtime);
   }
+  void Use(DeviceOpener open) {
+    std::lock_guard lock(mutex_);
+    open_ = open;
+  }
   uint64_t under_way() const {
     uint64_t count = 0;
     for (const auto& stager : made_) {
@@ -68,10 +74,9 @@ class Stagers {
  private:
   // With the lock held.
   Stager* Make(int ordinal, Runtime* runtime) {
-    // Without CUDA in the process the object that needs it is not opened either.
-    if (dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY) == nullptr) return nullptr;
-    if (open_ == nullptr) open_ = FindOpenDevice();
-    if (open_ == nullptr) return Refuse(ordinal, runtime, "libtdump_cuda.so is not installed");
+    std::string missing;
+    if (open_ == nullptr) open_ = FindCuda(&missing);
+    if (open_ == nullptr) return missing.empty() ? nullptr : Refuse(ordinal, runtime, missing);
     char error[512] = {};
     auto* device = static_cast<Device*>(open_(kBuildStamp, ordinal, error, sizeof error));
     if (device == nullptr) return error[0] == '\0' ? nullptr : Refuse(ordinal, runtime, error);
@@ -104,7 +109,7 @@ class Stagers {
   }
 
   std::mutex mutex_;
-  OpenDevice open_ = nullptr;
+  DeviceOpener open_ = nullptr;
   std::array<std::atomic<Stager*>, kMaxDevices> made_{};
   std::array<std::atomic<bool>, kMaxDevices> told_{};
   std::array<bool, kMaxDevices> refused_{};
@@ -167,6 +172,8 @@ void CaptureOnDevice(Sink& sink, const Call& call, const Observation& observatio
   request.stream = CurrentStream(device);
   Stage(to, stager, request, device.index());
 }
+
+void UseDeviceOpener(DeviceOpener open) noexcept { Stagers::Get().Use(open); }
 
 uint64_t PrepareDevices() noexcept try {
   Runtime* runtime = CurrentRuntime();

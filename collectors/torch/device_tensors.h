@@ -15,9 +15,15 @@ void CaptureOnDevice(Sink& sink, const Call& call, const Observation& observatio
                      const Decision& decision, const at::TensorBase& tensor,
                      const TensorView& view);
 
+// Opens device `ordinal`: a Device*, or null and why (empty: the job does not use it yet).
+// tdump_cuda_open() is one.
+using DeviceOpener = void* (*)(uint64_t stamp, int ordinal, char* error, size_t error_bytes);
+// Opens devices with this in place of libtdump_cuda.so; before the first tensor of a device.
+TDUMP_TORCH_EXPORT void UseDeviceOpener(DeviceOpener open) noexcept;
+
 // Takes the staging memory of every device that the job uses by now: before a serving engine
 // measures what is free. Bytes a device, 0: none yet. What is used later takes its own when its
 // first tensor is recorded.
-uint64_t PrepareDevices() noexcept;
+TDUMP_TORCH_EXPORT uint64_t PrepareDevices() noexcept;
 
 }  // namespace tdump::collectors

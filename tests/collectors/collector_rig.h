@@ -46,9 +46,11 @@ class MemorySink final : public Sink {
   uint64_t max_slot() const noexcept override { return ~uint64_t{0}; }
   void stream(const Call&, const Observation&, const Keep&, uint64_t,
               PieceSource*) noexcept override {}
-  void when_ready(const Call&, const Observation&, const Keep&, uint64_t,
+  void when_ready(const Call& call, const Observation& seen, const Keep&, uint64_t,
                   DeviceCopy* copy) noexcept override {
-    copy->Release();
+    Add(call, seen);
+    std::lock_guard lock(mutex);
+    copies.push_back(copy);  // the test polls and releases it
   }
   void refer(const Call&, const Observation&, const Keep&, uint64_t) noexcept override {}
   void skip(const Call& call, const Observation& seen, const Keep&, SkipReason reason,
@@ -73,6 +75,7 @@ class MemorySink final : public Sink {
   std::vector<std::string> texts;  // beside calls
   std::vector<OperatorId> expected;
   std::vector<std::string> notes;
+  std::vector<DeviceCopy*> copies;
 
  private:
   Kept& Add(const Call& call, const Observation& seen) {
