@@ -14,49 +14,85 @@ uint8_t RecordFlags(const Call& call, const Observation& observation) {
                               (meta.neg ? 16 : 0) | (meta.requires_grad ? 32 : 0));
 }
 
+void ReadCall(const Call& call, RecordSection* record) {
+  record->op_id = call.op;
+  record->call_begin = call.begin;
+  record->call_index = call.index;
+  record->micro = call.micro;
+  record->chunk = call.chunk;
+  record->lane = call.lane;
+  record->phase = static_cast<uint8_t>(call.phase);
+}
+
+void ReadMeta(const TensorMeta& meta, RecordSection* record) {
+  record->layout = static_cast<uint8_t>(meta.layout);
+  record->bits_per_element = meta.dtype.bits_per_element;
+  record->elements_per_unit = meta.dtype.elements_per_unit;
+  record->sizes.assign(meta.sizes.begin(), meta.sizes.end());
+  record->strides.assign(meta.strides.begin(), meta.strides.end());
+  record->storage_offset = meta.storage_offset;
+  record->storage_id = meta.storage_id;
+  record->storage_bytes = meta.storage_bytes;
+}
+
+// False: there is nothing to say.
+bool ReadShard(const Observation& seen, ShardSection* shard) {
+  const TensorMeta& meta = seen.meta;
+  if (seen.dims.empty() && seen.placements.empty() && seen.mesh.empty() &&
+      seen.global_shape.empty() && meta.dim_names.empty() && meta.subclass.empty())
+    return false;
+  shard->dims.assign(seen.dims);
+  shard->placements.assign(seen.placements);
+  shard->mesh.assign(seen.mesh);
+  shard->global_shape.assign(seen.global_shape.begin(), seen.global_shape.end());
+  shard->dim_names.assign(meta.dim_names);
+  shard->subclass.assign(meta.subclass);
+  return true;
+}
+
 }  // namespace
 
-void CaptureItem::SetRecord(const Call& from, const Observation& observation, const Keep& kept,
-                            uint64_t seen) {
-  const TensorMeta& meta = observation.meta;
-  record.op_id = from.op;
-  record.call_begin = from.begin;
-  record.call_index = from.index;
-  record.micro = from.micro;
-  record.chunk = from.chunk;
-  record.lane = from.lane;
-  record.phase = static_cast<uint8_t>(from.phase);
-  record.role = static_cast<uint8_t>(observation.role);
-  record.flags = RecordFlags(from, observation);
-  record.layout = static_cast<uint8_t>(meta.layout);
-  record.bits_per_element = meta.dtype.bits_per_element;
-  record.elements_per_unit = meta.dtype.elements_per_unit;
-  record.sizes.assign(meta.sizes.begin(), meta.sizes.end());
-  record.strides.assign(meta.strides.begin(), meta.strides.end());
-  record.storage_offset = meta.storage_offset;
-  record.storage_id = meta.storage_id;
-  record.storage_bytes = meta.storage_bytes;
-  record.seen = seen;
-  record.parts_asked = kept.parts;
-  keep = kept;
-  content = observation.content;
+void CaptureItem::ReadFixed(const CaptureEntry& entry) {
+  const Observation& seen = entry.observation;
+  ReadCall(entry.call, &record);
+  ReadMeta(seen.meta, &record);
+  record.record = entry.record;
+  record.role = static_cast<uint8_t>(seen.role);
+  record.flags = RecordFlags(entry.call, seen);
+  record.seen = entry.seen;
+  record.parts_asked = entry.keep.parts;
+  record.parts_kept = 0;
+  record.filter_sets = seen.filter_sets;
+  arg = seen.arg;
+  device = seen.meta.device;
+  dtype = seen.meta.dtype;
+  has_shard = ReadShard(seen, &shard);
+  earlier = entry.earlier;
+  keep = entry.keep;
+  content = seen.content;
+  values = {};
   statistics = nullptr;
   digests = {};
-  record.parts_kept = 0;
-  record.filter_sets = observation.filter_sets;
-  record.reason = 0;
-  record.reason_detail.clear();
-  arg.assign(observation.arg);
-  device.assign(meta.device);
-  dtype = meta.dtype;
-  shard.dims.assign(observation.dims);
-  shard.placements.assign(observation.placements);
-  shard.mesh.assign(observation.mesh);
-  shard.global_shape.assign(observation.global_shape.begin(), observation.global_shape.end());
-  shard.dim_names.assign(meta.dim_names);
-  shard.subclass.assign(meta.subclass);
-  has_shard = !shard.dims.empty() || !shard.placements.empty() || !shard.mesh.empty() ||
-              !shard.global_shape.empty() || !shard.dim_names.empty() || !shard.subclass.empty();
+  hash = nullptr;
+}
+
+void CaptureItem::Read(const CaptureEntry& entry) {
+  ReadFixed(entry);
+  SetReason(entry.reason, entry.detail);
+  statistics = entry.statistics;
+  hash = entry.hash;
+  if (entry.copy == nullptr) {
+    if (entry.stream == CaptureEntry::Stream::kNone) values = {entry.payload, entry.bytes};
+  } else if (entry.reason == SkipReason::kNone) {
+    values = entry.copy->payload();
+    statistics = entry.copy->statistics();
+    digests = entry.copy->digests();
+  }
+}
+
+void CaptureItem::ReadUncommitted(const CaptureEntry& entry, SkipReason reason) {
+  ReadFixed(entry);
+  SetReason(reason, "");
 }
 
 void CaptureItem::SetReason(SkipReason reason, std::string_view detail) {

@@ -1,58 +1,44 @@
-// CaptureItem: one record or call on its way from a collector to the file. Pooled: texts and
-// vectors keep their capacity, so that after a warm-up nothing is allocated per record.
+// CaptureItem: a record as the writer works on it: the fields of the file's sections, read from an
+// entry (io/capture_entry.h) that stays where it is. One is reused for all records of a process, so
+// that its vectors keep their capacity.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <span>
+#include <string_view>
 
-#include "core/argument_list.h"
 #include "core/sink.h"
-#include "io/arena.h"
+#include "io/capture_entry.h"
 #include "io/sections.h"
 
 namespace tdump::io {
 
-struct CapturePass;
-
 struct CaptureItem {
-  enum class Kind : uint8_t { kRecord, kCall };
-
-  Kind kind = Kind::kRecord;
-  CapturePass* pass = nullptr;
-
-  // A record. `record` has everything but name ids and what the writer finds out.
-  RecordSection record;
-  std::string arg;
-  std::string device;
+  RecordSection record;  // but for name ids and what the writer finds out
+  std::string_view arg;
+  std::string_view device;
   DType dtype;
   ShardSection shard;
   bool has_shard = false;
-  Arena::Room room;
-  uint64_t bytes = 0;    // of the payload within `room`
   uint64_t earlier = 0;  // refer(): record that has the payload
-  Keep keep;             // what was asked for; the slice lives as long as the plan
+  Keep keep;             // what was asked for
   Content content = Content::kWhole;
   // Made elsewhere (on the device, on the calling thread): then they are not made again.
   const Statistics* statistics = nullptr;
   std::span<const uint8_t> digests;
-  std::span<const std::byte> payload() const { return {room.data, bytes}; }
+  const Hash128* hash = nullptr;
+  std::span<const std::byte> payload() const { return values; }
+  std::span<const std::byte> values;
 
-  // A call.
-  Call call;
-  std::vector<ArgumentMeta> arguments;
-  std::string text;
-
-  // Under the sink's lock: where a reserved, not yet committed item hangs in its pass.
-  CaptureItem* previous = nullptr;
-  CaptureItem* next = nullptr;
-  bool orphaned = false;            // its pass was finished without it
-  std::atomic<bool> filled{false};  // metadata complete; the writer may look at an uncommitted item
-
-  // Copies what the views of `call` and `observation` show. Cuts texts to what the format allows.
-  void SetRecord(const Call& from, const Observation& observation, const Keep& keep, uint64_t seen);
+  // The views live as long as the entry.
+  void Read(const CaptureEntry& entry);
+  // Of an entry that is not committed: what its producer may still be writing is left alone.
+  void ReadUncommitted(const CaptureEntry& entry, SkipReason reason);
+  // `detail` longer than 200 bytes is cut.
   void SetReason(SkipReason reason, std::string_view detail);
+
+ private:
+  void ReadFixed(const CaptureEntry& entry);
 };
 
 }  // namespace tdump::io

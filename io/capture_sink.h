@@ -2,10 +2,11 @@
 //
 // Protocol:
 //   1. The coordinator opens a pass; collectors reserve and commit against it from any thread.
-//   2. reserve() takes room from the arena (bounded; at the cap it blocks or drops, as configured)
-//      and notes the metadata.
+//   2. reserve() takes room from the arena and notes the metadata. At the cap it waits (block),
+//      keeps the metadata only (drop), or asks for the payload in pieces to keep its statistics and
+//      hash (stats); a pass that waited for more than its share goes on as with stats.
 //   3. commit() hands the slot to the writer thread, which hashes, writes a payload frame and then
-//      the record frame, and gives the room back.
+//      the record frame, and gives the room back. stream() does the same piece by piece.
 //   4. close_pass() is asynchronous: the writer finishes the pass once its outstanding slots are
 //      in, writes index and footer, renames `passNNNNN.tdp.part` to its final name and appends a
 //      pass-done entry to the manifest.
@@ -39,10 +40,14 @@ class PassControl {
   virtual bool stopped() const noexcept { return false; }
 };
 
+enum class AtLimit : uint8_t { kBlock = 0, kDrop = 1, kStats = 2 };
+
 struct CaptureSinkOptions {
   uint64_t arena_bytes = 256ull << 20;
-  bool drop_when_full = false;            // memory.at_limit: drop; else block
+  AtLimit at_limit = AtLimit::kBlock;     // memory.at_limit
+  double max_block = 1;                   // memory.max_block: share of a step's time; 1: no limit
   bool thread = true;                     // memory.thread
+  int64_t commit_wait_ms = 10'000;        // how long a closed pass waits for reserved slots
   uint64_t disk_limit_bytes = 0;          // of this process; 0 = none
   uint64_t min_free_bytes = 64ull << 20;  // stop writing when the file system has less
   PassFilesOptions files;                 // layout, durability, ring

@@ -1,19 +1,26 @@
-// The parts of the sink that collectors' threads and the writer thread
-// share. Protocol: io/capture_sink.h.
+// The parts of the sink. Protocol: io/capture_sink.h.
 //
-//   capture_sink.cc      collectors' side: reserve, commit, refer, skip, end_call; open_pass and
-//                        close_pass
-//   capture_room.cc      room and items: taking, waiting at the cap, giving back
-//   capture_pump.cc      writer's side: from the queue to the passes, finishing passes, notes
+//   capture_sink.cc      collectors' side: reserve, commit, refer, skip, end_call
+//   capture_room.cc      room in the arena, and what happens at the cap
+//   capture_stream.cc    payloads in pieces, and statistics in place of payloads
+//   capture_control.cc   the coordinator's side: opening and closing passes, draining
+//   capture_writer.cc    writer's side: from the queue to the passes
+//   capture_finish.cc    writer's side: ending passes, what goes to the manifest and to the user
 //
-// One mutex guards everything but what is marked. It is held for tens of instructions; hashing,
-// file operations and the copying of metadata happen outside it. Exactly one thread pumps at a time
-// (`pumping_`): the writer thread, or without one whoever needs it done.
+// How an entry travels:
+//   1. A producer counts itself into its pass (io/pass_slots.h), takes room (io/arena.h), makes the
+//      entry there and pushes it (io/entry_queue.h): no lock, no allocation, no system call.
+//   2. It copies the payload into the entry; commit() is one store. An entry that the writer meets
+//      before its commit is set aside and looked at again.
+//   3. The writer thread takes all entries there are, hands them to their passes in order, gives
+//   the
+//      room back, and counts them out. When nothing came for a while it sleeps; only then does the
+//      next push wake it. In between it looks every few milliseconds.
+// Exactly one thread at a time is the writer (`writing_` is held): the thread of the sink or, with
+// memory.thread: false, whoever opens or closes a pass or finds the arena full.
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -24,29 +31,14 @@
 #include <vector>
 
 #include "io/arena.h"
-#include "io/capture_item.h"
+#include "io/capture_entry.h"
 #include "io/capture_sink.h"
+#include "io/entry_queue.h"
+#include "io/operator_losses.h"
 #include "io/pass_recording.h"
+#include "io/pass_slots.h"
 
 namespace tdump::io {
-
-// One pass, from open_pass() until it is finished and its last slot came back.
-struct CapturePass {
-  explicit CapturePass(RecordingContext* context, const PassInfo& info)
-      : ordinal(info.ordinal), recording(context, info) {}
-
-  const uint64_t ordinal;
-  PassRecording recording;       // the pumping thread's
-  uint64_t records = 0;          // ids given out
-  uint64_t outstanding = 0;      // items taken and not yet handed to the recording
-  CaptureItem* slots = nullptr;  // reserved and not committed
-  bool closing = false;
-  bool finished = false;    // takes nothing any more
-  int64_t deadline_ns = 0;  // when closing: outstanding slots are no longer waited for
-  uint64_t blocked_ns = 0;
-  ReasonCounts lost{};  // records that could not even be noted as meta
-  uint64_t lost_calls = 0;
-};
 
 class CaptureSinkImpl final : public CaptureSink {
  public:
@@ -60,7 +52,7 @@ class CaptureSinkImpl final : public CaptureSink {
                uint64_t bytes) noexcept override;
   void commit(const Slot& slot) noexcept override;
   void abandon(const Slot& slot, SkipReason reason) noexcept override;
-  uint64_t max_slot() const noexcept override;
+  uint64_t max_slot() const noexcept override { return max_slot_; }
   void stream(const Call& call, const Observation& observation, const Keep& keep, uint64_t bytes,
               PieceSource* source) noexcept override;
   void when_ready(const Call& call, const Observation& observation, const Keep& keep,
@@ -82,7 +74,6 @@ class CaptureSinkImpl final : public CaptureSink {
   void AbandonAfterFork() noexcept override { abandoned_.store(true); }
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   struct Note {
     int level;
     std::string text;
@@ -90,36 +81,58 @@ class CaptureSinkImpl final : public CaptureSink {
 
   // capture_sink.cc
   bool off() const { return abandoned_.load(std::memory_order_relaxed); }
+  bool refuses() const { return off() || stopped(); }
   uint64_t Seen(const Call& call);
-  CapturePass* FindPass(uint64_t ordinal);
-  CaptureItem* NewRecord(const Call& call, const Observation& observation, const Keep& keep,
-                         uint64_t bytes, SkipReason* reason);
-  void Commit(const Slot& slot, SkipReason reason);
-  void Push(Lock* lock, CaptureItem* item);  // gives the lock up
-  void ClosePassLocked(Lock* lock);
-  bool StartThread();
+  PassSlot* Enter(const Call& call);
+  void Lose(PassSlot* pass, const Call& call, SkipReason reason);
+  CaptureEntry* NewRecord(PassSlot* pass, const RecordEntry& from);
+  CaptureEntry* NewRecordOrMeta(PassSlot* pass, const RecordEntry& from);
+  void Push(CaptureEntry* entry);
 
   // capture_room.cc
-  CaptureItem* TakeItem(Lock* lock, CapturePass* pass);
-  bool GrowPool();
-  Arena::Room TakeRoom(Lock* lock, CapturePass* pass, uint64_t bytes);
-  bool WaitForRoom(Lock* lock, CapturePass* pass, int64_t* idle_since);
-  void Recycle(CaptureItem* item);
-  void Lose(CaptureItem* item, bool linked);  // takes the lock
-  void Link(CaptureItem* item);
-  void Unlink(CaptureItem* item);
+  std::byte* TryRoom(uint64_t bytes, bool values);
+  std::byte* TakeRoom(PassSlot* pass, uint64_t bytes, bool values);
+  AtLimit AtLimitNow(const PassSlot& pass) const;
+  bool WaitForRoom(PassSlot* pass, bool values, int64_t* idle_since);
+  int64_t LeftToBlock(PassSlot* pass, int64_t now) const;
 
-  // capture_pump.cc
+  // capture_stream.cc
+  void StreamPieces(PassSlot* pass, RecordEntry from, uint64_t bytes, PieceSource* source);
+  SkipReason PushPieces(CaptureEntry* head, PieceSource* source);
+  void PushSummary(PassSlot* pass, RecordEntry from, uint64_t bytes, PieceSource* source);
+  static bool Summarise(const Observation& observation, uint64_t bytes, PieceSource* source,
+                        Hash128* hash, Statistics* statistics);
+
+  // capture_control.cc
+  bool StartThread();
+  void CloseOpenPass();
+  bool AllDone();
+
+  // capture_writer.cc
+  enum Sleep : uint32_t { kAwake = 0, kNap = 1, kAsleep = 2 };
   void RunThread();
-  void Wake(bool urgent);  // with the lock held
-  void Pump(Lock* lock);   // until the queue is empty; gives the lock up in between
-  void PumpOnce(Lock* lock);
-  void WriteBatch(Lock* lock);
+  void Wake(Sleep deepest);  // when the writer sleeps at least as deep
+  bool WriteNow();           // a turn of the calling thread; false: another one is writing
+  bool Turn();               // false: there was nothing to do
+  bool TakeQueue();
+  bool LookAgain();
+  bool IsReady(CaptureEntry* entry);
+  void Hand(CaptureEntry* entry);
+  void TakePiece(CaptureEntry* piece);
+  PassRecording* RecordingOf(PassSlot* pass);
+  void CountOut(PassSlot* pass, uint64_t entries);
+  void GiveBack(CaptureEntry* entry);
   void GiveBackDone();
-  void FlushAll(Lock* lock);
-  std::vector<CaptureItem*> OrphanSlots(CapturePass* pass);
-  bool FinishOnePass(Lock* lock);
-  void FinishPass(CapturePass* pass, const std::vector<CaptureItem*>& orphans);
+  void Break(const char* why);
+
+  // capture_finish.cc
+  void FinishPasses();
+  bool FinishPass(PassSlot* pass);
+  void OrphanEntries(PassSlot* pass);
+  void TellOverShare(const PassSlot& pass);
+  void Flush(bool all);
+  void CloseFiles();
+  bool TakeMail();
   void WriteCounts(const std::vector<OperatorId>& operators);
   void WriteExpected(const std::vector<OperatorId>& operators);
   void WriteNote(const Note& note);
@@ -127,50 +140,52 @@ class CaptureSinkImpl final : public CaptureSink {
   // To the user; false: the topic was told before.
   bool Report(std::string_view topic, const std::string& text);
   void Tell(std::string_view topic, int level, const std::string& text);
-  bool AllDone() const;
 
   Env* const env_;
   const OperatorTable* const operators_;
   ManifestWriter* const manifest_;
   const CaptureSinkOptions options_;
-  const uint64_t max_items_;
+  uint64_t max_slot_ = 0;
+  uint64_t piece_bytes_ = 0;
   std::atomic<bool> abandoned_{false};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> limit_reached_{false};  // the open pass is the last one
-  std::atomic<uint64_t> sequence_{0};       // largest sequence number seen
   std::unique_ptr<std::atomic<uint64_t>[]> expected_bits_;
 
-  std::mutex mutex_;
-  std::condition_variable work_;  // to the writer thread
-  // To whoever waits for room, for the pump or for everything to be done.
-  std::condition_variable room_;
-  std::thread thread_;
-  bool threaded_ = false;
-  bool stop_ = false;
-  bool sleeping_ = false;  // the writer thread waits for the first item
-  bool urgent_ = false;    // do not gather more before writing
-  bool pumping_ = false;
-  int waiters_ = 0;
-
+  // Producers and the writer.
   Arena arena_;
-  std::vector<std::unique_ptr<CaptureItem>> items_;
-  std::vector<CaptureItem*> pool_;
-  uint64_t live_items_ = 0;
-  std::vector<CaptureItem*> queue_;
-  uint64_t queued_bytes_ = 0;
-  std::vector<std::unique_ptr<CapturePass>> passes_;
-  CapturePass* current_ = nullptr;
-  uint64_t late_ = 0;  // records of passes that are gone
+  PassSlots slots_;
+  EntryQueue<CaptureEntry> queue_;
+  OperatorLosses losses_;
+  alignas(64) std::atomic<uint64_t> sequence_{0};  // largest sequence number seen
+  std::atomic<uint64_t> late_{0};                  // records of passes that are gone
+  alignas(64) std::atomic<uint32_t> sleep_{kAwake};
+  std::atomic<bool> urged_{false};      // the arena fills up; the writer was told
+  std::atomic<uint32_t> room_turn_{0};  // changes when room was given back
+  std::atomic<uint32_t> waiters_{0};    // threads that wait for that
+  std::atomic<bool> in_hand_{false};    // the writer has entries that it will give back
+  std::atomic<bool> mail_waits_{false};
+
+  std::mutex control_;  // opening, closing and draining
+  PassSlot* current_ = nullptr;
+  int64_t step_ns_ = 0;
+  std::thread thread_;
+  std::atomic<bool> threaded_{false};
+  std::atomic<bool> stop_{false};
+
+  std::mutex mail_;  // what is not on the fast path
   std::vector<OperatorId> expected_;
   std::vector<Note> notes_;
   std::set<std::string, std::less<>> noted_;
 
-  // The pumping thread's.
+  std::mutex writing_;  // held by the writer during a turn; guards what follows
   DiskBudget budget_;
   RecordingContext context_;
-  std::vector<CaptureItem*> batch_;
-  std::vector<CaptureItem*> done_;
-  uint64_t done_bytes_ = 0;
+  std::vector<CaptureEntry*> waiting_;  // not committed, or its device has not finished
+  std::vector<CaptureEntry*> orphans_;  // written without their values, not committed yet
+  std::vector<PassSlot*> active_;
+  std::vector<CaptureEntry*> done_;
+  bool broken_ = false;  // out of memory: nothing is written any more
   std::set<std::string, std::less<>> told_;
   int failed_in_a_row_ = 0;
   int64_t flushed_ns_ = 0;

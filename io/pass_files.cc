@@ -48,11 +48,12 @@ class PackPlace final : public PassPlace {
         offset_(PadTo(pack->file->Size(), kPackAlign)) {}
   ~PackPlace() override { GiveBack(true); }
 
-  Status Append(std::span<const std::byte> bytes) override {
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
     if (pack_ == nullptr) return Internal(name_ + ": the pass has ended");
     WritableFile* file = pack_->file.get();
-    const uint64_t at = std::max(file->Size(), offset_);
-    TDUMP_RETURN_IF_ERROR(pack_->room.Ensure(file, at, bytes.size()));
+    const uint64_t at = offset_ + offset;
+    if (at + bytes.size() > file->Size())
+      TDUMP_RETURN_IF_ERROR(pack_->room.Ensure(file, at, bytes.size()));
     const Status written = file->WriteAt(at, bytes);
     size_ = file->Size() > offset_ ? file->Size() - offset_ : 0;
     return written;
@@ -92,7 +93,9 @@ class PassFiles::SinglePlace final : public PassPlace {
  public:
   SinglePlace(PassFiles* owner, uint64_t ordinal, std::unique_ptr<PassPlace> file)
       : owner_(*owner), ordinal_(ordinal), file_(std::move(file)) {}
-  Status Append(std::span<const std::byte> bytes) override { return file_->Append(bytes); }
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
+    return file_->WriteAt(offset, bytes);
+  }
   uint64_t Size() const override { return file_->Size(); }
   Status Finish() override {
     TDUMP_RETURN_IF_ERROR(file_->Finish());

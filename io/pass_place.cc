@@ -24,9 +24,10 @@ class FileOfOnePass final : public PassPlace {
     return Status();
   }
 
-  Status Append(std::span<const std::byte> bytes) override {
-    TDUMP_RETURN_IF_ERROR(room_.Ensure(file_.get(), file_->Size(), bytes.size()));
-    return file_->Append(bytes);
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
+    if (offset + bytes.size() > file_->Size())
+      TDUMP_RETURN_IF_ERROR(room_.Ensure(file_.get(), offset, bytes.size()));
+    return file_->WriteAt(offset, bytes);
   }
   uint64_t Size() const override { return file_->Size(); }
 

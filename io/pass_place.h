@@ -22,7 +22,8 @@ enum class Durability : uint8_t { kNone, kPass, kStep, kFinalize };
 class PassPlace {
  public:
   virtual ~PassPlace() = default;
-  virtual Status Append(std::span<const std::byte> bytes) = 0;
+  // `offset` counts from the start of the pass; beyond Size() it leaves a gap to be filled later.
+  virtual Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
   // Bytes of the pass that stand in the file, after an error too.
   virtual uint64_t Size() const = 0;
   // The pass is whole: forces it to the disk if so configured, looks whether its end is there (a

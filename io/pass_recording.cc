@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/argument_list.h"
+
 namespace tdump::io {
 namespace {
 
@@ -51,57 +53,140 @@ void PassRecording::Charge() {
   charged_ = writer_->bytes();
 }
 
-void PassRecording::Add(CaptureItem* item, std::vector<CaptureItem*>* done) {
-  if (item->kind == CaptureItem::Kind::kCall) {
-    AddCall(*item);
-    done->push_back(item);
+void PassRecording::Add(CaptureEntry* entry, std::vector<CaptureEntry*>* done) {
+  if (entry->kind == CaptureEntry::Kind::kCall) {
+    AddCall(*entry);
+    done->push_back(entry);
     return;
   }
-  const uint64_t id = item->record.record;
-  if (item->earlier != 0 && (item->earlier >= stored_.size() || !stored_[item->earlier].written)) {
-    waiting_[item->earlier].push_back(item);
+  const uint64_t earlier = entry->earlier;
+  if (earlier != 0 && (earlier >= stored_.size() || !stored_[earlier].written)) {
+    waiting_[earlier].push_back(entry);
     return;
   }
-  AddRecord(item);
-  done->push_back(item);
-  auto waiters = waiting_.find(id);
-  if (waiters == waiting_.end()) return;
-  const std::vector<CaptureItem*> items = std::move(waiters->second);
-  waiting_.erase(waiters);
-  for (CaptureItem* waiter : items) Add(waiter, done);
+  context_->item.Read(*entry);
+  AddRecord(*entry);
+  Settle(entry, done);
 }
 
-void PassRecording::AddCall(const CaptureItem& item) {
-  Touch(item.call.op);
-  ++context_->Tally(item.call.op).calls;
+void PassRecording::AddOrphan(CaptureEntry* entry, std::vector<CaptureEntry*>* done) {
+  context_->item.ReadUncommitted(*entry, SkipReason::kPassEnded);
+  streams_.erase(entry);
+  AddRecord(*entry);
+  Settle(entry, done);
+}
+
+// Those that waited for this record follow.
+void PassRecording::Settle(CaptureEntry* entry, std::vector<CaptureEntry*>* done) {
+  const uint64_t id = entry->record;
+  done->push_back(entry);
+  const auto waiters = waiting_.find(id);
+  if (waiters == waiting_.end()) return;
+  const std::vector<CaptureEntry*> entries = std::move(waiters->second);
+  waiting_.erase(waiters);
+  for (CaptureEntry* waiter : entries) Add(waiter, done);
+}
+
+void PassRecording::AddCall(const CaptureEntry& entry) {
+  Touch(entry.call.op);
+  ++context_->Tally(entry.call.op).calls;
   if (!Open()) return;
   if (!context_->budget->Allow(kFrameEstimate, false)) return TellLimit();
-  if (Status added = writer_->AddCall(item.call, item.arguments, item.text); !added.ok())
-    return Fail(added);
+  Status added = writer_->AddCall(entry.call, ArgumentList::Decode(entry.arguments), entry.text);
+  if (!added.ok()) return Fail(added);
   Charge();
 }
 
-void PassRecording::AddRecord(CaptureItem* item) {
+// The context's item is the record.
+void PassRecording::AddRecord(const CaptureEntry& entry) {
+  CaptureItem* const item = &context_->item;
   const RecordSection& record = item->record;
   Touch(record.op_id);
   if (record.record >= stored_.size()) stored_.resize(record.record + record.record / 2 + 64);
   Stored stored;
-  stored.reason = record.reason;
-  stored.written = true;
-  const size_t estimate = kFrameEstimate + TileCount(item->bytes) * kDigestBytes;
+  const uint64_t tiles = TileCount(entry.bytes);
+  const size_t estimate = kFrameEstimate + tiles * kDigestBytes;
   if (!Open()) {
     Lose(record.op_id, SkipReason::kDiskError);
   } else if (!context_->budget->Allow(estimate, false)) {
     TellLimit();
     Lose(record.op_id, SkipReason::kDiskLimit);
   } else {
-    if (item->earlier != 0)
+    if (item->hash != nullptr)
+      KeepGiven(*item, &stored);
+    else if (item->earlier != 0)
       ReferTo(item, &stored);
+    else if (record.reason == 0 && entry.stream == CaptureEntry::Stream::kPieces)
+      EndStream(entry, &stored);
     else if (record.reason == 0)
       KeepValues(item, &stored);
     WriteRecord(item, stored, (stored.kept & kPartPayload) != 0 && stored.payload.same_as == 0);
   }
+  streams_.erase(&entry);
+  stored.reason = record.reason;
+  stored.written = true;
   stored_[record.record] = stored;
+}
+
+// The payload was given up and its summary made where it was.
+void PassRecording::KeepGiven(const CaptureItem& item, Stored* stored) {
+  stored->hash = *item.hash;
+  stored->kept |= kPartHash;
+  if (item.statistics == nullptr) return;
+  auto values = std::make_shared<ValueParts>();
+  values->statistics = ToSection(*item.statistics);
+  stored->kept |= values->kept();
+  stored->values = std::move(values);
+}
+
+void PassRecording::BeginStream(const CaptureEntry& head) {
+  const TensorMeta& meta = head.observation.meta;
+  Stream& stream = streams_
+                       .try_emplace(&head, PartsBuilder(head.keep, head.observation.content,
+                                                        meta.dtype, meta.sizes, meta.strides))
+                       .first->second;
+  if ((head.keep.parts & kPartPayload) == 0 || !Open()) return;
+  if (!context_->budget->Allow(head.bytes, true)) return TellLimit();
+  const Result<PayloadSection> payload = writer_->BeginPayload(head.bytes);
+  if (!payload.ok()) return Fail(payload.status());
+  stream.payload = *payload;
+  Charge();
+}
+
+void PassRecording::AddPiece(const CaptureEntry& head, const CaptureEntry& piece) {
+  const auto found = streams_.find(&head);
+  if (found == streams_.end()) return;
+  Stream& stream = found->second;
+  const std::span<const std::byte> bytes(piece.payload, piece.bytes);
+  stream.hasher.Update(bytes);
+  stream.parts.Update(bytes);
+  if (stream.payload.offset == 0 || failed()) return;
+  if (Status added = writer_->AddPiece(stream.payload, piece.offset, bytes); !added.ok())
+    Fail(added);
+}
+
+void PassRecording::EndStream(const CaptureEntry& head, Stored* stored) {
+  const auto found = streams_.find(&head);
+  if (found == streams_.end()) return;
+  Stream& stream = found->second;
+  CaptureItem* const item = &context_->item;
+  const Parts asked = item->record.parts_asked;
+  StoreParts(stream.parts.Finish(nullptr), item, stored);
+  stored->hash = stream.hasher.Finish(&digests_);
+  stored->kept |= asked & kPartHash;
+  if ((asked & kPartPayload) == 0 || failed()) return;
+  if (stream.payload.offset == 0) return item->SetReason(SkipReason::kDiskLimit, "");
+  if (Status ended = writer_->EndPayload(stream.payload, stored->hash); !ended.ok())
+    return Fail(ended);
+  stored->payload = stream.payload;
+  stored->kept |= kPartPayload | (asked & kPartSlice);
+  if (contents_.size() < kMaxContents)
+    contents_.emplace(PayloadContent{stored->hash, head.bytes, item->dtype}, item->record.record);
+}
+
+void PassRecording::AddLosses(OperatorId op, uint64_t count) {
+  Touch(op);
+  context_->Tally(op).not_kept += count;
 }
 
 void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
@@ -109,8 +194,8 @@ void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
   const Parts asked = item->record.parts_asked;
   if ((asked & (kPartHash | kPartPayload)) == 0) return;
   const std::span<const std::byte> payload = item->payload();
-  digests_.clear();
-  AppendTileDigests(payload, &digests_);
+  digests_.assign(item->digests.begin(), item->digests.end());
+  if (digests_.empty()) AppendTileDigests(payload, &digests_);
   stored->hash = HashOfDigests(digests_);
   stored->kept |= asked & kPartHash;
   if ((asked & kPartPayload) == 0) return;
@@ -118,19 +203,21 @@ void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
   if ((stored->kept & kPartPayload) != 0) stored->kept |= asked & kPartSlice;  // which it holds
   if ((stored->kept & kPartPayload) != 0 || failed()) return;
   item->SetReason(SkipReason::kDiskLimit, "");
-  stored->reason = item->record.reason;
 }
 
 // Statistics, sample and slice. A slice has a payload frame of its own.
 void PassRecording::KeepParts(CaptureItem* item, Stored* stored) {
   if ((item->record.parts_asked & (kPartStats | kPartSample | kPartSlice)) == 0) return;
-  auto values = std::make_shared<ValueParts>(PartsOf(item->keep, item->content, item->dtype,
-                                                     item->record.sizes, item->record.strides,
-                                                     {item->room.data, item->bytes}));
+  StoreParts(PartsOf(item->keep, item->content, item->dtype, item->record.sizes,
+                     item->record.strides, item->payload(), item->statistics),
+             item, stored);
+}
+
+void PassRecording::StoreParts(ValueParts parts, CaptureItem* item, Stored* stored) {
+  auto values = std::make_shared<ValueParts>(std::move(parts));
   if (values->slice && !KeepSlice(values.get())) {
     values->slice.reset();
     if (!failed()) item->SetReason(SkipReason::kDiskLimit, "");
-    stored->reason = item->record.reason;
   }
   stored->kept |= values->kept();
   stored->values = std::move(values);
@@ -219,7 +306,6 @@ void PassRecording::ReferTo(CaptureItem* item, Stored* stored) {
   const auto reason =
       earlier.reason != 0 ? static_cast<SkipReason>(earlier.reason) : SkipReason::kCopyFailed;
   item->SetReason(reason, fmt::format("as record {}, to which it refers", item->earlier));
-  stored->reason = item->record.reason;
 }
 
 void PassRecording::WriteRecord(CaptureItem* item, const Stored& stored, bool tiles) {
@@ -287,13 +373,14 @@ void PassRecording::AddAliases() {
 }
 
 PassDoneSection PassRecording::Finish(uint64_t blocked_ns, const ReasonCounts& counts,
-                                      std::vector<CaptureItem*>* done) {
+                                      std::vector<CaptureEntry*>* done) {
   // A record that was referred to but never came.
-  for (auto& [earlier, items] : waiting_) {
+  for (auto& [earlier, entries] : waiting_) {
     if (earlier >= stored_.size()) stored_.resize(earlier + 1);
-    for (CaptureItem* item : items) {
-      AddRecord(item);
-      done->push_back(item);
+    for (CaptureEntry* entry : entries) {
+      context_->item.Read(*entry);
+      AddRecord(*entry);
+      done->push_back(entry);
     }
   }
   waiting_.clear();

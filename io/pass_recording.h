@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "io/capture_item.h"
@@ -44,6 +45,7 @@ struct RecordingContext {
   Codec codec = Codec::kNone;
   DiskBudget* budget = nullptr;
   std::vector<OperatorTally> tallies;  // by operator id
+  CaptureItem item;                    // the record at hand
   // Tells user and manifest once per topic. `level` as
   // NoteSection::level.
   std::function<void(std::string_view topic, int level, const std::string& text)> tell;
@@ -64,14 +66,21 @@ class PassRecording {
   PassRecording(RecordingContext* context, PassInfo info);
   ~PassRecording();
 
-  // Writes one committed item. Items that are done with, this one or earlier
+  // Writes one committed entry. Entries that are done with, this one or earlier
   // ones that waited for it, go to `done`.
-  void Add(CaptureItem* item, std::vector<CaptureItem*>* done);
+  void Add(CaptureEntry* entry, std::vector<CaptureEntry*>* done);
+  // An entry that was not committed in time: its metadata.
+  void AddOrphan(CaptureEntry* entry, std::vector<CaptureEntry*>* done);
+  // A payload in pieces: begun with its record's entry, which is added when all of it was taken.
+  void BeginStream(const CaptureEntry& head);
+  void AddPiece(const CaptureEntry& head, const CaptureEntry& piece);
+  // Records of the operator that never came here.
+  void AddLosses(OperatorId op, uint64_t count);
   bool has_unflushed() const { return writer_ != nullptr && writer_->has_unflushed(); }
   void Flush();
   // Ends the file. `counts`: records lost before they came here, by reason.
   PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,
-                         std::vector<CaptureItem*>* done);
+                         std::vector<CaptureEntry*>* done);
 
   // After Finish(): where the pass lies in its packed file, if it is in one.
   std::optional<PassPlaceSection> place() const;
@@ -92,11 +101,23 @@ class PassRecording {
     bool written = false;
     std::shared_ptr<const ValueParts> values;  // statistics, sample, slice; may be none
   };
+  // A payload that comes in pieces.
+  struct Stream {
+    explicit Stream(PartsBuilder builder) : parts(std::move(builder)) {}
+    PayloadSection payload;  // without an offset: not asked for, or no room for it on the disk
+    PartsBuilder parts;
+    TileHasher hasher;
+  };
+
   bool Open();
-  void AddCall(const CaptureItem& item);
-  void AddRecord(CaptureItem* item);
+  void Settle(CaptureEntry* entry, std::vector<CaptureEntry*>* done);
+  void EndStream(const CaptureEntry& head, Stored* stored);
+  void KeepGiven(const CaptureItem& item, Stored* stored);
+  void AddCall(const CaptureEntry& entry);
+  void AddRecord(const CaptureEntry& entry);
   void KeepValues(CaptureItem* item, Stored* stored);
   void KeepParts(CaptureItem* item, Stored* stored);
+  void StoreParts(ValueParts parts, CaptureItem* item, Stored* stored);
   bool KeepSlice(ValueParts* values);
   void KeepPayload(std::span<const std::byte> payload, const CaptureItem& item, Stored* stored);
   void TellLimit();
@@ -117,7 +138,8 @@ class PassRecording {
   std::vector<Stored> stored_;  // by record id
   std::unordered_map<PayloadContent, uint64_t, PayloadContentHash> contents_;
   // By record: refer() that came before its record was committed.
-  std::unordered_map<uint64_t, std::vector<CaptureItem*>> waiting_;
+  std::unordered_map<uint64_t, std::vector<CaptureEntry*>> waiting_;
+  std::unordered_map<const CaptureEntry*, Stream> streams_;
   struct InFile {
     OperatorId op;
     bool complete;  // everything asked for was kept

@@ -165,6 +165,35 @@ Result<PayloadSection> PassWriter::AddPayload(std::span<const std::byte> logical
   return section;
 }
 
+Result<PayloadSection> PassWriter::BeginPayload(uint64_t bytes_in_all) {
+  if (!status_.ok()) return status_;
+  AlignPayload(bytes_in_all);
+  AppendStruct(MakeFrameHeader(FrameKind::kPad, bytes_in_all, 0), &buffer_);
+  PayloadSection section;
+  section.offset = bytes();
+  section.stored_bytes = section.logical_bytes = bytes_in_all;
+  TDUMP_RETURN_IF_ERROR(Flush());
+  base_ += PadTo(bytes_in_all, 8);
+  return section;
+}
+
+Status PassWriter::AddPiece(const PayloadSection& payload, uint64_t offset,
+                            std::span<const std::byte> bytes) {
+  if (!status_.ok()) return status_;
+  Status written = place_->WriteAt(payload.offset + offset, bytes);
+  return written.ok() ? written : Fail(std::move(written));
+}
+
+Status PassWriter::EndPayload(const PayloadSection& payload, const Hash128& hash) {
+  if (!status_.ok()) return status_;
+  std::string header;
+  AppendStruct(MakeFrameHeader(FrameKind::kPayload, payload.stored_bytes, LowWord(hash)), &header);
+  Status written = place_->WriteAt(payload.offset - header.size(), std::as_bytes(std::span(header)));
+  if (!written.ok()) return Fail(std::move(written));
+  payload_bytes_ += payload.stored_bytes;
+  return Status();
+}
+
 Status PassWriter::AddRecord(RecordSection* record, const RecordParts& parts) {
   if (!status_.ok()) return status_;
   Operator(record->op_id);
@@ -230,7 +259,7 @@ Status PassWriter::FlushIfLarge() { return buffer_.size() >= kBufferBytes ? Flus
 
 Status PassWriter::Flush() {
   if (!status_.ok() || buffer_.empty()) return status_;
-  Status written = place_->Append(std::as_bytes(std::span(buffer_)));
+  Status written = place_->WriteAt(base_, std::as_bytes(std::span(buffer_)));
   if (!written.ok()) return Fail(std::move(written));
   base_ += buffer_.size();
   buffer_.clear();
@@ -238,7 +267,7 @@ Status PassWriter::Flush() {
 }
 
 Status PassWriter::WriteThrough(std::span<const std::byte> bytes) {
-  Status written = place_->Append(bytes);
+  Status written = place_->WriteAt(base_, bytes);
   if (!written.ok()) return Fail(std::move(written));
   base_ += bytes.size();
   return Status();

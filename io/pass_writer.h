@@ -61,6 +61,11 @@ class PassWriter {
   // A payload frame; `hash` is of `logical`. The result says where it lies; `same_as` is 0.
   Result<PayloadSection> AddPayload(std::span<const std::byte> logical, const Hash128& hash,
                                     Codec codec);
+  // A payload whose bytes come in pieces, with other frames added in between. Until EndPayload() its
+  // frame counts as padding.
+  Result<PayloadSection> BeginPayload(uint64_t bytes);
+  Status AddPiece(const PayloadSection& payload, uint64_t offset, std::span<const std::byte> bytes);
+  Status EndPayload(const PayloadSection& payload, const Hash128& hash);
   // The *_name fields of `record` are filled in from `parts`.
   Status AddRecord(RecordSection* record, const RecordParts& parts);
   // `text` longer than 1 KiB is cut.

@@ -163,7 +163,7 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
   sink = io::CaptureSink::Create(
       Env::Posix(), operators, manifest.get(), directory_.rank_directory,
       {.arena_bytes = facts.arena_bytes,
-       .drop_when_full = config.drop_when_full,
+       .at_limit = config.drop_when_full ? io::AtLimit::kDrop : io::AtLimit::kBlock,
        .thread = config.thread,
        .disk_limit_bytes = std::max<uint64_t>(facts.limit_bytes / writers, 1),
        .report = [rank = identity.rank](const std::string& text) {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <thread>
 
-#include "io/arena.h"
 #include "io/hash.h"
 #include "tests/io/forwarding_env.h"
 #include "tests/io/sink_fixture.h"
@@ -244,19 +243,50 @@ TEST(CaptureSink, ALateNameIsAnAliasOfTheOperator) {
   EXPECT_EQ(rig.Records("pass00000.tdp").at(0).aliases, std::vector<std::string>{"shared.a"});
 }
 
+// An arena of 64 KiB, of which payloads may take 60; the writer runs at the end only.
 TEST(CaptureSink, DropsAtTheCapWhenToldTo) {
-  SinkRig rig({.arena_bytes = 4096, .drop_when_full = true, .thread = false});
+  SinkRig rig({.arena_bytes = 64 << 10, .at_limit = AtLimit::kDrop, .thread = false});
   const OperatorId op = rig.Op("a");
   rig.Open(0);
-  EXPECT_NE(rig.Keep(rig.NewCall(op), "0", Bytes(4000, 1)).data, nullptr);
-  EXPECT_EQ(rig.Keep(rig.NewCall(op), "0", Bytes(200, 2)).data, nullptr);  // 4032 of 4096 are used
-  EXPECT_NE(rig.Keep(rig.NewCall(op), "0", Bytes(64, 3)).data, nullptr);
+  for (int i = 0; i < 5; ++i)  // of three granules each
+    EXPECT_NE(rig.Keep(rig.NewCall(op), "0", Bytes(10'000, static_cast<uint8_t>(i), 3)).data,
+              nullptr);
+  EXPECT_EQ(rig.Keep(rig.NewCall(op), "0", Bytes(10'000, 9)).data, nullptr);
   ASSERT_TRUE(rig.sink->Drain(5000));
   const auto records = rig.Records("pass00000.tdp");
-  ASSERT_EQ(records.size(), 3u);
-  EXPECT_EQ(records[1].reason, SkipReason::kMemoryLimit);
-  EXPECT_EQ(records[1].parts_kept, kPartMeta);
-  EXPECT_EQ(records[2].parts_kept, kLevelFull);
+  ASSERT_EQ(records.size(), 6u);
+  EXPECT_EQ(records[4].parts_kept, kLevelFull);
+  EXPECT_EQ(records[5].reason, SkipReason::kMemoryLimit);
+  EXPECT_EQ(records[5].parts_kept, kPartMeta);
+  const ProcessEntry process = rig.Manifest();
+  EXPECT_EQ(process.counts.at(0).records, 6u);
+  EXPECT_EQ(process.counts.at(0).not_kept, 1u);
+}
+
+// Not even metadata finds room: what is lost is counted, by reason and by operator.
+TEST(CaptureSink, CountsPerOperatorWhatIsLostAltogether) {
+  SinkRig rig({.arena_bytes = 64 << 10, .at_limit = AtLimit::kDrop, .thread = false});
+  const OperatorId a = rig.Op("a"), b = rig.Op("b");
+  rig.Open(0);
+  constexpr uint64_t kEach = 400;
+  for (uint64_t i = 0; i < kEach; ++i) {
+    for (const OperatorId op : {a, b}) {
+      const Call call = rig.NewCall(op);
+      rig.Keep(call, "0", {}, kPartMeta);
+      rig.sink->end_call(call, {}, "");
+    }
+  }
+  ASSERT_TRUE(rig.sink->Drain(5000));
+  const ProcessEntry process = rig.Manifest();
+  ASSERT_EQ(process.passes.at(0).not_kept.size(), 1u);
+  EXPECT_EQ(process.passes[0].not_kept[0].reason, static_cast<uint8_t>(SkipReason::kMemoryLimit));
+  uint64_t lost = 0;
+  for (const auto& count : process.counts) {
+    EXPECT_EQ(count.records + count.not_kept, kEach) << count.path;
+    lost += count.not_kept;
+  }
+  EXPECT_GT(lost, 100u);
+  EXPECT_EQ(process.passes[0].not_kept[0].count, lost);
 }
 
 TEST(CaptureSink, BlocksAtTheCapUntilTheWriterHasGivenRoomBack) {
@@ -265,7 +295,7 @@ TEST(CaptureSink, BlocksAtTheCapUntilTheWriterHasGivenRoomBack) {
     const OperatorId op = rig.Op("a");
     rig.Open(0);
     for (int i = 0; i < 100; ++i)
-      rig.Keep(rig.NewCall(op), "0", Bytes(30'000, static_cast<uint8_t>(i), 3));
+      rig.Keep(rig.NewCall(op), "0", Bytes(15'000, static_cast<uint8_t>(i), 3));
     ASSERT_TRUE(rig.sink->Drain(20'000));
     const auto records = rig.Records("pass00000.tdp");
     ASSERT_EQ(records.size(), 100u);
@@ -278,20 +308,21 @@ TEST(CaptureSink, NeverWaitsForSlotsThatNobodyCommits) {
     SinkRig rig({.arena_bytes = 64 << 10, .thread = thread});
     const OperatorId op = rig.Op("a");
     rig.Open(0);
-    const Slot first = rig.Keep(rig.NewCall(op), "0", Bytes(40'000, 1), kLevelFull, false);
+    const Slot first = rig.Keep(rig.NewCall(op), "0", Bytes(15'000, 1), kLevelFull, false);
+    const Slot more[] = {rig.Keep(rig.NewCall(op), "1", Bytes(15'000, 2), kLevelFull, false),
+                         rig.Keep(rig.NewCall(op), "2", Bytes(15'000, 3), kLevelFull, false)};
     // Would wait for ever.
-    const Slot second = rig.Keep(rig.NewCall(op), "1", Bytes(40'000, 2), kLevelFull, false);
-    EXPECT_EQ(second.data, nullptr);
-    // Larger than the arena.
-    const Slot never = rig.Keep(rig.NewCall(op), "2", Bytes(100'000, 2), kLevelFull, false);
-    EXPECT_EQ(never.data, nullptr);
+    const Slot last = rig.Keep(rig.NewCall(op), "3", Bytes(15'000, 4), kLevelFull, false);
+    EXPECT_EQ(last.data, nullptr);
+    EXPECT_FALSE(last.in_pieces);
+    for (const Slot& slot : more) rig.sink->commit(slot);
     rig.sink->commit(first);
     ASSERT_TRUE(rig.sink->Drain(5000));
     std::map<uint64_t, Record> by_id;
     for (const Record& record : rig.Records("pass00000.tdp")) by_id[record.id] = record;
     EXPECT_EQ(by_id[1].parts_kept, kLevelFull);
-    EXPECT_EQ(by_id[2].reason, SkipReason::kMemoryLimit);
-    EXPECT_EQ(by_id[3].reason, SkipReason::kMemoryLimit);
+    EXPECT_EQ(by_id[3].parts_kept, kLevelFull);
+    EXPECT_EQ(by_id[4].reason, SkipReason::kMemoryLimit);
   }
 }
 
@@ -375,18 +406,6 @@ TEST(CaptureSink, AWriterThatIsBehindHasOneFileOpen) {
   EXPECT_EQ(env.most_open, 1);
   EXPECT_EQ(rig.Manifest().passes.size(), kManyPasses);
   EXPECT_EQ(rig.Records("pass00199.tdp").at(0).hash, HashPayload(Bytes(10, 199)));
-}
-
-// As under ulimit -v: more than any address space has.
-TEST(CaptureSink, AnArenaThatTheSystemRefusesIsMadeSmaller) {
-  Arena arena(uint64_t{1} << 60);
-  const Arena::Room room = arena.Take(100);
-  ASSERT_NE(room.data, nullptr);
-  EXPECT_LT(arena.capacity(), uint64_t{1} << 48);
-  EXPECT_GT(arena.capacity(), uint64_t{1} << 20);
-  EXPECT_FALSE(arena.Fits(uint64_t{1} << 50));
-  arena.Give(room);
-  EXPECT_EQ(arena.used(), 0u);
 }
 
 TEST(CaptureSink, NotesAreBounded) {

@@ -204,12 +204,13 @@ class LosingFile final : public WritableFile {
  public:
   LosingFile(std::unique_ptr<WritableFile> base, uint64_t limit)
       : base_(std::move(base)), limit_(limit) {}
-  Status Append(std::span<const std::byte> bytes) override {
+  Status Append(std::span<const std::byte> bytes) override { return WriteAt(size_, bytes); }
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
+    if (offset != size_) return Internal("not used");
     const uint64_t kept = std::min<uint64_t>(bytes.size(), limit_ - std::min(limit_, size_));
     size_ += bytes.size();
     return base_->Append(bytes.first(kept));
   }
-  Status WriteAt(uint64_t, std::span<const std::byte>) override { return Internal("not used"); }
   Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
   Status Truncate(uint64_t) override { return Internal("not used"); }
   Status Sync() override { return base_->Sync(); }

@@ -24,6 +24,19 @@ inline std::vector<std::byte> Bytes(size_t count, uint8_t first, uint8_t step = 
   return bytes;
 }
 
+// A payload in memory, a piece at a time.
+class MemoryPieces final : public PieceSource {
+ public:
+  explicit MemoryPieces(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  bool CopyTo(uint64_t offset, std::span<std::byte> out) noexcept override {
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
 struct SinkRig {
   explicit SinkRig(CaptureSinkOptions sink_options = {}, Env* use_env = nullptr,
                    std::string where = "run/rank0")
@@ -68,11 +81,16 @@ struct SinkRig {
     return call;
   }
 
-  // A uint8 tensor of one dimension; commits unless told not to.
+  // A uint8 tensor of one dimension, in pieces where the sink wants that; commits unless told not
+  // to.
   Slot Keep(const Call& call, std::string_view arg, const std::vector<std::byte>& bytes,
             Parts parts = kLevelFull, bool commit = true, std::string_view dtype = "uint8") {
     const int64_t sizes[] = {static_cast<int64_t>(bytes.size())}, strides[] = {1};
     Slot slot = sink->reserve(call, Seen(arg, dtype, sizes, strides), parts, bytes.size());
+    if (slot.in_pieces && commit) {
+      MemoryPieces pieces(bytes);
+      sink->stream(call, Seen(arg, dtype, sizes, strides), parts, bytes.size(), &pieces);
+    }
     if (slot.data != nullptr) {
       if (!bytes.empty()) std::memcpy(slot.data, bytes.data(), bytes.size());
       if (commit) sink->commit(slot);

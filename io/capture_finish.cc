@@ -1,0 +1,171 @@
+// The writer's side: ending passes, what goes to the manifest and to the user.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/archive.h"
+#include "io/capture_sink_impl.h"
+
+namespace tdump::io {
+namespace {
+
+constexpr int64_t kFlushNs = 150'000'000;  // longest time that a record stays in a buffer
+constexpr size_t kSectionsPerFrame = 256;
+constexpr int kGiveUpAfter = 3;  // failed passes in a row
+
+}  // namespace
+
+void CaptureSinkImpl::FinishPasses() {
+  for (PassSlot* pass : active_) {
+    if (!PassSlots::IsClosing(*pass)) continue;
+    if (PassSlots::Outstanding(*pass) != 0 &&
+        env_->MonotonicNs() >= pass->deadline_ns.load(std::memory_order_relaxed))
+      OrphanEntries(pass);
+    FinishPass(pass);
+  }
+  const auto is_done = [](PassSlot* pass) {
+    if (pass->recording != nullptr || !PassSlots::IsFinished(*pass)) return false;
+    pass->busy.store(false, std::memory_order_release);
+    return true;
+  };
+  std::erase_if(active_, is_done);
+}
+
+// What was waited for long enough is written as metadata; its room comes back with its commit.
+void CaptureSinkImpl::OrphanEntries(PassSlot* pass) {
+  uint64_t orphaned = 0;
+  const auto orphan = [&](CaptureEntry* entry) {
+    if (entry->pass != pass) return false;
+    ++orphaned;
+    entry->orphaned = entry->copy == nullptr;
+    RecordingOf(pass)->AddOrphan(entry, &done_);
+    return true;
+  };
+  std::erase_if(waiting_, orphan);
+  GiveBackDone();
+  PassSlots::Leave(pass, orphaned);
+}
+
+// False: entries of it are still to come.
+bool CaptureSinkImpl::FinishPass(PassSlot* pass) {
+  if (!PassSlots::Finish(pass)) return false;
+  const std::unique_ptr<PassRecording> recording((RecordingOf(pass), std::move(pass->recording)));
+  losses_.Take(operators_->size(),
+               [&](OperatorId op, uint32_t count) { recording->AddLosses(op, count); });
+  ReasonCounts lost{};
+  for (size_t i = 0; i < kReasons; ++i) lost[i] = pass->lost[i].load(std::memory_order_relaxed);
+  lost[static_cast<size_t>(SkipReason::kPassEnded)] += late_.exchange(0, std::memory_order_relaxed);
+  const PassDoneSection done =
+      recording->Finish(pass->blocked_ns.load(std::memory_order_relaxed), lost, &done_);
+  GiveBackDone();
+  Check(manifest_->Append(done, recording->place()));
+  if (options_.files.durability == Durability::kPass) Check(manifest_->Sync());
+  WriteCounts(recording->touched());
+  const uint64_t lost_calls = pass->lost_calls.load(std::memory_order_relaxed);
+  if (lost_calls != 0) {
+    WriteNote({1, fmt::format("pass {}: {} calls were not written (memory limit)",
+                              pass->info.ordinal, lost_calls)});
+  }
+  if (pass->over_share.load(std::memory_order_relaxed)) TellOverShare(*pass);
+  failed_in_a_row_ = recording->failed() ? failed_in_a_row_ + 1 : 0;
+  if (failed_in_a_row_ < kGiveUpAfter) return true;
+  stopped_ = true;
+  Tell("gave up", 2,
+       fmt::format("{} passes in a row could not be written; no more are tried", kGiveUpAfter));
+  return true;
+}
+
+void CaptureSinkImpl::TellOverShare(const PassSlot& pass) {
+  Tell("max_block", 1,
+       fmt::format(
+           "pass {} waited {:.0f} ms for the writer, more than memory.max_block ({:.0f} % of "
+           "the step): from there on statistics and hash stand for tensors that find no "
+           "room, in later passes too. A larger memory.host or a faster disk keeps them",
+           pass.info.ordinal,
+           static_cast<double>(pass.blocked_ns.load(std::memory_order_relaxed)) / 1e6,
+           100 * options_.max_block));
+}
+
+void CaptureSinkImpl::Flush(bool all) {
+  const int64_t now = env_->MonotonicNs();
+  if (!all && now - flushed_ns_ < kFlushNs) return;
+  flushed_ns_ = now;
+  for (PassSlot* pass : active_) {
+    if (pass->recording != nullptr) pass->recording->Flush();
+  }
+}
+
+// Everything was written: files that hold several passes get their final names.
+void CaptureSinkImpl::CloseFiles() {
+  std::lock_guard lock(writing_);
+  if (context_.files == nullptr) return;
+  if (Status closed = context_.files->Close(); !closed.ok())
+    Tell(kDiskErrorTopic, 2, closed.message());
+}
+
+bool CaptureSinkImpl::TakeMail() {
+  if (!mail_waits_.load(std::memory_order_acquire)) return false;
+  std::vector<OperatorId> expected;
+  std::vector<Note> notes;
+  {
+    std::lock_guard lock(mail_);
+    expected.swap(expected_);
+    notes.swap(notes_);
+  }
+  WriteExpected(expected);
+  for (const Note& note : notes) WriteNote(note);
+  std::lock_guard lock(mail_);
+  if (expected_.empty() && notes_.empty()) mail_waits_.store(false);
+  return true;
+}
+
+void CaptureSinkImpl::WriteCounts(const std::vector<OperatorId>& operators) {
+  std::string body;
+  for (size_t i = 0; i < operators.size(); ++i) {
+    const OperatorInfo& info = operators_->Get(operators[i]);
+    const OperatorTally& tally = context_.Tally(operators[i]);
+    AppendSection(OperatorCountSection{info.root, info.path, info.op, tally.calls, tally.records,
+                                       tally.not_kept},
+                  &body);
+    if ((i + 1) % kSectionsPerFrame != 0 && i + 1 != operators.size()) continue;
+    Check(manifest_->Append(FrameKind::kExpect, body));
+    body.clear();
+  }
+}
+
+void CaptureSinkImpl::WriteExpected(const std::vector<OperatorId>& operators) {
+  std::string body;
+  for (size_t i = 0; i < operators.size(); ++i) {
+    const OperatorInfo& info = operators_->Get(operators[i]);
+    AppendSection(
+        ExpectSection{static_cast<uint8_t>(info.kind), info.root, info.path, info.op, info.cls},
+        &body);
+    if ((i + 1) % kSectionsPerFrame != 0 && i + 1 != operators.size()) continue;
+    Check(manifest_->Append(FrameKind::kExpect, body));
+    body.clear();
+  }
+}
+
+void CaptureSinkImpl::WriteNote(const Note& note) {
+  Check(manifest_->Append(NoteSection{static_cast<uint8_t>(note.level),
+                                      static_cast<uint64_t>(env_->WallNs()), note.text}));
+}
+
+void CaptureSinkImpl::Check(const Status& status) {
+  if (!status.ok())
+    Report("manifest",
+           status.message() + "; the coverage of this rank is incomplete, the job goes on");
+}
+
+bool CaptureSinkImpl::Report(std::string_view topic, const std::string& text) {
+  if (!told_.emplace(topic).second) return false;
+  if (options_.report) options_.report(text);
+  return true;
+}
+
+void CaptureSinkImpl::Tell(std::string_view topic, int level, const std::string& text) {
+  if (topic == kDiskLimitTopic) limit_reached_ = true;
+  if (Report(topic, text)) WriteNote({level, text});
+}
+
+}  // namespace tdump::io
