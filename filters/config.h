@@ -22,6 +22,12 @@ constexpr bool IsGradient(Role role) {
   return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
 }
 
+// Where the passes of a process go: each into a file of its own, behind one another into one, or
+// packed once the run would have too many files.
+enum class OutputLayout : uint8_t { kAuto, kPass, kPacked };
+// When files are forced to the disk; see docs/config.md.
+enum class SyncLevel : uint8_t { kNone, kPass, kStep, kFinalize };
+
 // One rule of a filter set. A field left out (empty, all) does not
 // restrict, except role, phase and level.
 struct Rule {
@@ -57,6 +63,9 @@ struct Config {
   std::string dir = "outputs/tdump_{job}";
   bool error_if_exists = false;
   uint64_t limit_bytes = 0;  // 0 = auto: 10 % of free space, at most 100 GiB
+  bool ring = false;         // at the limit the oldest passes go
+  OutputLayout layout = OutputLayout::kAuto;
+  SyncLevel durability = SyncLevel::kNone;
   Compression compress = Compression::kNone;
   int mode = 0700;
   // steps

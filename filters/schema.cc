@@ -7,11 +7,26 @@
 namespace tdump::filters {
 namespace {
 
-// Settings that have one meaning in this version.
-void ReadAtLimit(Reader& r, const Setting& s, Config*) { r.Word(s, {"stop"}, {"ring"}); }
-void ReadLayout(Reader& r, const Setting& s, Config*) {
-  r.Word(s, {"auto", "pass"}, {"packed", "node"});
+// Words that stand for the values of an enum, in its order.
+constexpr const char* kLayouts[] = {"auto", "pass", "packed"};
+constexpr const char* kSyncLevels[] = {"none", "pass", "step", "finalize"};
+
+void ReadAtLimit(Reader& r, const Setting& s, Config* c) {
+  if (const int word = r.Word(s, {"stop", "ring"}); word >= 0) c->ring = word == 1;
 }
+std::string PrintAtLimit(const Config& c) { return c.ring ? "ring" : "stop"; }
+void ReadLayout(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {kLayouts[0], kLayouts[1], kLayouts[2]}, {"node"});
+  if (word >= 0) c->layout = static_cast<OutputLayout>(word);
+}
+std::string PrintLayout(const Config& c) { return kLayouts[static_cast<int>(c.layout)]; }
+void ReadDurability(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {kSyncLevels[0], kSyncLevels[1], kSyncLevels[2], kSyncLevels[3]});
+  if (word >= 0) c->durability = static_cast<SyncLevel>(word);
+}
+std::string PrintDurability(const Config& c) { return kSyncLevels[static_cast<int>(c.durability)]; }
+
+// Settings that have one meaning in this version.
 void ReadProfile(Reader& r, const Setting& s, Config*) {
   r.Word(s, {"auto", "none"}, {"transformers", "megatron", "vllm", "sglang", "transformer_engine"});
 }
@@ -59,25 +74,34 @@ constexpr KeySpec<Config> kKeys[] = {
         .value = "auto",
         .doc =
             "Largest size of the whole run, shared by the ranks that record; auto is 10 % of the "
-            "free space, at most 100 GiB. At the limit writing stops and the coverage says so.",
+            "free space, at most 100 GiB. What happens there: `output.at_limit`; the coverage says "
+            "it.",
         .example = "20GiB",
         .read = ReadLimit,
         .print = PrintBytesOrAuto<&Config::limit_bytes>,
     },
     {
         .path = "output.at_limit",
-        .type = "stop",
+        .type = "stop | ring",
         .value = "stop",
-        .doc = "At the limit: stop and keep the first steps. Later: `ring` (keep the last).",
+        .doc =
+            "At the limit: stop and keep the first steps, or remove the oldest passes and keep the "
+            "last. A ring keeps the first pass of a process (weights are captured there) while it "
+            "takes at most a quarter of the limit.",
+        .example = "ring",
         .read = ReadAtLimit,
+        .print = PrintAtLimit,
     },
     {
         .path = "output.layout",
-        .type = "auto | pass",
+        .type = "auto | pass | packed",
         .value = "auto",
-        .doc = "`pass`: a file per process and step. Later: `packed`, `node`.",
-        .example = "pass",
+        .doc = "`pass`: a file per process and step. `packed`: the steps of a process behind one "
+               "another in one file, an unchanged tensor stored once. `auto`: `pass` while the run "
+               "has less than 10,000 files, then `packed`. Later: `node`.",
+        .example = "packed",
         .read = ReadLayout,
+        .print = PrintLayout,
     },
     {
         .path = "output.staging",
@@ -99,7 +123,13 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "output.durability",
         .type = "none | pass | step | finalize",
         .value = "none",
-        .doc = "When files are forced to the disk.",
+        .doc =
+            "When files are forced to the disk, always by the writer thread while the job runs. "
+            "`pass`: a pass, its name and its manifest entry, in that order, when it ends. `step`: "
+            "the bytes of a pass when it ends. `finalize`: all files, once, at the end of the job.",
+        .example = "pass",
+        .read = ReadDurability,
+        .print = PrintDurability,
     },
     {
         .path = "output.mode",
@@ -272,8 +302,9 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "memory.device",
         .type = "bytes",
         .value = "256MiB",
-        .doc = "Staging per GPU, and as much page-locked host memory; taken at the first step, kept "
-               "to the end.",
+        .doc =
+            "Staging per GPU, and as much page-locked host memory; taken at the first step, kept "
+            "to the end.",
         .example = "1GiB",
         .read = ReadDevice,
         .print = PrintBytesOrAuto<&Config::device_bytes>,

@@ -49,6 +49,19 @@ uint64_t SelectedRanks(const filters::Config& config, int world) {
   return count;
 }
 
+constexpr uint64_t kMostFiles = 10'000;  // of a run, output.layout: auto
+
+io::PassFilesOptions FileOptions(const filters::Config& config, uint64_t limit_bytes,
+                                 uint64_t writers) {
+  io::PassFilesOptions options;
+  if (config.layout == filters::OutputLayout::kPacked) options.single_files = 0;
+  if (config.layout == filters::OutputLayout::kAuto) options.single_files = kMostFiles / writers;
+  options.durability = static_cast<io::Durability>(config.durability);
+  options.ring = config.ring;
+  options.ring_bytes = std::max<uint64_t>(limit_bytes / writers, 1);
+  return options;
+}
+
 }  // namespace
 
 coordinator::RunDirectoryOptions RunOptions(const EffectiveConfig& settings) {
@@ -67,6 +80,7 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
   run->identity = who.identity;
   run->selected = config.ranks.Contains(who.identity.rank, who.identity.world);
   run->drain_seconds_ = config.drain_seconds;
+  run->sync_manifest_ = config.durability != filters::SyncLevel::kNone;
 
   TDUMP_ASSIGN_OR_RETURN(run->directory_, coordinator::PrepareRunDirectory(
                                               Env::Posix(), run->identity, RunOptions(settings)));
@@ -166,6 +180,7 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
        .at_limit = config.drop_when_full ? io::AtLimit::kDrop : io::AtLimit::kBlock,
        .thread = config.thread,
        .disk_limit_bytes = std::max<uint64_t>(facts.limit_bytes / writers, 1),
+       .files = FileOptions(config, facts.limit_bytes, writers),
        .report = [rank = identity.rank](const std::string& text) {
          TellUser(fmt::format("rank {}: {}", rank, text));
        }});
@@ -174,6 +189,7 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
 
 void ActiveRun::WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept {
   (void)manifest->Append(io::CloseSection{WallNs(), counts.steps, counts.passes, how});
+  if (sync_manifest_) (void)manifest->Sync();
 }
 
 void ActiveRun::LeaveMpi(coordinator::StepClock::Counts counts) noexcept {

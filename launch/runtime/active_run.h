@@ -63,6 +63,7 @@ class ActiveRun {
 
   coordinator::RunDirectory directory_;
   double drain_seconds_ = 30;
+  bool sync_manifest_ = false;
   std::string config_hash_;
   uint64_t started_ns_ = 0;
 };

@@ -34,7 +34,7 @@ TEST(ParseConfig, NothingIsTheDefaults) {
 TEST(ParseConfig, EveryKeyOfThisVersion) {
   const Config config = Parsed(R"(
 version: 1
-output: {dir: runs/a, if_exists: error, limit: 2GiB, at_limit: stop, layout: pass, mode: '0750'}
+output: {dir: runs/a, if_exists: error, limit: 2GiB, at_limit: ring, layout: packed, durability: step, mode: '0750'}
 steps: {select: '3,7', boundary: 'forward:Decoder$', first: 41200, skip: 2, micro: 0}
 ranks: [1, 3, -1]
 collect: {modules: on, taps: off, aten: on}
@@ -51,6 +51,9 @@ log: error
   EXPECT_EQ(config.dir, "runs/a");
   EXPECT_TRUE(config.error_if_exists);
   EXPECT_EQ(config.limit_bytes, 2147483648u);
+  EXPECT_TRUE(config.ring);
+  EXPECT_EQ(config.layout, OutputLayout::kPacked);
+  EXPECT_EQ(config.durability, SyncLevel::kStep);
   EXPECT_EQ(config.mode, 0750);
   EXPECT_EQ(config.steps.ToString(), "3,7");
   EXPECT_EQ(config.boundary, "forward:Decoder$");
@@ -131,8 +134,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"collect: {kernels: on}\n",
                 "c.yaml:1:20: collect.kernels: 'on' is not in this version; expected off, which is "
                 "the default"},
-        Mistake{"output: {at_limit: ring}\n",
-                "c.yaml:1:20: output.at_limit: 'ring' is not in this version; expected stop"},
+        Mistake{"output: {layout: node}\n",
+                "c.yaml:1:18: output.layout: 'node' is not in this version; expected auto | pass | "
+                "packed"},
         Mistake{"output: {limit: 0}\n",
                 "c.yaml:1:17: output.limit: a limit of 0 bytes keeps nothing; expected auto, or "
                 "bytes above 0"},

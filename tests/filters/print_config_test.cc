@@ -159,7 +159,10 @@ output:
   dir: 'outputs/tdump_{job}'
   if_exists: generation
   limit: auto
+  at_limit: stop
+  layout: auto
   compress: none
+  durability: none
   mode: '0700'
 steps:
   select: 0-9
