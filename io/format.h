@@ -78,10 +78,13 @@ enum class FrameKind : uint16_t {
   kMerged = 40,     // head of a merged manifest
 };
 
+// Of a payload frame: stored in a codec other than 0.
+inline constexpr uint16_t kFrameCompressed = 1;
+
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
   uint16_t kind = 0;
-  uint16_t flags = 0;       // 0; readers ignore what they do not know
+  uint16_t flags = 0;       // kFrame...; readers ignore what they do not know
   uint64_t body_bytes = 0;  // without padding
   // XXH3-64 of the body; for kPayload the low 64 bits of the payload's tile hash.
   uint64_t body_checksum = 0;

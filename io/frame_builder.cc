@@ -16,6 +16,12 @@ FrameHeader MakeFrameHeader(FrameKind kind, uint64_t body_bytes, uint64_t body_c
   return header;
 }
 
+FrameHeader WithFlags(FrameHeader header, uint16_t flags) {
+  header.flags = flags;
+  header.checksum = Checksum(&header, offsetof(FrameHeader, checksum));
+  return header;
+}
+
 FileHeader Sealed(FileHeader header) {
   header.checksum = Checksum(&header, offsetof(FileHeader, checksum));
   return header;

@@ -25,6 +25,7 @@ class FrameBuilder {
 };
 
 FrameHeader MakeFrameHeader(FrameKind kind, uint64_t body_bytes, uint64_t body_checksum);
+FrameHeader WithFlags(FrameHeader header, uint16_t flags);
 FileHeader Sealed(FileHeader header);  // with its checksum
 FileFooter Sealed(FileFooter footer);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/argument_list.h"
+#include "io/payload_reader.h"
 
 namespace tdump::io {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 constexpr size_t kMaxContents = 1 << 20;  // equal payloads are looked for among this many
 // Bytes of a record's or call's frames, names and index entry.
 constexpr uint64_t kFrameEstimate = 512;
+
+Codec CodecOf(const CaptureItem& item) {
+  return item.keep.compress == Compression::kZstd ? Codec::kBlocks : Codec::kNone;
+}
 
 }  // namespace
 
@@ -215,7 +220,7 @@ void PassRecording::KeepParts(CaptureItem* item, Stored* stored) {
 
 void PassRecording::StoreParts(ValueParts parts, CaptureItem* item, Stored* stored) {
   auto values = std::make_shared<ValueParts>(std::move(parts));
-  if (values->slice && !KeepSlice(values.get())) {
+  if (values->slice && !KeepSlice(*item, values.get())) {
     values->slice.reset();
     if (!failed()) item->SetReason(SkipReason::kDiskLimit, "");
   }
@@ -223,7 +228,7 @@ void PassRecording::StoreParts(ValueParts parts, CaptureItem* item, Stored* stor
   stored->values = std::move(values);
 }
 
-bool PassRecording::KeepSlice(ValueParts* values) {
+bool PassRecording::KeepSlice(const CaptureItem& item, ValueParts* values) {
   const std::span<const std::byte> bytes(values->slice_bytes);
   if (!context_->budget->Allow(bytes.size(), true)) {
     TellLimit();
@@ -232,7 +237,8 @@ bool PassRecording::KeepSlice(ValueParts* values) {
   SliceSection& slice = *values->slice;
   AppendTileDigests(bytes, &slice.digests);
   slice.hash = HashOfDigests(slice.digests);
-  const Result<PayloadSection> section = writer_->AddPayload(bytes, slice.hash, context_->codec);
+  const Result<PayloadSection> section =
+      writer_->AddPayload(bytes, slice.hash, CodecOf(item), SwapWidth(item.dtype));
   if (!section.ok()) {
     Fail(section.status());
     return false;
@@ -270,7 +276,7 @@ void PassRecording::KeepPayload(std::span<const std::byte> payload, const Captur
     return;
   }
   const Result<PayloadSection> section =
-      writer_->AddPayload(payload, stored->hash, context_->codec);
+      writer_->AddPayload(payload, stored->hash, CodecOf(item), SwapWidth(item.dtype));
   if (!section.ok()) return Fail(section.status());
   stored->payload = *section;
   stored->kept |= kPartPayload;

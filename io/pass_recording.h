@@ -42,7 +42,6 @@ struct RecordingContext {
   const OperatorTable* operators = nullptr;
   std::string directory;
   uint64_t job_hash = 0;
-  Codec codec = Codec::kNone;
   DiskBudget* budget = nullptr;
   std::vector<OperatorTally> tallies;  // by operator id
   CaptureItem item;                    // the record at hand
@@ -118,7 +117,7 @@ class PassRecording {
   void KeepValues(CaptureItem* item, Stored* stored);
   void KeepParts(CaptureItem* item, Stored* stored);
   void StoreParts(ValueParts parts, CaptureItem* item, Stored* stored);
-  bool KeepSlice(ValueParts* values);
+  bool KeepSlice(const CaptureItem& item, ValueParts* values);
   void KeepPayload(std::span<const std::byte> payload, const CaptureItem& item, Stored* stored);
   void TellLimit();
   void ReferTo(CaptureItem* item, Stored* stored);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <optional>
 
 #include "io/archive.h"
 #include "io/frame_builder.h"
@@ -133,34 +134,30 @@ void PassWriter::AlignPayload(uint64_t payload_bytes) {
 }
 
 Result<PayloadSection> PassWriter::AddPayload(std::span<const std::byte> logical,
-                                              const Hash128& hash, Codec codec) {
+                                              const Hash128& hash, Codec codec, uint32_t width) {
   if (!status_.ok()) return status_;
-  std::vector<std::byte> compressed;
-  std::span<const std::byte> stored = logical;
-  if (codec != Codec::kNone) {
-    Result<std::vector<std::byte>> result = Compress(codec, logical);
-    if (result.ok() && result->size() < logical.size()) {
-      compressed = std::move(*result);
-      stored = compressed;
-    } else {
-      codec = Codec::kNone;
-    }
-  }
-  AlignPayload(stored.size());
-  AppendStruct(MakeFrameHeader(FrameKind::kPayload, stored.size(), LowWord(hash)), &buffer_);
   PayloadSection section;
-  section.offset = bytes();
-  section.stored_bytes = stored.size();
-  section.logical_bytes = logical.size();
-  section.codec = static_cast<uint8_t>(codec);
-  if (stored.size() > kWriteThrough) {
-    TDUMP_RETURN_IF_ERROR(Flush());
-    TDUMP_RETURN_IF_ERROR(WriteThrough(stored));
-  } else {
-    buffer_.append(reinterpret_cast<const char*>(stored.data()), stored.size());
+  section.stored_bytes = section.logical_bytes = logical.size();
+  std::optional<BlockCompressor> blocks;
+  if (codec == Codec::kBlocks && blocks.emplace(logical, width).Shrinks()) {
+    section.stored_bytes = blocks->stored_bytes();
+    section.codec = static_cast<uint8_t>(Codec::kBlocks);
   }
-  buffer_.append(PadTo(stored.size(), 8) - stored.size(), '\0');
-  payload_bytes_ += stored.size();
+  const uint64_t stored = section.stored_bytes;
+  AlignPayload(stored);
+  FrameHeader header = MakeFrameHeader(FrameKind::kPayload, stored, LowWord(hash));
+  if (section.codec != 0) header = WithFlags(header, kFrameCompressed);
+  AppendStruct(header, &buffer_);
+  section.offset = bytes();
+  if (stored > kWriteThrough) TDUMP_RETURN_IF_ERROR(Flush());
+  const auto write = [&](std::span<const std::byte> piece) {
+    if (stored > kWriteThrough) return WriteThrough(piece);
+    buffer_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return Status();
+  };
+  TDUMP_RETURN_IF_ERROR(section.codec != 0 ? blocks->Write(write) : write(logical));
+  buffer_.append(PadTo(stored, 8) - stored, '\0');
+  payload_bytes_ += stored;
   TDUMP_RETURN_IF_ERROR(FlushIfLarge());
   return section;
 }

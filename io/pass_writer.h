@@ -58,9 +58,10 @@ class PassWriter {
                                                     const PassInfo& info, uint64_t job_hash);
   ~PassWriter();
 
-  // A payload frame; `hash` is of `logical`. The result says where it lies; `same_as` is 0.
+  // A payload frame; `hash` is of `logical`. `width`: bytes of a number, for the codec. The result
+  // says where it lies; `same_as` is 0.
   Result<PayloadSection> AddPayload(std::span<const std::byte> logical, const Hash128& hash,
-                                    Codec codec);
+                                    Codec codec, uint32_t width = 1);
   // A payload whose bytes come in pieces, with other frames added in between. Until EndPayload() its
   // frame counts as padding.
   Result<PayloadSection> BeginPayload(uint64_t bytes);

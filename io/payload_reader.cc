@@ -8,19 +8,13 @@
 
 #include "core/key.h"
 #include "io/byte_order.h"
+#include "io/codec.h"
 #include "io/hash.h"
 
 namespace tdump::io {
 namespace {
 
 constexpr uint64_t kChunk = 64 * kHashTile;  // 1 MiB
-
-Status OnlyPlain(const FrameFile& file, const PayloadRef& payload) {
-  if (payload.codec == 0) return Status::Ok();
-  return Unsupported(
-      fmt::format("{}: offset {}: codec {}: compressed payloads are not in this version",
-                  file.path(), payload.offset, payload.codec));
-}
 
 }  // namespace
 
@@ -61,6 +55,7 @@ Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span
                                  bool verify) const {
   const PayloadRef& payload = *owner.payload;
   if (out.empty()) return Status::Ok();
+  if (payload.codec != 0) return ReadBlocks(owner, offset, out, verify);
   if (!verify) return ReadAt(payload, offset, out);
   const uint64_t end = offset + out.size();
   std::vector<std::byte> scratch;
@@ -83,10 +78,63 @@ Status PayloadReader::ReadStored(const Record& owner, uint64_t offset, std::span
   return Status::Ok();
 }
 
+// Where chunk `block` of a compressed payload begins and ends in the stored bytes.
+Result<PayloadReader::ChunkPlace> PayloadReader::FindChunk(const Record& owner,
+                                                           uint64_t block) const {
+  const PayloadRef& payload = *owner.payload;
+  const uint64_t table = CodecBlocks(payload.logical_bytes) * sizeof(uint64_t);
+  uint64_t ends[2] = {0, 0};  // of the chunk before and of this one
+  const uint64_t first = block == 0 ? 0 : block - 1;
+  const std::span<uint64_t> wanted = std::span(ends).last(block == 0 ? 1 : 2);
+  if (table > payload.stored_bytes) return BadBlock(owner, block, "no room for its table");
+  TDUMP_RETURN_IF_ERROR(ReadAt(payload, first * sizeof(uint64_t), std::as_writable_bytes(wanted)));
+  if (file_.swapped()) {
+    for (uint64_t& end : wanted) end = SwapBytes(end);
+  }
+  const uint64_t room = payload.stored_bytes - table;
+  if (ends[0] > ends[1] || ends[1] > room || ends[1] - ends[0] > 2 * kCodecBlock)
+    return BadBlock(owner, block, fmt::format("from {} to {} of {}", ends[0], ends[1], room));
+  return ChunkPlace{table + ends[0], ends[1] - ends[0]};
+}
+
+Status PayloadReader::BadBlock(const Record& owner, uint64_t block, std::string_view what) const {
+  return file_.Error(owner.payload->offset,
+                     fmt::format("payload of record {} ('{}'): compressed block {}: {}", owner.id,
+                                 ToText(owner.key), block, what));
+}
+
+// Block after block; straight into `out` where a block lies inside it.
+Status PayloadReader::ReadBlocks(const Record& owner, uint64_t offset, std::span<std::byte> out,
+                                 bool verify) const {
+  const PayloadRef& payload = *owner.payload;
+  const uint64_t end = offset + out.size();
+  std::vector<std::byte> chunk, scratch;
+  for (uint64_t at = offset / kCodecBlock * kCodecBlock; at < end; at += kCodecBlock) {
+    const uint64_t block = at / kCodecBlock;
+    const uint64_t bytes = std::min(kCodecBlock, payload.logical_bytes - at);
+    TDUMP_ASSIGN_OR_RETURN(const ChunkPlace place, FindChunk(owner, block));
+    chunk.resize(place.bytes);
+    TDUMP_RETURN_IF_ERROR(ReadAt(payload, place.offset, chunk));
+    const bool inside = at >= offset && at + bytes <= end;
+    if (!inside) scratch.resize(bytes);
+    const std::span<std::byte> into = inside ? out.subspan(at - offset, bytes) : std::span(scratch);
+    if (Status made = DecompressChunk(chunk, into); !made.ok())
+      return BadBlock(owner, block, made.message());
+    if (verify) TDUMP_RETURN_IF_ERROR(CheckTiles(owner, at / kHashTile, into));
+    if (inside) continue;
+    const uint64_t from = std::max(at, offset), to = std::min(at + bytes, end);
+    std::memcpy(out.data() + (from - offset), scratch.data() + (from - at), to - from);
+  }
+  return Status::Ok();
+}
+
 Status PayloadReader::Read(const Record& owner, uint64_t offset, std::span<std::byte> out,
                            bool verify) const {
   const PayloadRef& payload = *owner.payload;
-  TDUMP_RETURN_IF_ERROR(OnlyPlain(file_, payload));
+  if (payload.codec != 0 && payload.codec != static_cast<uint8_t>(Codec::kBlocks)) {
+    return Unsupported(fmt::format("{}: record {}: payload codec {} is not known to this version",
+                                   file_.path(), owner.id, payload.codec));
+  }
   if (offset > payload.logical_bytes || out.size() > payload.logical_bytes - offset) {
     return {StatusCode::kOutOfRange,
             fmt::format("{}: record {}: bytes {} to {} asked for, the payload has {}", file_.path(),
@@ -106,7 +154,8 @@ Status PayloadReader::Read(const Record& owner, uint64_t offset, std::span<std::
 
 Result<std::span<const std::byte>> PayloadReader::Map(const Record& owner) const {
   const PayloadRef& payload = *owner.payload;
-  TDUMP_RETURN_IF_ERROR(OnlyPlain(file_, payload));
+  if (payload.codec != 0)
+    return Unsupported(file_.path() + ": compressed payloads cannot be mapped; read them");
   if (file_.swapped() && SwapWidth(owner.dtype) > 1) {
     return Unsupported(file_.path() +
                        ": payloads of the other byte order cannot be mapped; read them");

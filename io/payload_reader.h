@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 
 #include "core/env.h"
 #include "core/status.h"
@@ -29,6 +30,13 @@ class PayloadReader {
  private:
   // Stored bytes [offset, offset + out.size()) of the payload, wherever it lies.
   Status ReadAt(const PayloadRef& payload, uint64_t offset, std::span<std::byte> out) const;
+  struct ChunkPlace {
+    uint64_t offset = 0, bytes = 0;  // in the stored bytes
+  };
+  Result<ChunkPlace> FindChunk(const Record& owner, uint64_t block) const;
+  Status BadBlock(const Record& owner, uint64_t block, std::string_view what) const;
+  Status ReadBlocks(const Record& owner, uint64_t offset, std::span<std::byte> out,
+                    bool verify) const;
   Status ReadStored(const Record& owner, uint64_t offset, std::span<std::byte> out,
                     bool verify) const;
   Status CheckTiles(const Record& owner, uint64_t first_tile,

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "coordinator/slot_file.h"
@@ -15,6 +16,7 @@
 #include "io/merged_manifest.h"
 #include "io/pass_files.h"
 #include "io/pass_writer.h"
+#include "io/value_parts.h"
 #include "tests/format/fixed_env.h"
 
 namespace tdump::io::test {
@@ -364,6 +366,103 @@ void WritePackedManifest(Env* env, const std::string& path) {
   Must(manifest->Append(RemovedSection{7, 9, 1 << 20, "pack00001.tdp"}));
 }
 
+// Records of one small operator, each with one argument.
+class PartsPass {
+ public:
+  PartsPass(Env* env, const std::string& directory, uint64_t ordinal) {
+    op_ = operators_.Intern({OperatorKind::kModule, "", "norm", "", "LayerNorm", {}});
+    PassInfo info = Info();
+    info.ordinal = ordinal;
+    writer_ = Must(PassWriter::Create(env, &operators_, directory, info, kJobHash));
+  }
+  void Add(const DType& dtype, std::vector<int64_t> sizes, const Keep& keep,
+           std::span<const std::byte> payload) {
+    RecordSection record;
+    record.record = ++records_;
+    record.op_id = op_;
+    record.role = static_cast<uint8_t>(Role::kOutput);
+    record.bits_per_element = dtype.bits_per_element;
+    record.sizes = sizes;
+    record.strides.assign(sizes.size(), 1);
+    for (size_t i = sizes.size(); i-- > 1;) record.strides[i - 1] = record.strides[i] * sizes[i];
+    record.parts_asked = record.parts_kept = keep.parts;
+    ValueParts values =
+        PartsOf(keep, Content::kWhole, dtype, record.sizes, record.strides, payload);
+    if (values.slice) AddSlice(&values);
+    RecordParts parts;
+    parts.dtype = dtype.view();
+    parts.device = "cpu";
+    parts.values = &values;
+    std::vector<uint8_t> digests;
+    Hash128 hash;
+    PayloadSection stored;
+    if ((keep.parts & kPartPayload) != 0) {
+      AppendTileDigests(payload, &digests);
+      hash = HashOfDigests(digests);
+      const Codec codec = keep.compress == Compression::kZstd ? Codec::kBlocks : Codec::kNone;
+      stored = Must(writer_->AddPayload(payload, hash, codec, dtype.unit_bytes()));
+      parts.payload = &stored;
+      parts.hash = &hash;
+      parts.tile_digests = &digests;
+    }
+    Must(writer_->AddRecord(&record, parts));
+  }
+  void Finish() { Must(writer_->Finish({})); }
+
+ private:
+  void AddSlice(ValueParts* values) {
+    SliceSection& slice = *values->slice;
+    AppendTileDigests(values->slice_bytes, &slice.digests);
+    slice.hash = HashOfDigests(slice.digests);
+    const PayloadSection place =
+        Must(writer_->AddPayload(values->slice_bytes, slice.hash, Codec::kNone));
+    slice.offset = place.offset;
+    slice.stored_bytes = place.stored_bytes;
+    slice.logical_bytes = place.logical_bytes;
+  }
+
+  OperatorTable operators_;
+  OperatorId op_ = 0;
+  uint64_t records_ = 0;
+  std::unique_ptr<PassWriter> writer_;
+};
+
+void WriteParts(Env* env, const std::string& directory) {
+  PartsPass pass(env, directory, 0);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  pass.Add(MakeDType("float32", 32), {2, 4}, kPartMeta | kPartStats,
+           BytesOf<float>({1, -2, 4, 0, -0.0f, kNan, kInf, 0.5f}));
+  pass.Add(MakeDType("int64", 64), {3}, kPartMeta | kPartStats,
+           BytesOf<int64_t>({-5, INT64_MAX, INT64_MAX}));
+  pass.Add(MakeDType("float32", 32), {0}, kPartMeta | kPartStats, {});
+  std::vector<std::byte> bytes(200);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  Keep sample(kPartMeta | kPartSample);
+  sample.sample = 5;
+  pass.Add(MakeDType("uint8", 8), {200}, sample, bytes);
+  const SliceRange ranges[] = {{1, 3, 1}, {0, INT64_MAX, 2}};
+  Keep slice(kPartMeta | kPartSlice);
+  slice.slice = ranges;
+  pass.Add(MakeDType("int16", 16), {4, 6}, slice, std::span(bytes).first(48));
+  pass.Finish();
+}
+
+// Its bytes depend on the version of zstd; what they expand to does not.
+void WriteCompressed(Env* env, const std::string& directory) {
+  PartsPass pass(env, directory, 0);
+  Keep keep(kLevelFull);
+  keep.compress = Compression::kZstd;
+  // Squares, as floats and as integers: bytes, or bits, of like place are alike.
+  std::vector<float> floats(70'000);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i * i);
+  pass.Add(MakeDType("float32", 32), {70'000}, keep, std::as_bytes(std::span(floats)));
+  std::vector<int32_t> integers(1000);
+  for (size_t i = 0; i < integers.size(); ++i) integers[i] = static_cast<int32_t>(i % 5);
+  pass.Add(MakeDType("int32", 32), {1000}, keep, std::as_bytes(std::span(integers)));
+  pass.Finish();
+}
+
 // What a writer of a later version may put between what we know.
 std::string LaterPass() {
   FileHeader header;
@@ -553,6 +652,12 @@ std::map<std::string, std::string> GoldenFiles() {
   files["packed.tdp"] = read("/packed/pack00000.tdp");
   WritePackedManifest(env.get(), "/packed/manifest.tdm");
   files["packed_manifest.tdm"] = read("/packed/manifest.tdm");
+  Must(env->MakeDirs("/parts", 0700));
+  WriteParts(env.get(), "/parts");
+  files["parts.tdp"] = read("/parts/pass00000.tdp");
+  Must(env->MakeDirs("/compressed", 0700));
+  WriteCompressed(env.get(), "/compressed");
+  files["compressed.tdp"] = read("/compressed/pass00000.tdp");
   files["process.slot"] = SlotFile(env.get());
   return files;
 }

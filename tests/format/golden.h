@@ -8,6 +8,9 @@
 //   manifest.tdm    one process's journal: every entry, and the preallocated tail (cut to 64 bytes)
 //   merged.tdm      the merged manifest of a run that has that journal
 //
+//   parts.tdp       records with statistics, a sample or a slice
+//   compressed.tdp  payloads in codec 2; its bytes may change with the library, not what they mean
+//
 // tests/format/golden has them as they were when the format was fixed, and pass_big_endian.tdp,
 // which tests/format/independent_reader.py makes from pass.tdp. They never change: a reader that
 // cannot read them cannot read what users have.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import itertools
 import json
 import struct
 import sys
@@ -108,6 +109,38 @@ SECTIONS: dict[int, tuple[tuple[str, Any], ...]] = {
         ("global_shape", [I64]),
         ("dim_names", TEXT),
         ("subclass", TEXT),
+    ),
+    0x0506: (
+        ("kind", U8),
+        ("count", U64),
+        ("finite", U64),
+        ("nan", U64),
+        ("positive_inf", U64),
+        ("negative_inf", U64),
+        ("zeros", U64),
+        ("negative_zeros", U64),
+        ("min", U64),
+        ("max", U64),
+        ("mean", U64),
+        ("std", U64),
+        ("mean_abs", U64),
+        ("l1", U64),
+        ("l2", U64),
+        ("first_bin", U8),
+        ("histogram", [U64]),
+        ("exact", [U64]),
+    ),
+    0x0507: (("units", [U8]),),
+    0x0508: (
+        ("begins", [I64]),
+        ("sizes", [I64]),
+        ("steps", [I64]),
+        ("offset", U64),
+        ("stored_bytes", U64),
+        ("logical_bytes", U64),
+        ("codec", U8),
+        ("hash", "bytes16"),
+        ("digests", [U8]),
     ),
     0x0520: (("ordinal", U64), ("record", U64), ("offset", U64)),
     0x0701: (("op", U32), ("path", U32)),
@@ -458,7 +491,9 @@ class File:
             raise FormatError("body ends outside the file")
         body = self.data[body_at:end]
         frame = Frame(at, header["kind"], body, header["body_checksum"])
-        if frame.kind == PAYLOAD:
+        if frame.kind == PAYLOAD and header["flags"] & 1:
+            pass  # compressed: the checksum is that of the logical bytes
+        elif frame.kind == PAYLOAD:
             low = struct.unpack(">Q", hash128(tile_digests(body))[8:])[0]
             if low != frame.checksum:
                 raise FormatError("payload: checksum")
@@ -526,6 +561,9 @@ class PassFile(File):
             (0x0503, "hash"),
             (0x0504, "tiles"),
             (0x0505, "shard"),
+            (0x0506, "statistics"),
+            (0x0507, "sample"),
+            (0x0508, "slice"),
             (0x0520, "earlier"),
         ):
             record[name] = frame.section(number) if frame.has(number) else None
@@ -545,10 +583,8 @@ class PassFile(File):
         while owner["payload"]["same_as"]:
             owner = self.records[owner["payload"]["same_as"]]
         place = owner["payload"]
-        if place["codec"] != 0:
-            raise NotImplementedError(f"codec {place['codec']}")
         data, offset = (self.packed, owner["earlier"]["offset"]) if owner["earlier"] else (self.data, place["offset"])
-        stored = data[offset : offset + place["stored_bytes"]]
+        stored = logical(place, data[offset : offset + place["stored_bytes"]], self.order)
         digests = tile_digests(stored)
         if bytes(owner["tiles"]["digests"]) != digests:
             raise FormatError(f"record {owner['record']}: payload and digests")
@@ -556,6 +592,15 @@ class PassFile(File):
             if each["hash"] and each["hash"]["hash"] != hash128(digests):
                 raise FormatError(f"record {each['record']}: hash")
         return swap(stored, swap_width(owner)) if self.order == ">" else stored
+
+    def slice_payload(self, record: dict[str, Any]) -> bytes:
+        """The canonical elements of a record's slice."""
+        place = record["slice"]
+        stored = self.data[place["offset"] : place["offset"] + place["stored_bytes"]]
+        stored = logical(place, stored, self.order)
+        if bytes(place["digests"]) != tile_digests(stored) or place["hash"] != hash128(tile_digests(stored)):
+            raise FormatError(f"record {record['record']}: slice and digests")
+        return swap(stored, swap_width(record)) if self.order == ">" else stored
 
     def rebuilt_index(self) -> bytes:
         """The index frame that the frames give (unknown sections, which only their writer knows, left out)."""
@@ -655,6 +700,85 @@ def stored_shape(record: dict[str, Any]) -> list[int]:
     return [
         1 if stride == 0 and size > 0 else size for size, stride in zip(record["sizes"], record["strides"], strict=True)
     ]
+
+
+# ---- codec 2 ----
+BLOCK = 256 * 1024
+
+
+def logical(place: dict[str, Any], stored: bytes, order: str) -> bytes:
+    """The bytes of a payload in whatever codec."""
+    if place["codec"] == 0:
+        return stored
+    if place["codec"] != 2:
+        raise NotImplementedError(f"codec {place['codec']}")
+    blocks = -(-place["logical_bytes"] // BLOCK)
+    ends = [0, *struct.unpack_from(f"{order}{blocks}Q", stored)]
+    chunks = stored[8 * blocks :]
+    out = b"".join(blosc_chunk(chunks[begin:end]) for begin, end in itertools.pairwise(ends))
+    if len(out) != place["logical_bytes"]:
+        raise FormatError(f"codec 2: {len(out)} bytes, expected {place['logical_bytes']}")
+    return out
+
+
+def blosc_chunk(chunk: bytes) -> bytes:
+    """A Blosc 1 chunk of zstd blocks (github.com/Blosc/c-blosc, README_CHUNK_FORMAT.rst)."""
+    flags, width = chunk[2], chunk[3]
+    total, block_bytes, _ = struct.unpack_from("<3I", chunk, 4)
+    if flags & 2:
+        return chunk[16 : 16 + total]
+    if flags >> 5 != 4:
+        raise NotImplementedError(f"Blosc compressor {flags >> 5}")
+    blocks = -(-total // block_bytes)
+    out = b""
+    for block, at in enumerate(struct.unpack_from(f"<{blocks}I", chunk, 16)):
+        want = min(block_bytes, total - block * block_bytes)
+        whole = want == block_bytes
+        splits = width if not flags & 16 and whole else 1
+        data = b""
+        for _ in range(splits):
+            (size,) = struct.unpack_from("<i", chunk, at)
+            part = chunk[at + 4 : at + 4 + size]
+            data += part if size == want // splits else unzstd(part, want // splits)
+            at += 4 + size
+        if flags & 1 and width > 1:
+            data = unshuffle(data, width)
+        if flags & 4 and len(data) // width % 8 == 0:
+            data = unshuffle_bits(data, width)
+        out += data
+    return out
+
+
+def unzstd(data: bytes, size: int) -> bytes:
+    library = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    library.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    out = ctypes.create_string_buffer(size)
+    if library.ZSTD_decompress(out, size, data, len(data)) != size:
+        raise FormatError("codec 2: zstd")
+    return out.raw
+
+
+def unshuffle(data: bytes, width: int) -> bytes:
+    """First bytes of all numbers, then second bytes, ...; what is no whole number stays at the end."""
+    count = len(data) // width
+    out = bytearray(data)
+    for place in range(width):
+        out[place : count * width : width] = data[place * count : (place + 1) * count]
+    return bytes(out)
+
+
+def unshuffle_bits(data: bytes, width: int) -> bytes:
+    """Bit 0 of the first bytes of all numbers, then bit 1, ...; eight numbers a byte, the first in the lowest bit."""
+    count = len(data) // width
+    out = bytearray(count * width) + data[count * width :]
+    row = count // 8
+    for place in range(width):
+        for bit in range(8):
+            at = (place * 8 + bit) * row
+            for i in range(count):
+                out[i * width + place] |= (data[at + i // 8] >> (i % 8) & 1) << bit
+    return bytes(out)
 
 
 # ---- the other byte order ----

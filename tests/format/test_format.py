@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 import struct
 import unittest
 from pathlib import Path
@@ -224,6 +226,44 @@ class Others(unittest.TestCase):
         self.assertEqual(places, [{"ordinal": 0, "offset": 4096}, {"ordinal": 1, "offset": 8192}])
         (removed,) = manifest.of_kind(41)
         self.assertEqual(list(removed.section(0x2103).values()), [7, 9, 1 << 20, "pack00001.tdp"])
+
+    def test_parts(self) -> None:
+        file = reader.PassFile((GOLDEN / "parts.tdp").read_bytes())
+        self.assertEqual(file.torn, "")
+        real, whole, none = (file.records[n]["statistics"] for n in (1, 2, 3))
+        counts = ("kind", "count", "finite", "nan", "positive_inf", "negative_inf", "zeros", "negative_zeros")
+        self.assertEqual([real[c] for c in counts], [0, 8, 6, 1, 1, 0, 2, 1])
+        as_double = {
+            k: struct.unpack("<d", struct.pack("<Q", real[k]))[0] for k in real if k not in ("histogram", "exact")
+        }
+        values = [1, -2, 4, 0, 0, 0.5]
+        self.assertEqual((as_double["min"], as_double["max"]), (-2, 4))
+        self.assertEqual(as_double["l1"], 7.5)
+        self.assertEqual(as_double["mean_abs"], 1.25)
+        self.assertAlmostEqual(as_double["mean"], statistics.fmean(values), places=15)
+        self.assertAlmostEqual(as_double["std"], statistics.stdev(values), places=15)
+        self.assertAlmostEqual(as_double["l2"], math.hypot(*values), places=15)
+        self.assertEqual((real["first_bin"], real["histogram"]), (15, [2, 2]))  # 1 and 0.5; 2 and 4
+        top = 2**63 - 1
+        words = whole["exact"]
+        exact = [int.from_bytes(struct.pack("<2Q", *words[i : i + 2]), "little", signed=True) for i in (0, 2, 4)]
+        self.assertEqual((whole["kind"], exact), (2, [-5, top, 2 * top - 5]))
+        self.assertEqual((none["count"], none["finite"], none["min"]), (0, 0, 0))
+        self.assertEqual(file.records[4]["sample"]["units"], [0, 49, 99, 149, 199])
+        part = file.records[5]["slice"]
+        self.assertEqual((part["begins"], part["sizes"], part["steps"]), ([1, 0], [2, 3], [1, 2]))
+        # int16 elements 6, 8, 10 and 12, 14, 16 of bytes 0, 1, 2, ...
+        self.assertEqual(
+            file.slice_payload(file.records[5]), bytes(b for i in (6, 8, 10, 12, 14, 16) for b in (2 * i, 2 * i + 1))
+        )
+
+    def test_compressed(self) -> None:
+        file = reader.PassFile((GOLDEN / "compressed.tdp").read_bytes())
+        floats, integers = file.records[1], file.records[2]
+        self.assertEqual((floats["payload"]["codec"], integers["payload"]["codec"]), (2, 2))
+        self.assertLess(floats["payload"]["stored_bytes"], 280_000)
+        self.assertEqual(file.payload(floats), struct.pack("<70000f", *(i * i for i in range(70_000))))
+        self.assertEqual(file.payload(integers), struct.pack("<1000i", *(i % 5 for i in range(1000))))
 
     def test_hash_of_known_bytes(self) -> None:
         # xxHash's published test vectors for the empty input.
