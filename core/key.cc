@@ -143,6 +143,9 @@ Result<Key> ParseKey(std::string_view whole) {
     return bad("path@role#arg");
   if (!ParseRole(text.substr(at + 1, hash - at - 1), &key.role))
     return bad("a role between @ and #");
+  // Gradients have no other phase; "~b" may be left out.
+  if (key.role == Role::kGradInput || key.role == Role::kGradOutput || key.role == Role::kParamGrad)
+    key.phase = Phase::kBackward;
   TDUMP_ASSIGN_OR_RETURN(key.arg, UnescapeField(text.substr(hash + 1)));
   std::string_view name = text.substr(0, at);
   if (const size_t call = name.rfind("::call"); call != std::string_view::npos) {

@@ -32,7 +32,8 @@ std::string EscapeField(std::string_view field);
 Result<std::string> UnescapeField(std::string_view text);
 
 // "encoder.layer.0.attention/aten%3A%3Amm::call1@output#0". A root, when named, stands before the
-// path: "Critic%231:a.b". ParseKey also takes the operator unescaped, "aten::mm".
+// path: "Critic%231:a.b". ParseKey also takes the operator unescaped, "aten::mm", and
+// gradients without their "~b".
 //
 // Left out are `::call0` and, for a module, `/op`. Micro, chunk, lane, backward and recompute, when
 // not 0, follow as "~m1.c0.l2.b.r", in that order: equal text means equal key.

@@ -7,6 +7,7 @@
 
 #include "collectors/python/hooks.h"
 #include "collectors/python/module_table.h"
+#include "collectors/python/optimizer_state.h"
 #include "collectors/python/tap.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
@@ -140,6 +141,11 @@ PyObject* TapValue(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+PyObject* KeepOptimizerState(PyObject*, PyObject* optimizer) {
+  RecordOptimizerState(optimizer);
+  Py_RETURN_NONE;
+}
+
 // boundary(kind, instance, name, number, rank, world); kind as in _hooks.py
 PyObject* TellBoundary(PyObject*, PyObject* args) {
   const char *kind, *name = "";
@@ -201,6 +207,7 @@ PyMethodDef methods[] = {
     {"stale", Stale, METH_O, "stale(root_number): its modules were moved or added."},
     {"root_prefixes", RootPrefixes, METH_NOARGS, "names.roots of the configuration."},
     {"tap", Fast(TapValue), METH_FASTCALL, "tap(value, name, tags)"},
+    {"optimizer_state", KeepOptimizerState, METH_O, "optimizer_state(optimizer): after its step."},
     {"set_members", SetMembers, METH_VARARGS, "set_members(root_number, modules)"},
     {"boundary", TellBoundary, METH_VARARGS, "boundary(kind, instance, name, number, rank, world)"},
     {"note", Note, METH_O, "note(text): a line for the coverage."},

@@ -8,9 +8,7 @@
 #include "collectors/torch/gradients.h"
 
 namespace tdump::collectors {
-namespace {
 
-// A dict of the module's __dict__ ("_parameters"), borrowed; null when there is none.
 PyObject* DictOf(PyObject* module, const char* name) {
   PyObject* attributes = PyObject_GenericGetDict(module, nullptr);
   if (attributes == nullptr) {
@@ -21,6 +19,8 @@ PyObject* DictOf(PyObject* module, const char* name) {
   Py_DECREF(attributes);
   return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
 }
+
+namespace {
 
 bool IsLazy(PyObject* module) {
   for (const char* name : {"_parameters", "_buffers"}) {

@@ -6,6 +6,10 @@
 
 namespace tdump::collectors {
 
+// A dict among the attributes of a module ("_parameters"), borrowed; null when there is none. Needs
+// the GIL, leaves no error set.
+PyObject* DictOf(PyObject* module, const char* name);
+
 // Needs the GIL. Parameters and buffers once in each pass; a tensor that several modules share,
 // under its first name.
 void OnOutermostCall(Runtime* runtime, ModuleRoot* root);

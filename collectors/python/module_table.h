@@ -48,6 +48,7 @@ class ModuleTable {
   ModuleEntry* Add(PyObject* module);
   void Erase(PyObject* module_address);
   ModuleRoot* RootOf(uint64_t number);
+  const std::unordered_map<uint64_t, std::unique_ptr<ModuleRoot>>& roots() const { return roots_; }
 
  private:
   std::unordered_map<PyObject*, ModuleEntry> entries_;

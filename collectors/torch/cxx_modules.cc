@@ -138,6 +138,28 @@ OperatorId CxxModules::OwnerOfParameter(const void* data) const {
   return it == parameters_.end() ? kNoOperator : it->second;
 }
 
+void CxxModules::ForEachParameter(
+    const std::function<void(OperatorId, const std::string&, const at::Tensor&)>& visit) const {
+  std::vector<std::shared_ptr<Module>> tops;
+  {
+    std::shared_lock lock(mutex_);
+    for (const auto& root : roots_) {
+      if (auto top = root->top.lock()) tops.push_back(std::move(top));
+    }
+  }
+  std::unordered_set<const void*> seen;
+  for (const std::shared_ptr<Module>& top : tops) {
+    for (const NamedModule& named : NamedModules(top)) {
+      const std::optional<CxxModule> entry = Find(named.module.get());
+      if (!entry) continue;
+      for (const auto& item : named.module->named_parameters(/*recurse=*/false)) {
+        if (seen.insert(item.value().unsafeGetTensorImpl()).second)
+          visit(entry->op, item.key(), item.value());
+      }
+    }
+  }
+}
+
 void CxxModules::OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept try {
   if (runtime->gate->off()) return;
   const bool expect = !root->expected.exchange(true);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -14,6 +15,9 @@
 #include "collectors/torch/export.h"
 #include "core/runtime.h"
 
+namespace at {
+class Tensor;
+}
 namespace torch::nn {
 class Module;
 }
@@ -55,6 +59,10 @@ class TDUMP_TORCH_EXPORT CxxModules {
   // The module that owns the parameter whose storage begins at `data`, kNoOperator for none. Known
   // from the last outermost call that was recorded: an optimizer may replace a storage.
   OperatorId OwnerOfParameter(const void* data) const;
+  // Calls `visit` for each parameter of each watched tree, one that several modules share under its
+  // first name. What `visit` throws comes out.
+  void ForEachParameter(const std::function<void(OperatorId op, const std::string& name,
+                                                 const at::Tensor& parameter)>& visit) const;
 
  private:
   CxxRoot* RootOf(const std::shared_ptr<torch::nn::Module>& top, const std::string& prefix);

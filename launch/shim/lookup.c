@@ -127,3 +127,7 @@ void* tdump_shim_torch(const char* function) {
   }
   return torch_handle != NULL ? dlsym(torch_handle, function) : NULL;
 }
+
+void* tdump_shim_torch_loaded(const char* function) {
+  return torch_handle != NULL ? dlsym(torch_handle, function) : NULL;
+}

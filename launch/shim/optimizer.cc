@@ -27,6 +27,13 @@ void Stepped(const void* self, const char* cls) noexcept {
     tell(self, cls);
 }
 
+// What the optimizer keeps of watched parameters, while the step is still the open one.
+void Kept(const void* self) noexcept {
+  using Tell = void (*)(const void*);
+  if (auto tell = reinterpret_cast<Tell>(tdump_shim_torch_loaded("tdump_torch_optimizer_stepped")))
+    tell(self);
+}
+
 void Created(const void* self) noexcept {
   using Tell = void (*)(const void*) noexcept;
   if (auto tell = reinterpret_cast<Tell>(tdump_shim_loaded("tdump_on_optimizer_created")))
@@ -40,6 +47,7 @@ void Created(const void* self) noexcept {
   Opaque Step##cls(void* self, void* closure) {                                   \
     static const Step next = reinterpret_cast<Step>(Next(mangled));               \
     Opaque result = next(self, closure);                                          \
+    Kept(self);                                                                   \
     Stepped(self, "torch::optim::" #cls);                                         \
     return result;                                                                \
   }

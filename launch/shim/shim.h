@@ -32,7 +32,9 @@ int tdump_shim_mapped(const char* prefix, char* path, unsigned long size);
 void* tdump_shim_runtime(const char* function);
 void* tdump_shim_loaded(const char* function);
 // A function of the LibTorch collector, opened once libtorch_cpu is mapped and the runtime runs.
+// `tdump_shim_torch_loaded` does not open it.
 void* tdump_shim_torch(const char* function);
+void* tdump_shim_torch_loaded(const char* function);
 
 #ifdef __cplusplus
 }

@@ -127,6 +127,7 @@ def _after_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs:
     try:
         if optimizer not in _optimizers:  # copied or unpickled
             _on_optimizer(optimizer)
+        _torch.optimizer_state(optimizer)
         _torch.boundary("optimizer_step", _number_of(optimizer), type(optimizer).__name__)
     except Exception as error:
         _torch.note(f"the step of an optimizer was not counted: {type(error).__name__}: {error}")

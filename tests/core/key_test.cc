@@ -46,6 +46,13 @@ TEST(KeyTest, TextReadsBackToTheSameKey) {
   }
 }
 
+TEST(KeyTest, GradientsAreOfTheBackwardPhase) {
+  const Result<Key> key = ParseKey("head@param_grad#weight~m2");
+  ASSERT_TRUE(key.ok());
+  EXPECT_EQ(key->phase, Phase::kBackward);
+  EXPECT_EQ(ToText(*key), "head@param_grad#weight~m2.b");
+}
+
 TEST(KeyTest, OperatorMayBeWrittenWithoutEscapes) {
   const Result<Key> key = ParseKey("encoder.layer.0/aten::mm::call1@output#0");
   ASSERT_TRUE(key.ok()) << key.status().message();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 
@@ -13,9 +14,12 @@ JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "gradients.py")]
 CONFIG = """
 steps: all
 signature: false
+collect: {aten: on}
 capture:
   gradients: [{role: [grad_input, grad_output, param_grad], level: full}]
+  state: [{role: [state], level: full}, {role: [param], steps: 2-3, level: full}]
   others: [{role: [input, output], level: hash}]
+  operators: [{op: '.', role: [output], phase: [backward], level: meta}]
 """
 STEPS = [
     "plain",
@@ -95,9 +99,73 @@ def test_the_cases_are_there(job):
     }
 
 
+def test_what_the_optimizer_keeps(job):
+    (_, states), passes, _ = job
+    for seen, expected in zip(passes, states, strict=True):
+        records = [r for r in seen.records() if r.role == "state"]
+        mine = {(f"{r.path}.{r.arg}", r.call): torch.from_numpy(seen.tensor(r).numpy().copy()) for r in records}
+        assert len(mine) == len(records) == len(expected) >= 15
+        for parameter, name, tensor in expected:  # weight, exp_avg
+            assert torch.equal(mine[f"{parameter}.{name}", 0], tensor), (parameter, name)
+        assert {(r.phase, r.lane, r.micro) for r in records} == {("forward", 0, 0)}
+
+
+def test_parameters_at_chosen_steps(job):
+    """A rule's own steps; all parameters, as they are before the step's forward."""
+    _, passes, _ = job
+    parameters = [[f"{r.path}.{r.arg}" for r in p.records() if r.role == "param"] for p in passes]
+    assert [len(names) for names in parameters] == [0, 0, 7, 7] + [0] * (len(STEPS) - 4)
+    assert "block.linear.weight" in parameters[2]
+    assert all(set(r.kept) == {"meta", "hash", "payload"} for r in passes[3].records() if r.role == "param")
+
+
+BACKWARD = {
+    ("aten::embedding_dense_backward", "embed"),
+    ("aten::mm", "block.linear"),
+    ("aten::threshold_backward", "block.act"),
+    ("aten::native_layer_norm_backward", "block.norm"),
+    ("aten::mm", "head"),
+}
+
+
+@pytest.mark.parametrize("step", ["plain", "micro_batches", "recomputed", "other_thread", "second_order"])
+def test_backward_operators_are_below_the_module_of_their_forward(job, step):
+    _, passes, _ = job
+    calls = [c for c in passes[STEPS.index(step)].calls() if c.kind == "aten" and c.phase == "backward"]
+    names = {op for op, _ in BACKWARD}
+    found = Counter((c.op, c.path) for c in calls if c.op in names and not c.recompute)
+    assert set(found) >= BACKWARD
+    # Nothing of theirs stands below another module; the view and the sums are the root's own.
+    assert {key for key in found if key not in BACKWARD} <= {("aten::mm", "."), ("aten::mm", "")}
+    if step == "plain":
+        assert found["aten::threshold_backward", "block.act"] == 2  # shared: called twice
+    assert {c.lane for c in calls if c.op in names} == {0}
+
+
 def test_order_is_that_of_the_backward(job):
     _, passes, _ = job
     outputs = [(r.path, r.call) for r in gradients_of(passes[0]) if r.role == "grad_output"]
     assert outputs[0][0] in (".", "head")
     assert outputs.index(("head", 0)) < outputs.index(("block.norm", 1)) < outputs.index(("block.linear", 1))
     assert outputs.index(("block.linear", 1)) < outputs.index(("block.norm", 0)) < outputs.index(("embed", 0))
+
+
+MEMORY = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "gradient_memory.py")]
+EVERY = "role: [input, output, grad_input, grad_output, param_grad]"
+
+
+def test_hooks_on_every_module_keep_no_gradient_alive(tmp_path):  # E22
+    """A filter that asks for all gradients and takes none of them."""
+    (tmp_path / "c.yaml").write_text(f"steps: all\ncapture: [{{{EVERY}, numel: 0}}]\n")
+    bare = execute([*MEMORY, "peak"], tmp_path)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *MEMORY, "peak"], tmp_path)
+    peaks = [int(re.search(r"^peak (\d+)$", done.stdout, re.M)[1]) for done in (bare, dumped)]
+    assert peaks[0] > 8 << 20 and abs(peaks[1] - peaks[0]) <= peaks[0] / 100
+
+
+def test_resident_memory_stays_flat(tmp_path):  # E21
+    (tmp_path / "c.yaml").write_text(f"steps: all\ncapture: [{{{EVERY}, level: hash}}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", *MEMORY, "flat"], tmp_path)
+    assert done.returncode == 0 and "COMPLETE" in done.stderr, done.stderr
+    early, evaluated, warm, trained = map(int, re.search(r"^resident (.*)$", done.stdout, re.M)[1].split())
+    assert evaluated - early < 16 << 10 and trained - warm < 16 << 10  # KiB

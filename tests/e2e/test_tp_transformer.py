@@ -170,3 +170,47 @@ def test_a_fault_shows_on_its_rank_until_the_sum(clean_run, tmp_path):
 def test_two_clean_runs_are_the_same(clean_run, tmp_path):
     status, found = verdict(clean_run[0], captured(tmp_path / "again", 2)[0])
     assert (status, found["verdict"]) == (0, "same")
+
+
+GRADIENTS = """
+steps: 0-2
+capture:
+  - {role: [param, param_grad], level: full}
+  - {leaf: true, role: [input, output, grad_input, grad_output], level: full}
+"""
+
+
+def fnv(tensors):
+    """64-bit FNV-1a over the bytes of tensors, as the job prints it."""
+    value = 0xCBF29CE484222325
+    for tensor in tensors:
+        for byte in tensor.contiguous().numpy().tobytes():
+            value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_gradients_are_those_the_job_has(ranks, tmp_path):
+    import tdump
+
+    (tmp_path / "gradients.yaml").write_text(GRADIENTS)
+    bare = printed(transformer(ranks, tmp_path))
+    lines = printed(transformer(ranks, tmp_path, config=tmp_path / "gradients.yaml"))
+    assert lines == bare
+    for rank in range(ranks):
+        passes = [tdump.load_pass(file) for file in latest(tmp_path).passes(rank)]
+        assert len(passes) == STEPS
+        p = passes[-1]
+        names = [f"{r.path}@{{}}#{r.arg}" for r in p.records() if r.role == "param"]
+        gradients = [p[name.format("param_grad")] for name in names]  # no key is missing
+        (line,) = [line for line in lines if line.startswith(f"rank {rank} ")]
+        assert fnv(gradients) in line  # of all parameters, printed after the last step
+        for i in range(LAYERS):
+            up = f"layers.{i}.mlp.up"
+            taken, given = p[f"{up}@input#0"].flatten(0, 1), p[f"{up}@grad_output#"].flatten(0, 1)
+            weight = p[f"{up}@param#weight"]
+            assert torch.allclose(p[f"{up}@param_grad#weight"], given.t() @ taken, atol=1e-6)
+            if ranks == 1:
+                assert torch.allclose(p[f"{up}@grad_input#0"].flatten(0, 1), given @ weight, atol=1e-6)
+            gelu = f"layers.{i}.mlp.gelu"  # its input is the output of up
+            assert torch.equal(p[f"{gelu}@grad_input#0"], p[f"{up}@grad_output#"])
