@@ -84,7 +84,9 @@ class FaultyWritableFile final : public WritableFile {
 
  private:
   Status Check(std::string_view call, std::string_view action) {
-    const int fault = faults_->Ask(call, path_);
+    int fault;
+    do fault = faults_->Ask(call, path_);
+    while (fault == EINTR);  // as the posix environment does; of close it says that it is closed
     return fault > 0 ? ErrnoStatus(fault, action, path_) : Status();
   }
 

@@ -1,0 +1,138 @@
+// A whole capture of several passes, in which one system call after the other fails: the job's side
+// never does, and what the manifest acknowledges is readable and right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "io/pass_store.h"
+#include "tests/io/sink_fixture.h"
+
+namespace tdump::io {
+namespace {
+
+constexpr uint64_t kPasses = 3;
+constexpr size_t kSizes[] = {5000, 10, 300 << 10, 100};
+
+// The first is the same in every pass; one is long enough for room to be reserved ahead.
+std::vector<std::byte> Values(uint64_t pass, size_t i) {
+  const size_t size = pass == 1 && i == 3 ? 1300 << 10 : kSizes[i];
+  return Bytes(size, static_cast<uint8_t>(i == 0 ? 9 : 17 * pass + i), 3);
+}
+
+// Every call of the job's side comes back, whatever the disk does.
+void RunJob(SinkRig* rig) {
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    rig->Open(pass);
+    for (size_t i = 0; i < std::size(kSizes); ++i) {
+      const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i)));
+      rig->Keep(call, std::to_string(i), Values(pass, i));
+      rig->sink->end_call(call, {}, "");
+    }
+    rig->sink->close_pass();
+  }
+  EXPECT_TRUE(rig->sink->Drain(20'000));
+}
+
+// Passes that the manifest lists without an error: whole, and all that was asked for is right.
+size_t CheckAcknowledged(Env* env) {
+  const auto store = PassStore::Open(env, "run");
+  EXPECT_TRUE(store.ok()) << store.status().message();
+  if (!store.ok()) return 0;
+  size_t whole = 0;
+  for (const ProcessEntry& process : (*store)->processes()) {
+    for (const PassEntry& pass : process.passes) {
+      const auto reader = (*store)->OpenPass(process, pass);
+      const bool acknowledged = pass.listed && pass.error.empty();
+      EXPECT_TRUE(reader.ok() || !acknowledged) << reader.status().message();
+      if (!reader.ok()) continue;
+      size_t right = 0;
+      EXPECT_TRUE((*reader)
+                      ->ForEachRecord([&](const Record& record) {
+                        if (!record.payload) return true;
+                        std::vector<std::byte> values(record.payload->logical_bytes);
+                        EXPECT_TRUE((*reader)->ReadPayload(record, 0, values).ok());
+                        EXPECT_EQ(values, Values(pass.info.ordinal, std::stoul(record.key.arg)));
+                        return ++right, true;
+                      })
+                      .ok());
+      if (!acknowledged) continue;
+      uint64_t lost = 0;
+      for (const ReasonCount& count : pass.not_kept) lost += count.count;
+      EXPECT_EQ(right + lost, std::size(kSizes));
+      EXPECT_TRUE((*reader)->complete());
+      std::vector<Damage> damage;
+      EXPECT_TRUE((*reader)->Verify(&damage).ok());
+      for (const Damage& item : damage) ADD_FAILURE() << item.file << ": " << item.what;
+      whole += lost == 0 ? 1 : 0;
+    }
+  }
+  return whole;
+}
+
+struct Fault {
+  const char* name;
+  int error;
+  bool for_good;  // every later call too
+  bool harmless;  // retried inside: nothing is lost
+};
+
+class EveryCall : public ::testing::TestWithParam<std::tuple<bool, Fault>> {};
+
+TEST_P(EveryCall, MayFail) {
+  const auto [packed, fault] = GetParam();
+  bool hit = true;
+  // A short write of every call costs many calls: then every third is enough.
+  const uint64_t stride = fault.for_good ? 3 : 1;
+  uint64_t victim = 1;
+  for (; hit; victim += stride) {
+    hit = false;
+    auto memory = NewMemoryEnv();
+    uint64_t calls = 0;
+    bool armed = false;
+    auto faulty =
+        NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view) -> int {
+          if (!armed) return 0;
+          ++calls;
+          if (fault.for_good ? calls < victim : calls != victim) return 0;
+          hit = true;
+          if (fault.error == kShortWrite && call != "write") return 0;
+          // For good means every other: a call that is interrupted each time never ends.
+          return fault.harmless && fault.for_good && calls % 2 == 0 ? 0 : fault.error;
+        });
+    SCOPED_TRACE(testing::Message() << "call " << victim << ": " << fault.name);
+    SinkRig rig(
+        {.arena_bytes = 8 << 20,
+         .thread = false,
+         .files = {.single_files = packed ? 0 : ~uint64_t{0}, .durability = Durability::kPass}},
+        faulty.get());
+    armed = true;
+    RunJob(&rig);
+    armed = false;
+    const size_t whole = CheckAcknowledged(memory.get());
+    if (fault.harmless) EXPECT_EQ(whole, kPasses);
+    if (!fault.for_good) EXPECT_GE(whole, kPasses - 1);
+    rig.sink.reset();
+    rig.manifest.reset();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(victim, 40u);  // opens, writes, room, syncs, closes, renames, look-backs
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, EveryCall,
+    ::testing::Combine(::testing::Bool(),
+                       ::testing::Values(Fault{"Enospc", ENOSPC, false, false},
+                                         Fault{"Eio", EIO, false, false},
+                                         Fault{"Eintr", EINTR, false, true},
+                                         Fault{"ShortWrite", kShortWrite, false, true},
+                                         Fault{"EnospcForGood", ENOSPC, true, false},
+                                         Fault{"EioForGood", EIO, true, false},
+                                         Fault{"EintrForGood", EINTR, true, true})),
+    [](const auto& info) {
+      return std::string(std::get<0>(info.param) ? "Packed" : "Pass") +
+             std::get<1>(info.param).name;
+    });
+
+}  // namespace
+}  // namespace tdump::io
