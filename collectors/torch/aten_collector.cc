@@ -47,11 +47,15 @@ struct Written {
 
 struct ThreadState {
   AtenOperators operators;
-  bool open = false;     // inside an operator: nothing below it is looked at
-  int wrapped = 0;       // inside an operator on tensors that only stand for others
-  int compiled = 0;      // inside code that torch.compile or AOTInductor made
-  bool in_node = false;  // inside a node of the autograd graph whose forward is known
+  bool open = false;  // inside an operator: nothing below it is looked at
+  int wrapped = 0;    // inside an operator on tensors that only stand for others
+  int compiled = 0;   // inside code that torch.compile or AOTInductor made
+  // Inside a node of the autograd graph whose forward is known, or after it while the engine sums
+  // what it gave.
+  bool in_node = false;
+  bool after_node = false;
   ForwardOrigin origin;
+  ForwardOrigin last_origin;
 
   // Of the open operator, here because they keep their room from one to the next.
   Recorder::CallScope scope;
@@ -124,12 +128,20 @@ struct NodeRange final : Range {
     state->origin = of;
   }
   void End(const RecordFunction&) override {
+    thread->after_node = true;
+    thread->last_origin = thread->origin;
     thread->in_node = outer_in_node;
     thread->origin = outer;
   }
   bool outer_in_node;
   ForwardOrigin outer;
 };
+
+// The forward that the present backward work belongs to, null when it is not known.
+const ForwardOrigin* CauseOf(const ThreadState& thread) {
+  if (thread.in_node) return &thread.origin;
+  return thread.after_node ? &thread.last_origin : nullptr;
+}
 
 bool IsCompiledRegion(std::string_view name) {
   return name.starts_with("Torch-Compiled Region") || name.starts_with("CompiledFunction") ||
@@ -279,10 +291,10 @@ void OpRange::End(const RecordFunction& range) {
 
 // The module an operator belongs to: of the forward in backward, else the innermost open one, or
 // one below it whose parameter the operator takes.
-OperatorId OwnerOf(const ThreadState& thread, const ModuleFrame* frame, const Runtime& runtime,
+OperatorId OwnerOf(const ForwardOrigin* cause, const ModuleFrame* frame, const Runtime& runtime,
                    c10::ArrayRef<IValue> inputs) {
   OperatorId owner = frame != nullptr ? frame->op : kNoOperator;
-  if (frame == nullptr && thread.in_node) owner = thread.origin.owner;
+  if (cause != nullptr) owner = cause->owner;
   if (owner != kNoOperator && runtime.operators->Get(owner).leaf) return owner;
   const CxxModules& modules = CxxModules::Get();
   if (!modules.watching()) return owner;
@@ -337,10 +349,11 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
   const bool backward = !recompute && InBackward();
   if (backward) frame = nullptr;
   Recorder& recorder = *runtime->recorder;
-  const OperatorId owner = OwnerOf(*thread, frame, *runtime, inputs);
+  const ForwardOrigin* cause = backward ? CauseOf(*thread) : nullptr;
+  const OperatorId owner = OwnerOf(cause, frame, *runtime, inputs);
   if (!backward && fn.seqNr() >= 0) NoteOrigin(runtime, thread, fn.seqNr(), owner);
   std::optional<uint32_t> lane;
-  if (backward && thread->in_node) lane = thread->origin.lane;
+  if (cause != nullptr) lane = cause->lane;
   if (recorder.Begin(Intern(thread, runtime, owner, op), nullptr,
                      backward ? Phase::kBackward : Phase::kForward, recompute, &thread->scope,
                      lane)) {
@@ -351,8 +364,10 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
 
 std::unique_ptr<at::ObserverContext> StartNode(ThreadState* thread, const RecordFunction& fn) {
   ForwardOrigin origin;
-  if (!Origins().Find(fn.forwardThreadId(), fn.seqNr(), &origin)) origin = {};
-  if (origin.owner == kNoOperator && !thread->in_node) return nullptr;
+  if (!Origins().Find(fn.forwardThreadId(), fn.seqNr(), &origin)) {
+    if (!thread->in_node) return nullptr;
+    origin = {};
+  }
   return std::make_unique<NodeRange>(thread, origin);
 }
 
@@ -363,8 +378,11 @@ std::unique_ptr<at::ObserverContext> StartOrThrow(Runtime* runtime, ThreadState*
                                                   const RecordFunction& fn) {
   if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) return StartNode(thread, fn);
   const AtenOperator* op = thread->operators.Of(fn);
-  if (op == nullptr)
-    return IsCompiledRegion(fn.name()) ? std::make_unique<CompiledRange>(thread) : nullptr;
+  if (op == nullptr) {
+    const std::string_view name = fn.name();
+    if (name.starts_with("autograd::engine::evaluate_function")) thread->after_node = false;
+    return IsCompiledRegion(name) ? std::make_unique<CompiledRange>(thread) : nullptr;
+  }
   if (!op->followed) return nullptr;
   if (!runtime->gate->armed()) {
     at::DisableRecordFunctionGuard guard;

@@ -70,6 +70,7 @@ struct Place {
   bool late = false;
   std::string arg;
   std::atomic<uint64_t> fired{0};  // backward passes that came by
+  std::atomic<bool> over{false};   // later ones belong to a later call
   Place* next = nullptr;
 };
 
@@ -85,6 +86,12 @@ class GradientHook final : public FunctionPreHook {
   uint32_t output() const { return output_; }
   // Any thread, also while another runs a backward through the same node.
   void Add(std::unique_ptr<Place> place) {
+    // The tensor is given again after a backward: what comes now is of the new call.
+    for (Place* known = places_.load(); known != nullptr; known = known->next) {
+      if (known->call.op == place->call.op && known->role == place->role &&
+          known->arg == place->arg && known->fired.load(std::memory_order_relaxed) != 0)
+        known->over.store(true, std::memory_order_relaxed);
+    }
     place->next = places_.load(std::memory_order_relaxed);
     while (!places_.compare_exchange_weak(place->next, place.get(), std::memory_order_release)) {
     }
@@ -134,8 +141,9 @@ void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
   if (runtime == nullptr || runtime->gate->off()) return;
   at::DisableRecordFunctionGuard guard;
   for (Place* place = places_.load(std::memory_order_acquire); place != nullptr;
-       place = place->next)
-    RecordAt(runtime, place, gradient);
+       place = place->next) {
+    if (!place->over.load(std::memory_order_relaxed)) RecordAt(runtime, place, gradient);
+  }
 } catch (...) {  // out of memory
 }
 

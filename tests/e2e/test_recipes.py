@@ -31,8 +31,10 @@ def kept(runs: Path, recipe: str) -> list[dict[str, set[str]]]:
         for record in tdump.load_pass(path).records():
             if record.filter_sets & ~SIGNATURE == 0:
                 continue
-            assert record.asked == record.kept and record.phase == "forward", record.key
-            level = "full" if "payload" in record.kept else "hash" if "hash" in record.kept else "meta"
+            assert record.asked == record.kept, record.key
+            assert (record.phase == "backward") == (record.role in ("grad_output", "param_grad")), record.key
+            levels = {"payload": "full", "hash": "hash", "stats": "stats", "meta": "meta"}
+            level = next(level for part, level in levels.items() if part in record.kept)
             name = f"{record.name}#{record.arg}" if record.role == "input" else record.name
             step.setdefault(f"{record.role} {level}", set()).add(name)
         steps.append(step)
@@ -60,7 +62,9 @@ EXPECTED = {
         {
             "input full": {"layers.40.attention#0", "layers.40.dropout#0"},
             "output full": {"layers.40.attention", "layers.40.dropout"},
-            "output hash": {"embed", "layers.3.attention", "layers.3.dropout"},
+            "grad_output full": {"layers.40.attention", "layers.40.dropout"},
+            "param_grad stats": PARAMETERS,
+            "output stats": {"embed", "layers.3.attention", "layers.3.dropout"},
         }
     ]
     * 2,
