@@ -133,13 +133,16 @@ Status CudaDevice::LoadKernels() {
   Module module = nullptr;
   TDUMP_RETURN_IF_ERROR(
       driver_.Check(driver_.module_load(&module, code.c_str()), "cuModuleLoadData"));
-  Function gather = nullptr, reduce = nullptr;
-  TDUMP_RETURN_IF_ERROR(
-      driver_.Check(driver_.module_function(&gather, module, "tdump_gather"), "tdump_gather"));
-  TDUMP_RETURN_IF_ERROR(
-      driver_.Check(driver_.module_function(&reduce, module, "tdump_reduce"), "tdump_reduce"));
+  const auto find = [&](const char* name, Function* function) {
+    return driver_.Check(driver_.module_function(function, module, name), name);
+  };
+  Function gather = nullptr, reduce = nullptr, digest = nullptr;
+  TDUMP_RETURN_IF_ERROR(find("tdump_gather", &gather));
+  TDUMP_RETURN_IF_ERROR(find("tdump_reduce", &reduce));
+  TDUMP_RETURN_IF_ERROR(find("tdump_digest", &digest));
   gather_ = gather;
   reduce_ = reduce;
+  digest_ = digest;
   return {};
 }
 
@@ -156,11 +159,11 @@ Status CudaDevice::Copy(uint64_t to, uint64_t from, uint64_t bytes, NativeStream
                        "cuMemcpyDtoDAsync");
 }
 
-Status CudaDevice::Launch(Function function, uint64_t blocks, unsigned threads, void* arguments,
-                          NativeStream stream) {
+Status CudaDevice::Launch(Function function, uint64_t blocks, unsigned threads, unsigned shared,
+                          void* arguments, NativeStream stream) {
   void* parameters[] = {arguments};
   return driver_.Check(driver_.launch(function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1,
-                                      0, AsStream(stream), parameters, nullptr),
+                                      shared, AsStream(stream), parameters, nullptr),
                        "cuLaunchKernel");
 }
 
@@ -185,7 +188,7 @@ Status CudaDevice::Gather(uint64_t to, const StridedSource& from, uint64_t first
   std::copy_n(from.sizes, from.dimensions, a.sizes);
   std::copy_n(from.strides, from.dimensions, a.strides);
   const uint64_t blocks = std::min(kGatherBlocks, (count + kGatherThreads - 1) / kGatherThreads);
-  return Launch(gather_, blocks, kGatherThreads, &a, stream);
+  return Launch(gather_, blocks, kGatherThreads, 0, &a, stream);
 } catch (...) {
   return Status(StatusCode::kInternal, "out of host memory");
 }
@@ -209,9 +212,14 @@ Status CudaDevice::Reduce(const Reduction& r, NativeStream stream) noexcept try 
     TDUMP_RETURN_IF_ERROR(driver_.Check(
         driver_.fill(r.counts, 0, sizeof(ValueCounts), AsStream(stream)), "cuMemsetD8Async"));
   }
-  const uint64_t blocks =
-      (r.bytes + ReduceArguments::kRegionBytes - 1) / ReduceArguments::kRegionBytes;
-  return Launch(reduce_, blocks, ReduceArguments::kThreads, &a, stream);
+  const auto blocks_of = [&](uint64_t bytes) { return (r.bytes + bytes - 1) / bytes; };
+  if (r.moments == 0 && r.from % 8 == 0) {
+    constexpr uint64_t kTiles = ReduceArguments::kThreads / 32;  // of a block, one a warp
+    return Launch(digest_, blocks_of(kTiles * 16384), ReduceArguments::kThreads, 0, &a, stream);
+  }
+  a.region =
+      a.type == KernelType::kFloat64 ? ReduceArguments::kWideRegion : ReduceArguments::kRegion;
+  return Launch(reduce_, blocks_of(a.region), ReduceArguments::kThreads, a.region, &a, stream);
 } catch (...) {
   return Status(StatusCode::kInternal, "out of host memory");
 }

@@ -35,15 +35,16 @@ class CudaDevice final : public Device {
   CudaDevice(const Driver* driver, int device, Context context)
       : driver_(*driver), device_(device), context_(context) {}
   Status LoadKernels();
-  Status Launch(Function function, uint64_t blocks, unsigned threads, void* arguments,
-                NativeStream stream);
+  Status Launch(Function function, uint64_t blocks, unsigned threads, unsigned shared,
+                void* arguments, NativeStream stream);
 
   const Driver& driver_;
   const int device_;
   const Context context_;
   Stream side_ = nullptr;
   std::vector<Event> events_;
-  Function gather_ = nullptr, reduce_ = nullptr;  // null: kernels_error_ says why
+  Function gather_ = nullptr, reduce_ = nullptr,
+           digest_ = nullptr;  // null: kernels_error_ says why
   Status kernels_error_;
   std::atomic<Code> last_error_{kSuccess};
 };

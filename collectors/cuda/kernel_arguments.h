@@ -28,15 +28,19 @@ enum class KernelType : unsigned {
   kFloat8E5m2fnuz,
 };
 
-// Digests and moments of one payload. Each block of 128 threads takes kRegionBytes of it.
+// Digests and moments of one payload. Each block takes a region of it: whole tiles of
+// the hash (16 KiB) and of statistics (4,096 elements).
 struct ReduceArguments {
-  static constexpr unsigned kRegionBytes = 32768;
+  static constexpr unsigned kRegion = 16384;      // bytes, also of shared memory at the launch
+  static constexpr unsigned kWideRegion = 32768;  // of elements of 8 bytes
   static constexpr unsigned kThreads = 128;
+  static constexpr unsigned kBlocks = 8;  // at least, on a multiprocessor
   unsigned long long from, bytes;
   unsigned long long digests;  // 16 bytes for each 16 KiB; 0: not wanted
   unsigned long long moments;  // TileMoments for each 4,096 elements; 0: not wanted
   unsigned long long counts;   // one ValueCounts, zeroed before
   KernelType type;
+  unsigned region;
 };
 
 }  // namespace tdump::collectors

@@ -9,6 +9,13 @@
 #include "collectors/cuda/kernel_arguments.h"
 #include "core/statistics_tile.h"
 
+// What a block looks at; its size is given at the launch.
+#if defined(__CUDACC__)
+extern __shared__ __align__(16) unsigned long long tdump_region[];
+#else
+static unsigned long long tdump_region[32768 / 8] __align__(16);
+#endif
+
 namespace tdump::collectors {
 
 using u8 = unsigned char;
@@ -167,6 +174,7 @@ __device__ __noinline__ Digest HashLong(const u64* tile, u32 length, u32 lane) {
   u64 acc = 0;
   for (u32 k = 0; k < 8; ++k) acc = k == i ? start[k] : acc;
   const u32 blocks = (length - 1) / 1024;
+#pragma unroll 5
   for (u32 block = 0; block < blocks; ++block) {
     u64 own = 0, neighbour = 0;
     for (u32 k = 0; k < 4; ++k)
@@ -212,37 +220,310 @@ __device__ double FromBits64(u64 bits) {
   return __builtin_bit_cast(double, bits);
 #endif
 }
-constexpr u64 kNan = 0x7ff8000000000000, kInfinity = 0x7ff0000000000000;
-
-// A small float: sign, `exponent_bits`, `mantissa_bits`. `special`: 0 IEEE, 1 only all ones is NaN
-// (fn), 2 only -0 is NaN (fnuz).
-__device__ __noinline__ double FromSmall(u32 bits, u32 exponent_bits, u32 mantissa_bits, int bias,
-                                         int special) {
-  const u32 width = exponent_bits + mantissa_bits;
-  const u64 sign = static_cast<u64>(bits >> width & 1) << 63;
-  const u32 magnitude = bits & ((1u << width) - 1);
-  const u32 exponent = magnitude >> mantissa_bits,
-            mantissa = magnitude & ((1u << mantissa_bits) - 1);
-  if (special == 2 && sign != 0 && magnitude == 0) return FromBits64(kNan);
-  if (special == 1 && magnitude == (1u << width) - 1) return FromBits64(kNan);
-  if (special == 0 && exponent == (1u << exponent_bits) - 1)
-    return FromBits64(mantissa != 0 ? kNan : sign | kInfinity);
-  if (exponent == 0) {
-    const double unit =
-        FromBits64(static_cast<u64>(1 - bias - static_cast<int>(mantissa_bits) + 1023) << 52);
-    const double value = TileMultiply(static_cast<double>(mantissa), unit);
-    return sign != 0 ? -value : value;
-  }
-  const u64 wide = static_cast<u64>(static_cast<int>(exponent) - bias + 1023) << 52;
-  return FromBits64(sign | wide | static_cast<u64>(mantissa) << (52 - mantissa_bits));
+__device__ float FromBits32(u32 bits) {
+#if defined(__CUDA_ARCH__)
+  return __uint_as_float(bits);
+#else
+  return __builtin_bit_cast(float, bits);
+#endif
+}
+__device__ u32 ToBits32(float value) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_uint(value);
+#else
+  return __builtin_bit_cast(u32, value);
+#endif
 }
 
-__device__ double FromFloat32(u32 bits) {
+// A small float as the bits of the float32 of the same value: sign, `exponent_bits`,
+// `mantissa_bits`. `special`: 0 IEEE, 1 only all ones is NaN (fn), 2 only -0 is NaN (fnuz).
+__device__ __noinline__ u32 FromSmall(u32 bits, u32 exponent_bits, u32 mantissa_bits, int bias,
+                                      int special) {
+  const u32 width = exponent_bits + mantissa_bits;
+  const u32 sign = (bits >> width & 1) << 31;
+  const u32 magnitude = bits & ((1u << width) - 1);
+  const u32 exponent = magnitude >> mantissa_bits;
+  const u32 mantissa = magnitude & ((1u << mantissa_bits) - 1);
+  constexpr u32 kNan = 0x7fc00000, kInfinity = 0x7f800000;
+  if (special == 2 && sign != 0 && magnitude == 0) return kNan;
+  if (special == 1 && magnitude == (1u << width) - 1) return kNan;
+  if (special == 0 && exponent == (1u << exponent_bits) - 1)
+    return mantissa != 0 ? kNan : sign | kInfinity;
+  if (exponent != 0) {
+    const u32 wide = static_cast<u32>(static_cast<int>(exponent) - bias + 127) << 23;
+    return sign | wide | mantissa << (23 - mantissa_bits);
+  }
+  // A subnormal: a small integer times a power of two that is a normal float32.
+  const u32 unit = static_cast<u32>(1 - bias - static_cast<int>(mantissa_bits) + 127) << 23;
+  return sign | ToBits32(static_cast<float>(mantissa) * FromBits32(unit));
+}
+__device__ u32 FromFloat8(u32 bits, KernelType type) {
+  switch (type) {
+    case KernelType::kFloat8E4m3fn:
+      return FromSmall(bits, 4, 3, 7, 1);
+    case KernelType::kFloat8E5m2:
+      return FromSmall(bits, 5, 2, 15, 0);
+    case KernelType::kFloat8E4m3fnuz:
+      return FromSmall(bits, 4, 3, 8, 2);
+    default:
+      return FromSmall(bits, 5, 2, 16, 2);
+  }
+}
+
+// The element types: `Bits` order and class a value, all exact. Those of up to 32 bits are taken
+// as the float32 of the same value.
+struct AsFloat32 {
+  using Bits = u32;
+  using Key = int;
+  static constexpr Bits kSign = 0x80000000, kInfinity = 0x7f800000;
+  static __device__ double Value(Bits bits) { return static_cast<double>(FromBits32(bits)); }
+  static __device__ u32 Bin(Bits magnitude) { return magnitude >> 26; }  // 8 exponents
+};
+struct Float32 : AsFloat32 {
+  static constexpr u32 kBytes = 4;
+  static __device__ Bits At(const u64* payload, const u32*, u32 index) {
+    return reinterpret_cast<const u32*>(payload)[index];
+  }
+};
+struct Bfloat16 : AsFloat32 {
+  static constexpr u32 kBytes = 2;
+  static __device__ Bits At(const u64* payload, const u32*, u32 index) {
+    return static_cast<u32>(reinterpret_cast<const unsigned short*>(payload)[index]) << 16;
+  }
+};
+struct Float16 : AsFloat32 {
+  static constexpr u32 kBytes = 2;
+  static __device__ Bits At(const u64* payload, const u32*, u32 index) {
+    const unsigned short bits = reinterpret_cast<const unsigned short*>(payload)[index];
 #if defined(__CUDA_ARCH__)
-  return static_cast<double>(__uint_as_float(bits));
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return __float_as_uint(value);
 #else
-  return static_cast<double>(__builtin_bit_cast(float, bits));
+    return FromSmall(bits, 5, 10, 15, 0);
 #endif
+  }
+};
+struct Float8 : AsFloat32 {  // by a table of all 256
+  static constexpr u32 kBytes = 1;
+  static __device__ Bits At(const u64* payload, const u32* table, u32 index) {
+    return table[reinterpret_cast<const u8*>(payload)[index]];
+  }
+};
+struct Float64 {
+  using Bits = u64;
+  using Key = long long;
+  static constexpr u32 kBytes = 8;
+  static constexpr Bits kSign = 0x8000000000000000, kInfinity = 0x7ff0000000000000;
+  static __device__ Bits At(const u64* payload, const u32*, u32 index) { return payload[index]; }
+  static __device__ double Value(Bits bits) { return FromBits64(bits); }
+  static __device__ u32 Bin(Bits magnitude) {
+    return static_cast<u32>(HistogramBin(FromBits64(magnitude)));
+  }
+};
+
+// Integers in the order of the values, -0 below 0; its own inverse on bits.
+template <class E>
+__device__ typename E::Key OrderOf(typename E::Bits bits) {
+  const typename E::Key key = static_cast<typename E::Key>(bits);
+  return key ^ (key >> (8 * sizeof(key) - 1) & static_cast<typename E::Key>(~E::kSign));
+}
+
+// ---- statistics of a region ----
+
+constexpr u32 kWarps = ReduceArguments::kThreads / kWarp;
+constexpr u32 kMaxTiles = 4;  // of one-byte elements in a region
+
+struct RegionState {
+  double lanes[3][kMaxTiles][kTileLanes];
+  TileMoments tiles[kMaxTiles];
+  double min[kMaxTiles][kWarps], max[kMaxTiles][kWarps];
+  u32 finite[kMaxTiles][kWarps];
+  u32 again[kMaxTiles];  // the deviations have to be summed
+  u32 counts[5][kWarps];
+  u32 histogram[kWarps][kHistogramBins];
+  u32 table[256];  // Float8
+};
+
+__device__ u32 WarpSum(u32 x) {
+  for (u32 width = kWarp / 2; width > 0; width /= 2) x += __shfl_xor_sync(kFull, x, width);
+  return x;
+}
+
+// Counts, and finite, min and max of each tile: exact in any order, so all threads take part.
+template <class E>
+__device__ void Classify(const u64* payload, u32 elements, u32 thread, RegionState* state) {
+  using Key = typename E::Key;
+  const u32 lane = thread % kWarp, warp = thread / kWarp;
+  u32* const histogram = state->histogram[warp];
+  u32 nan = 0, positive = 0, negative = 0, zeros = 0, negative_zeros = 0;
+  histogram[lane] = 0;
+  __syncwarp();
+#pragma unroll 1
+  for (u32 tile = 0; tile * kTileElements < elements; ++tile) {
+    const u32 end = min(elements, (tile + 1) * kTileElements);
+    constexpr Key kLargest = static_cast<Key>(~E::kSign);
+    Key low = kLargest, high = -kLargest - 1;
+    u32 finite = 0;
+#pragma unroll 4
+    for (u32 i = tile * kTileElements + thread; i < end; i += ReduceArguments::kThreads) {
+      const typename E::Bits bits = E::At(payload, state->table, i);
+      const typename E::Bits magnitude = bits & ~E::kSign;
+      if (magnitude < E::kInfinity) {
+        const Key key = OrderOf<E>(bits);
+        low = key < low ? key : low;
+        high = key > high ? key : high;
+        ++finite;
+        if (magnitude != 0) {
+          atomicAdd(&histogram[E::Bin(magnitude)], 1u);
+        } else {
+          ++zeros;
+          negative_zeros += bits != 0 ? 1 : 0;
+        }
+      } else if (magnitude > E::kInfinity) {
+        ++nan;
+      } else if (bits == magnitude) {
+        ++positive;
+      } else {
+        ++negative;
+      }
+    }
+    finite = WarpSum(finite);
+    for (u32 width = kWarp / 2; width > 0; width /= 2) {
+      const Key other_low = __shfl_xor_sync(kFull, low, width);
+      const Key other_high = __shfl_xor_sync(kFull, high, width);
+      low = other_low < low ? other_low : low;
+      high = other_high > high ? other_high : high;
+    }
+    if (lane == 0) {
+      using Bits = typename E::Bits;
+      state->finite[tile][warp] = finite;
+      state->min[tile][warp] =
+          finite == 0 ? TileInfinity()
+                      : E::Value(static_cast<Bits>(OrderOf<E>(static_cast<Bits>(low))));
+      state->max[tile][warp] =
+          finite == 0 ? -TileInfinity()
+                      : E::Value(static_cast<Bits>(OrderOf<E>(static_cast<Bits>(high))));
+    }
+  }
+  const u32 counts[5] = {nan, positive, negative, zeros, negative_zeros};
+  for (u32 i = 0; i < 5; ++i) {
+    const u32 sum = WarpSum(counts[i]);
+    if (lane == 0) state->counts[i][warp] = sum;
+  }
+}
+
+// Step 1 and 2 of core/statistics_tile.h for one tile.
+__device__ __noinline__ void StartTile(u32 tile, RegionState* state) {
+  TileMoments moments;
+  for (u32 warp = 0; warp < kWarps; ++warp) {
+    moments.finite += state->finite[tile][warp];
+    moments.min = state->min[tile][warp] < moments.min ? state->min[tile][warp] : moments.min;
+    moments.max = state->max[tile][warp] > moments.max ? state->max[tile][warp] : moments.max;
+  }
+  if (moments.finite != 0) {
+    moments.min = TileAdd(moments.min, 0);
+    moments.max = TileAdd(moments.max, 0);
+    moments.scale = TileScale(moments.min, moments.max);
+  }
+  state->tiles[tile] = moments;
+  state->again[tile] = 0;
+}
+
+// One lane of one tile: its elements that are finite, scaled, in order.
+template <class E, class Each>
+__device__ void ForLane(const u64* payload, u32 elements, u32 tile, u32 lane,
+                        const RegionState& state, const Each& each) {
+  const double factor = TileFactor(state.tiles[tile].scale);
+  const u32 begin = tile * kTileElements, end = min(elements, begin + kTileElements);
+  if (factor == 1 && state.tiles[tile].finite == end - begin) {  // times 1 is as it is
+#pragma unroll 8
+    for (u32 i = begin + lane; i < end; i += kTileLanes)
+      each(E::Value(E::At(payload, state.table, i)));
+    return;
+  }
+#pragma unroll 1
+  for (u32 i = begin + lane; i < end; i += kTileLanes) {
+    const typename E::Bits bits = E::At(payload, state.table, i);
+    if ((bits & ~E::kSign) < E::kInfinity) each(TileMultiply(E::Value(bits), factor));
+  }
+}
+
+// Step 3: one lane of one tile.
+template <class E>
+__device__ void SumLane(const u64* payload, u32 elements, u32 tile, u32 lane, RegionState* state) {
+  double sum = 0, l1 = 0, squares = 0;
+  ForLane<E>(payload, elements, tile, lane, *state, [&](double x) {
+    sum = TileAdd(sum, x);
+    l1 = TileAdd(l1, TileAbs(x));
+    squares = TileAdd(squares, TileMultiply(x, x));
+  });
+  state->lanes[0][tile][lane] = sum;
+  state->lanes[1][tile][lane] = l1;
+  state->lanes[2][tile][lane] = squares;
+}
+
+// Step 4, first part.
+__device__ __noinline__ void FinishTile(u32 tile, RegionState* state) {
+  TileMoments& moments = state->tiles[tile];
+  if (moments.finite == 0) return;
+  const double sum = LaneSum(state->lanes[0][tile]);
+  moments.l1 = LaneSum(state->lanes[1][tile]);
+  moments.squares = LaneSum(state->lanes[2][tile]);
+  moments.mean = TileDivide(sum, moments.finite);
+  state->again[tile] = !DeviationsFromSums(sum, moments.mean, moments.squares, &moments.m2);
+}
+
+// Step 4, second part.
+template <class E>
+__device__ __noinline__ void SumDeviations(const u64* payload, u32 elements, u32 tile, u32 lane,
+                                           RegionState* state) {
+  const double mean = state->tiles[tile].mean;
+  double sum = 0;
+  ForLane<E>(payload, elements, tile, lane, *state, [&](double x) {
+    const double d = TileAdd(x, -mean);
+    sum = TileAdd(sum, TileMultiply(d, d));
+  });
+  state->lanes[0][tile][lane] = sum;
+}
+
+__device__ __noinline__ void AddCounts(u32 thread, const RegionState& state, ValueCounts* counts) {
+  u64* const fields[5] = {&counts->nan, &counts->positive_inf, &counts->negative_inf,
+                          &counts->zeros, &counts->negative_zeros};
+  if (thread < 5) {
+    u64 sum = 0;
+    for (u32 warp = 0; warp < kWarps; ++warp) sum += state.counts[thread][warp];
+    if (sum != 0) atomicAdd(fields[thread], sum);
+  } else if (thread >= kWarp && thread < kWarp + kHistogramBins) {
+    u64 sum = 0;
+    for (u32 warp = 0; warp < kWarps; ++warp) sum += state.histogram[warp][thread - kWarp];
+    if (sum != 0) atomicAdd(&counts->histogram[thread - kWarp], sum);
+  }
+}
+
+template <class E>
+__device__ void ReduceRegion(const u64* payload, u32 bytes, u32 thread, RegionState* state,
+                             ValueCounts* counts, TileMoments* out) {
+  const u32 elements = bytes / E::kBytes;
+  const u32 tiles = (elements + kTileElements - 1) / kTileElements;
+  Classify<E>(payload, elements, thread, state);
+  __syncthreads();
+  if (thread < tiles) StartTile(thread, state);
+  AddCounts(thread, *state, counts);
+  __syncthreads();
+  const u32 tile = thread / kTileLanes, lane = thread % kTileLanes;
+  if (tile < tiles) SumLane<E>(payload, elements, tile, lane, state);
+  __syncthreads();
+  if (thread < tiles) FinishTile(thread, state);
+  __syncthreads();
+  if (tile < tiles && state->again[tile] != 0)
+    SumDeviations<E>(payload, elements, tile, lane, state);
+  __syncthreads();
+  if (thread < tiles) {
+    TileMoments moments = state->tiles[thread];
+    if (state->again[thread] != 0) moments.m2 = LaneSum(state->lanes[0][thread]);
+    out[thread] = moments;
+  }
 }
 
 __device__ u32 BytesOf(KernelType type) {
@@ -259,199 +540,36 @@ __device__ u32 BytesOf(KernelType type) {
   }
 }
 
-__device__ double ValueAt(const u64* payload, KernelType type, u32 index) {
-  const u32 half = reinterpret_cast<const unsigned short*>(
-      payload)[type == KernelType::kBfloat16 || type == KernelType::kFloat16 ? index : 0];
-  const u32 byte =
-      reinterpret_cast<const u8*>(payload)[type >= KernelType::kFloat8E4m3fn ? index : 0];
+__device__ void ReduceTyped(KernelType type, const u64* payload, u32 bytes, u32 thread,
+                            RegionState* state, ValueCounts* counts, TileMoments* out) {
   switch (type) {
     case KernelType::kFloat64:
-      return FromBits64(payload[index]);
+      return ReduceRegion<Float64>(payload, bytes, thread, state, counts, out);
     case KernelType::kFloat32:
-      return FromFloat32(reinterpret_cast<const u32*>(payload)[index]);
+      return ReduceRegion<Float32>(payload, bytes, thread, state, counts, out);
     case KernelType::kBfloat16:
-      return FromFloat32(half << 16);
+      return ReduceRegion<Bfloat16>(payload, bytes, thread, state, counts, out);
     case KernelType::kFloat16:
-      return FromSmall(half, 5, 10, 15, 0);
-    case KernelType::kFloat8E4m3fn:
-      return FromSmall(byte, 4, 3, 7, 1);
-    case KernelType::kFloat8E5m2:
-      return FromSmall(byte, 5, 2, 15, 0);
-    case KernelType::kFloat8E4m3fnuz:
-      return FromSmall(byte, 4, 3, 8, 2);
+      return ReduceRegion<Float16>(payload, bytes, thread, state, counts, out);
     default:
-      return FromSmall(byte, 5, 2, 16, 2);
+      for (u32 i = thread; i < 256; i += ReduceArguments::kThreads)
+        state->table[i] = FromFloat8(i, type);
+      __syncthreads();
+      return ReduceRegion<Float8>(payload, bytes, thread, state, counts, out);
   }
 }
-__device__ bool IsFinite(double x) { return TileAbs(x) <= 0x1.fffffffffffffp1023; }
-__device__ bool IsNegative(double x) {
-#if defined(__CUDA_ARCH__)
-  return __double_as_longlong(x) < 0;
-#else
-  return __builtin_signbit(x) != 0;
-#endif
-}
 
-// ---- statistics of a region ----
-
-constexpr u32 kWarps = ReduceArguments::kThreads / kWarp;
-constexpr u32 kMaxTiles = 8;  // of one-byte elements in a region
-
-struct RegionState {
-  double lanes[3][kMaxTiles][kTileLanes];
-  TileMoments tiles[kMaxTiles];
-  double sums[kMaxTiles];
-  double min[kMaxTiles][kWarps], max[kMaxTiles][kWarps];
-  u32 finite[kMaxTiles][kWarps];
-  u32 again[kMaxTiles];  // the deviations have to be summed
-  u32 counts[5][kWarps];
-  u32 histogram[kWarps][kHistogramBins];
+struct alignas(16) Words {
+  u64 low, high;
 };
 
-__device__ void CountBins(int bin, u32 lane, u32* histogram) {
-  u32 left = __ballot_sync(kFull, bin >= 0);
-  while (left != 0) {
-    const int wanted = __shfl_sync(kFull, bin, __ffs(static_cast<int>(left)) - 1);
-    const u32 same = __ballot_sync(kFull, bin == wanted);
-    if (lane == 0) histogram[wanted] += static_cast<u32>(__popc(same));
-    left &= ~same;
-  }
-}
-
-__device__ u32 WarpSum(u32 x) {
-  for (u32 width = kWarp / 2; width > 0; width /= 2) x += __shfl_xor_sync(kFull, x, width);
-  return x;
-}
-
-// Counts, and finite, min and max of each tile: exact in any order, so all threads take part.
-__device__ void Classify(const u64* payload, KernelType type, u32 elements, u32 thread,
-                         RegionState* state) {
-  const u32 lane = thread % kWarp, warp = thread / kWarp;
-  u32 counts[5] = {};
-  state->histogram[warp][lane] = 0;
-  for (u32 tile = 0; tile * kTileElements < elements; ++tile) {
-    const u32 end = min(elements, (tile + 1) * kTileElements);
-    u32 finite = 0;
-    double low = TileInfinity(), high = -TileInfinity();
-    for (u32 base = tile * kTileElements; base < end; base += ReduceArguments::kThreads) {
-      const u32 index = base + thread;
-      const double x = index < end ? ValueAt(payload, type, index) : 0;
-      const bool is_finite = index < end && IsFinite(x);
-      if (index < end && !is_finite) ++counts[x != x ? 0 : x > 0 ? 1 : 2];
-      if (is_finite) {
-        ++finite;
-        low = x < low ? x : low;
-        high = x > high ? x : high;
-        if (x == 0) {
-          ++counts[3];
-          if (IsNegative(x)) ++counts[4];
-        }
-      }
-      CountBins(is_finite && x != 0 ? HistogramBin(x) : -1, lane, state->histogram[warp]);
-    }
-    finite = WarpSum(finite);
-    for (u32 width = kWarp / 2; width > 0; width /= 2) {
-      const double other_low = __shfl_xor_sync(kFull, low, width);
-      const double other_high = __shfl_xor_sync(kFull, high, width);
-      low = other_low < low ? other_low : low;
-      high = other_high > high ? other_high : high;
-    }
-    if (lane == 0) {
-      state->finite[tile][warp] = finite;
-      state->min[tile][warp] = low;
-      state->max[tile][warp] = high;
-    }
-  }
-  for (u32 i = 0; i < 5; ++i) {
-    const u32 sum = WarpSum(counts[i]);
-    if (lane == 0) state->counts[i][warp] = sum;
-  }
-}
-
-// Step 1 and 2 of core/statistics_tile.h for one tile.
-__device__ void StartTile(u32 tile, RegionState* state) {
-  TileMoments moments;
-  for (u32 warp = 0; warp < kWarps; ++warp) {
-    moments.finite += state->finite[tile][warp];
-    moments.min = state->min[tile][warp] < moments.min ? state->min[tile][warp] : moments.min;
-    moments.max = state->max[tile][warp] > moments.max ? state->max[tile][warp] : moments.max;
-  }
-  if (moments.finite != 0) {
-    moments.min = TileAdd(moments.min, 0);
-    moments.max = TileAdd(moments.max, 0);
-    moments.scale = TileScale(moments.min, moments.max);
-  }
-  state->tiles[tile] = moments;
-  state->again[tile] = 0;
-}
-
-// Step 3: one lane of one tile.
-__device__ void SumLane(const u64* payload, KernelType type, u32 elements, u32 tile, u32 lane,
-                        RegionState* state) {
-  const double factor = TileFactor(state->tiles[tile].scale);
-  const u32 end = min(elements, (tile + 1) * kTileElements);
-  double sum = 0, l1 = 0, squares = 0;
-  for (u32 index = tile * kTileElements + lane; index < end; index += kTileLanes) {
-    const double value = ValueAt(payload, type, index);
-    if (!IsFinite(value)) continue;
-    const double x = TileMultiply(value, factor);
-    sum = TileAdd(sum, x);
-    l1 = TileAdd(l1, TileAbs(x));
-    squares = TileAdd(squares, TileMultiply(x, x));
-  }
-  state->lanes[0][tile][lane] = sum;
-  state->lanes[1][tile][lane] = l1;
-  state->lanes[2][tile][lane] = squares;
-}
-
-// Step 4, first part.
-__device__ void FinishTile(u32 tile, RegionState* state) {
-  TileMoments& moments = state->tiles[tile];
-  if (moments.finite == 0) return;
-  const double sum = LaneSum(state->lanes[0][tile]);
-  moments.l1 = LaneSum(state->lanes[1][tile]);
-  moments.squares = LaneSum(state->lanes[2][tile]);
-  moments.mean = TileDivide(sum, moments.finite);
-  state->again[tile] = !DeviationsFromSums(sum, moments.mean, moments.squares, &moments.m2);
-}
-
-// Step 4, second part.
-__device__ void SumDeviations(const u64* payload, KernelType type, u32 elements, u32 tile, u32 lane,
-                              RegionState* state) {
-  const TileMoments& moments = state->tiles[tile];
-  const double factor = TileFactor(moments.scale);
-  const u32 end = min(elements, (tile + 1) * kTileElements);
-  double sum = 0;
-  for (u32 index = tile * kTileElements + lane; index < end; index += kTileLanes) {
-    const double value = ValueAt(payload, type, index);
-    if (!IsFinite(value)) continue;
-    const double d = TileAdd(TileMultiply(value, factor), -moments.mean);
-    sum = TileAdd(sum, TileMultiply(d, d));
-  }
-  state->lanes[0][tile][lane] = sum;
-}
-
-__device__ void AddCounts(u32 thread, const RegionState& state, ValueCounts* counts) {
-  u64* const fields[5] = {&counts->nan, &counts->positive_inf, &counts->negative_inf,
-                          &counts->zeros, &counts->negative_zeros};
-  if (thread < 5) {
-    u64 sum = 0;
-    for (u32 warp = 0; warp < kWarps; ++warp) sum += state.counts[thread][warp];
-    if (sum != 0) atomicAdd(fields[thread], sum);
-  } else if (thread >= kWarp && thread < kWarp + kHistogramBins) {
-    u64 sum = 0;
-    for (u32 warp = 0; warp < kWarps; ++warp) sum += state.histogram[warp][thread - kWarp];
-    if (sum != 0) atomicAdd(&counts->histogram[thread - kWarp], sum);
-  }
-}
-
 __device__ void LoadRegion(u64 from, u32 bytes, u32 thread, u64* region) {
-  const u32 words = bytes / 8;
   u32 done = 0;
-  if (from % 8 == 0) {
-    for (u32 i = thread; i < words; i += ReduceArguments::kThreads)
-      region[i] = reinterpret_cast<const u64*>(from)[i];
-    done = words * 8;
+  if (from % 16 == 0) {
+    done = bytes / 16 * 16;
+#pragma unroll 8
+    for (u32 i = thread; i < bytes / 16; i += ReduceArguments::kThreads)
+      reinterpret_cast<Words*>(region)[i] = reinterpret_cast<const Words*>(from)[i];
   }
   u8* bytewise = reinterpret_cast<u8*>(region);
   for (u32 i = done + thread; i < bytes; i += ReduceArguments::kThreads)
@@ -460,49 +578,43 @@ __device__ void LoadRegion(u64 from, u32 bytes, u32 thread, u64* region) {
 
 }  // namespace tdump::collectors
 
-extern "C" __global__ void __launch_bounds__(128)
+// Moments, and digests too where they are wanted: each block looks at its region once.
+extern "C" __global__ void __launch_bounds__(tdump::collectors::ReduceArguments::kThreads,
+                                             tdump::collectors::ReduceArguments::kBlocks)
     tdump_reduce(tdump::collectors::ReduceArguments a) {
   using namespace tdump;
   using namespace tdump::collectors;
-  __shared__ u64 region[ReduceArguments::kRegionBytes / 8];
   __shared__ u64 state_memory[(sizeof(RegionState) + 7) / 8];  // no constructor runs
   RegionState& state = *reinterpret_cast<RegionState*>(state_memory);
-  const u32 thread = threadIdx.x;
-  const u64 begin = static_cast<u64>(blockIdx.x) * ReduceArguments::kRegionBytes;
-  const u32 bytes =
-      static_cast<u32>(min(a.bytes - begin, static_cast<u64>(ReduceArguments::kRegionBytes)));
-  const u32 elements = bytes / BytesOf(a.type);
-  const u32 tiles = a.moments == 0 ? 0 : (elements + kTileElements - 1) / kTileElements;
+  const u32 thread = threadIdx.x, warp = thread / kWarp, most = a.region;
+  const u64 begin = static_cast<u64>(blockIdx.x) * most;
+  const u32 bytes = static_cast<u32>(min(a.bytes - begin, static_cast<u64>(most)));
 
-  LoadRegion(a.from + begin, bytes, thread, region);
+  LoadRegion(a.from + begin, bytes, thread, tdump_region);
   __syncthreads();
   if (a.moments != 0) {
-    Classify(region, a.type, elements, thread, &state);
-    __syncthreads();
-    if (thread < tiles) StartTile(thread, &state);
-    AddCounts(thread, state, reinterpret_cast<ValueCounts*>(a.counts));
-    __syncthreads();
-    const u32 tile = thread / kTileLanes, lane = thread % kTileLanes;
-    if (tile < tiles) SumLane(region, a.type, elements, tile, lane, &state);
-    __syncthreads();
-    if (thread < tiles) FinishTile(thread, &state);
-    __syncthreads();
-    if (tile < tiles && state.again[tile] != 0)
-      SumDeviations(region, a.type, elements, tile, lane, &state);
-    __syncthreads();
-    if (thread < tiles) {
-      TileMoments moments = state.tiles[thread];
-      if (state.again[thread] != 0) moments.m2 = LaneSum(state.lanes[0][thread]);
-      const u64 first = begin / BytesOf(a.type) / kTileElements;
-      reinterpret_cast<TileMoments*>(a.moments)[first + thread] = moments;
-    }
+    const u64 first = begin / BytesOf(a.type) / kTileElements;
+    ReduceTyped(a.type, tdump_region, bytes, thread, &state,
+                reinterpret_cast<ValueCounts*>(a.counts),
+                reinterpret_cast<TileMoments*>(a.moments) + first);
   }
-  const u32 warp = thread / kWarp;
   if (a.digests != 0 && warp * kTileBytes < bytes) {
     u8* out = reinterpret_cast<u8*>(a.digests) + (begin / kTileBytes + warp) * 16;
-    HashTile(region + warp * (kTileBytes / 8), min(bytes - warp * kTileBytes, kTileBytes),
+    HashTile(tdump_region + warp * (kTileBytes / 8), min(bytes - warp * kTileBytes, kTileBytes),
              thread % kWarp, out);
   }
+}
+
+// Digests alone, of a payload aligned to 8: one warp a tile, from where it lies.
+extern "C" __global__ void __launch_bounds__(128)
+    tdump_digest(tdump::collectors::ReduceArguments a) {
+  using namespace tdump::collectors;
+  const u64 tile = (static_cast<u64>(blockIdx.x) * ReduceArguments::kThreads + threadIdx.x) / kWarp;
+  const u64 begin = tile * kTileBytes;
+  if (begin >= a.bytes) return;
+  HashTile(reinterpret_cast<const u64*>(a.from + begin),
+           static_cast<u32>(min(a.bytes - begin, static_cast<u64>(kTileBytes))),
+           threadIdx.x % kWarp, reinterpret_cast<u8*>(a.digests) + tile * 16);
 }
 
 // ---- gather ----
@@ -516,6 +628,7 @@ struct Unit16 {
 template <class Index>
 __device__ u64 OffsetOf(const GatherArguments& a, u64 unit) {
   Index rest = static_cast<Index>(unit), offset = 0;
+#pragma unroll 1
   for (u32 i = a.dimensions; i-- > 0;) {
     const Index size = static_cast<Index>(a.sizes[i]), next = rest / size;
     offset += (rest - next * size) * static_cast<Index>(a.strides[i]);

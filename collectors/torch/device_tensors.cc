@@ -3,6 +3,7 @@
 #include <ATen/core/TensorBase.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -100,7 +101,9 @@ class Stagers {
   static void DrainAtExit() {
     static std::once_flag once;
     std::call_once(once, [] {
+      static const pid_t owner = ::getpid();
       std::atexit([] {
+        if (::getpid() != owner) return;  // a forked child
         const auto until = std::chrono::steady_clock::now() + kLongestDrain;
         while (Get().under_way() != 0 && std::chrono::steady_clock::now() < until)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));

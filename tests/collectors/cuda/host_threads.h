@@ -18,7 +18,8 @@
 #define __noinline__
 #define __constant__
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 namespace tdump::play {
 
@@ -133,6 +134,10 @@ void Launch(Kernel kernel, unsigned blocks, unsigned threads, const Arguments& a
 #define blockDim tdump::play::block_dim
 #define gridDim tdump::play::grid_dim
 
+inline void __syncwarp() {
+  uint64_t all[32];
+  tdump::play::Block::Current()->Exchange(0, all);
+}
 inline void __syncthreads() { tdump::play::Block::Current()->Barrier(); }
 template <class T>
 T __shfl_sync(unsigned, T value, unsigned from) {
@@ -142,15 +147,6 @@ template <class T>
 T __shfl_xor_sync(unsigned, T value, unsigned mask) {
   return tdump::play::Shuffle(value, (tdump::play::Block::Current()->current() % 32) ^ mask);
 }
-inline unsigned __ballot_sync(unsigned, bool vote) {
-  uint64_t all[32];
-  tdump::play::Block::Current()->Exchange(vote ? 1 : 0, all);
-  unsigned mask = 0;
-  for (unsigned i = 0; i < 32; ++i) mask |= static_cast<unsigned>(all[i]) << i;
-  return mask;
-}
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class T>
 T atomicAdd(T* to, T value) {
   const T before = *to;

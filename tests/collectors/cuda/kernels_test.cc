@@ -29,9 +29,8 @@ std::vector<uint8_t> Random(size_t bytes, uint64_t seed = 1) {
   return data;
 }
 
-unsigned Blocks(uint64_t bytes) {
-  return static_cast<unsigned>((bytes + ReduceArguments::kRegionBytes - 1) /
-                               ReduceArguments::kRegionBytes);
+unsigned Blocks(const ReduceArguments& a) {
+  return static_cast<unsigned>((a.bytes + a.region - 1) / a.region);
 }
 
 std::vector<uint8_t> DigestsByKernel(const uint8_t* data, size_t bytes) {
@@ -39,8 +38,12 @@ std::vector<uint8_t> DigestsByKernel(const uint8_t* data, size_t bytes) {
   const ReduceArguments arguments{.from = Address(data),
                                   .bytes = bytes,
                                   .digests = Address(out.data()),
-                                  .type = KernelType::kNone};
-  play::Launch(tdump_reduce, Blocks(bytes), ReduceArguments::kThreads, arguments);
+                                  .type = KernelType::kNone,
+                                  .region = ReduceArguments::kRegion};
+  if (arguments.from % 8 == 0)
+    play::Launch(tdump_digest, (Blocks(arguments) + 3) / 4, ReduceArguments::kThreads, arguments);
+  else
+    play::Launch(tdump_reduce, Blocks(arguments), ReduceArguments::kThreads, arguments);
   const auto* begin = reinterpret_cast<const uint8_t*>(out.data());
   return {begin, begin + out.size() * 8};
 }
@@ -92,8 +95,11 @@ Reduced MomentsByKernel(KernelType type, const void* data, size_t bytes) {
                                   .bytes = bytes,
                                   .moments = Address(out.tiles.data()),
                                   .counts = Address(&out.counts),
-                                  .type = type};
-  play::Launch(tdump_reduce, Blocks(bytes), ReduceArguments::kThreads, arguments);
+                                  .type = type,
+                                  .region = type == KernelType::kFloat64
+                                                ? ReduceArguments::kWideRegion
+                                                : ReduceArguments::kRegion};
+  play::Launch(tdump_reduce, Blocks(arguments), ReduceArguments::kThreads, arguments);
   return out;
 }
 
@@ -177,8 +183,9 @@ TEST(Kernels, MomentsOfAnEmptyOfValuesTile) {
 // forms of "8-bit Numerical Formats for Deep Neural Networks", 2022), worked out by hand.
 TEST(Kernels, SmallFloats) {
   const auto value = [](KernelType type, uint32_t bits) {
-    u64 word = bits;
-    return ValueAt(&word, type, 0);
+    const u64 word = bits;
+    return type == KernelType::kFloat16 ? Float16::Value(Float16::At(&word, nullptr, 0))
+                                        : Float8::Value(FromFloat8(bits, type));
   };
   EXPECT_EQ(value(KernelType::kFloat16, 0x3c00), 1);
   EXPECT_EQ(value(KernelType::kFloat16, 0xc001), -2 - 0x1p-9);
@@ -212,15 +219,16 @@ TEST(Kernels, DigestsAndMomentsInOnePass) {
                                   .digests = Address(digests.data()),
                                   .moments = Address(out.tiles.data()),
                                   .counts = Address(&out.counts),
-                                  .type = KernelType::kFloat8E5m2};
-  play::Launch(tdump_reduce, Blocks(data.size()), ReduceArguments::kThreads, arguments);
+                                  .type = KernelType::kFloat8E5m2,
+                                  .region = ReduceArguments::kRegion};
+  play::Launch(tdump_reduce, Blocks(arguments), ReduceArguments::kThreads, arguments);
   const std::vector<uint8_t> expected = DigestsByLibrary(data.data(), data.size());
   EXPECT_EQ(std::memcmp(digests.data(), expected.data(), expected.size()), 0);
   std::vector<double> values;
   for (uint8_t byte : data) {
     const uint16_t half = static_cast<uint16_t>(byte << 8);  // e5m2 is the upper half of float16
-    u64 word = half;
-    values.push_back(ValueAt(&word, KernelType::kFloat16, 0));
+    const u64 word = half;
+    values.push_back(Float16::Value(Float16::At(&word, nullptr, 0)));
   }
   ExpectSame(out, MomentsByDefinition(values));
 }
