@@ -8,7 +8,8 @@ namespace tdump::io {
 namespace {
 
 // How long a thread waits for room that only other threads' uncommitted slots could give back.
-constexpr int64_t kWaitForCommitsNs = 200'000'000;
+constexpr int64_t kWaitForCommitsNs = 500'000'000;
+constexpr uint32_t kMostStreams = 4;
 constexpr int64_t kWaitNs = 20'000'000;
 constexpr uint64_t kMostForMetadata = 4 << 20;
 
@@ -29,9 +30,9 @@ std::byte* CaptureSinkImpl::TryRoom(uint64_t bytes, bool values) {
 std::byte* CaptureSinkImpl::TakeRoom(PassSlot* pass, uint64_t bytes, bool values) {
   if (std::byte* room = TryRoom(bytes, values)) return room;
   if (bytes > arena_.capacity()) return nullptr;
-  int64_t idle_since = 0;
+  Waiting waiting;
   for (;;) {
-    if (!WaitForRoom(pass, values, &idle_since)) return nullptr;
+    if (!WaitForRoom(pass, values, &waiting)) return nullptr;
     if (std::byte* room = TryRoom(bytes, values)) return room;
   }
 }
@@ -41,38 +42,46 @@ AtLimit CaptureSinkImpl::AtLimitNow(const PassSlot& pass) const {
   return over && options_.at_limit == AtLimit::kBlock ? AtLimit::kStats : options_.at_limit;
 }
 
-// What is left of memory.max_block: the share of the time since the pass began or, where that was
-// longer, of the step before it.
-int64_t CaptureSinkImpl::LeftToBlock(PassSlot* pass, int64_t now) const {
+// What is left of `share`: of the time since the pass began or, where that was longer, of the step
+// before it.
+int64_t CaptureSinkImpl::LeftToBlock(PassSlot* pass, int64_t now, double share) const {
   if (options_.max_block >= 1) return kWaitNs;
   const int64_t step = std::max(now - pass->opened_ns, pass->step_ns);
   const auto blocked = static_cast<int64_t>(pass->blocked_ns.load(std::memory_order_relaxed));
-  return static_cast<int64_t>(options_.max_block * static_cast<double>(step)) - blocked;
+  return static_cast<int64_t>(share * static_cast<double>(step)) - blocked;
+}
+
+// A stream holds its record's entry while it waits for room for pieces, so few may run at a time.
+bool CaptureSinkImpl::TakeStream(PassSlot* pass) {
+  Waiting waiting;
+  for (;;) {
+    uint32_t running = streams_.load(std::memory_order_relaxed);
+    while (running < kMostStreams) {
+      if (streams_.compare_exchange_weak(running, running + 1)) return true;
+    }
+    if (!WaitForRoom(pass, true, &waiting)) return false;
+  }
 }
 
 // Waits once. False when waiting is not wanted, or could last for ever: nothing is on its way to
-// the disk and what fills the arena is not committed, perhaps by this very thread. `*idle_since`
-// starts at 0. Metadata is waited for unless everything is to be dropped: it takes no more than
-// moments.
-bool CaptureSinkImpl::WaitForRoom(PassSlot* pass, bool values, int64_t* idle_since) {
+// the disk and what fills the arena is not committed, perhaps by this very thread. Metadata may
+// wait for twice the share before it is lost, and counted.
+bool CaptureSinkImpl::WaitForRoom(PassSlot* pass, bool values, Waiting* waiting) {
   Wake(kNap);
   const AtLimit at_limit = AtLimitNow(*pass);
   if (stopped() || at_limit == AtLimit::kDrop) return false;
   if (values && at_limit == AtLimit::kStats) return false;
   const int64_t start = env_->MonotonicNs();
-  const int64_t left = values ? LeftToBlock(pass, start) : kWaitNs;
+  const int64_t left = LeftToBlock(pass, start, options_.max_block * (values ? 1 : 2));
   if (left <= 0) {
-    pass->over_share.store(true, std::memory_order_relaxed);
+    if (values) pass->over_share.store(true, std::memory_order_relaxed);
     return false;
   }
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   const uint32_t turn = room_turn_.load(std::memory_order_seq_cst);
-  const bool on_its_way = in_hand_.load() || !queue_.empty();
-  if (on_its_way)
-    *idle_since = 0;
-  else if (*idle_since == 0)
-    *idle_since = start;
-  const bool in_vain = !on_its_way && start - *idle_since > kWaitForCommitsNs;
+  const bool on_its_way = in_hand_.load() || !queue_.empty() || turn != waiting->turn;
+  if (on_its_way || waiting->idle_since == 0) *waiting = {start, turn};
+  const bool in_vain = !on_its_way && start - waiting->idle_since > kWaitForCommitsNs;
   if (!in_vain) {
     if (!threaded_.load()) WriteNow();
     FutexWait(&room_turn_, turn, std::min(left, kWaitNs));

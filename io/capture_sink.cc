@@ -99,12 +99,10 @@ CaptureEntry* CaptureSinkImpl::NewRecord(PassSlot* pass, const RecordEntry& from
   return entry;
 }
 
-// Where there is no room for the values: its metadata, saying so. nullptr: lost, and counted.
-CaptureEntry* CaptureSinkImpl::NewRecordOrMeta(PassSlot* pass, const RecordEntry& from) {
+// Its metadata alone; where that was not asked for, `reason` says why. nullptr: lost, and counted.
+CaptureEntry* CaptureSinkImpl::NewMeta(PassSlot* pass, RecordEntry from) {
+  from.payload = 0;
   CaptureEntry* entry = NewRecord(pass, from);
-  if (entry == nullptr && from.payload != 0)
-    entry = NewRecord(pass, {from.call, from.observation, from.keep, 0, SkipReason::kMemoryLimit,
-                             "", nullptr, nullptr});
   if (entry == nullptr) Lose(pass, from.call, SkipReason::kMemoryLimit);
   return entry;
 }
@@ -116,13 +114,16 @@ Slot CaptureSinkImpl::reserve(const Call& call, const Observation& observation, 
   if (bytes > max_slot_) return {.in_pieces = true};
   PassSlot* pass = Enter(call);
   if (pass == nullptr) return {};
-  const RecordEntry from{call, observation, keep, bytes, SkipReason::kNone, "", nullptr, nullptr};
-  CaptureEntry* entry = NewRecord(pass, from);
-  if (entry == nullptr && bytes != 0 && AtLimitNow(*pass) == AtLimit::kStats) {
-    PassSlots::Leave(pass);
-    return {.in_pieces = true};
+  RecordEntry from{call, observation, keep, bytes, SkipReason::kNone, "", nullptr, nullptr};
+  CaptureEntry* entry = bytes == 0 ? nullptr : NewRecord(pass, from);
+  if (entry == nullptr && bytes != 0) {
+    if (AtLimitNow(*pass) == AtLimit::kStats) {
+      PassSlots::Leave(pass);
+      return {.in_pieces = true};
+    }
+    from.reason = SkipReason::kMemoryLimit;
   }
-  if (entry == nullptr) entry = NewRecordOrMeta(pass, from);
+  if (entry == nullptr) entry = NewMeta(pass, from);
   if (entry == nullptr) return {};
   const Slot slot{entry->bytes == 0 ? nullptr : entry->payload, entry->bytes, entry->record,
                   entry->bytes == 0 ? nullptr : entry};
@@ -146,10 +147,10 @@ void CaptureSinkImpl::abandon(const Slot& slot, SkipReason reason) noexcept {
 void CaptureSinkImpl::when_ready(const Call& call, const Observation& observation, const Keep& keep,
                                  uint64_t bytes, DeviceCopy* copy) noexcept {
   PassSlot* pass = refuses() ? nullptr : Enter(call);
-  CaptureEntry* entry = pass == nullptr
-                            ? nullptr
-                            : NewRecordOrMeta(pass, {call, observation, keep, 0, SkipReason::kNone,
-                                                     "", nullptr, nullptr});
+  CaptureEntry* entry =
+      pass == nullptr
+          ? nullptr
+          : NewMeta(pass, {call, observation, keep, 0, SkipReason::kNone, "", nullptr, nullptr});
   if (entry == nullptr) return copy->Release();
   entry->copy = copy;
   entry->bytes = bytes;
@@ -163,7 +164,7 @@ void CaptureSinkImpl::refer(const Call& call, const Observation& observation, co
   PassSlot* pass = Enter(call);
   if (pass == nullptr) return;
   const bool valid = earlier != 0 && earlier <= pass->records.load(std::memory_order_relaxed);
-  CaptureEntry* entry = NewRecordOrMeta(
+  CaptureEntry* entry = NewMeta(
       pass, {call, observation, keep, 0, valid ? SkipReason::kNone : SkipReason::kCopyFailed,
              valid ? "" : "refers to no earlier record", nullptr, nullptr});
   if (entry == nullptr) return;
@@ -178,7 +179,7 @@ void CaptureSinkImpl::skip(const Call& call, const Observation& observation, con
   PassSlot* pass = Enter(call);
   if (pass == nullptr) return;
   CaptureEntry* entry =
-      NewRecordOrMeta(pass, {call, observation, keep, 0, reason, detail, nullptr, nullptr});
+      NewMeta(pass, {call, observation, keep, 0, reason, detail, nullptr, nullptr});
   if (entry == nullptr) return;
   entry->is_committed.store(true, std::memory_order_relaxed);
   Push(entry);

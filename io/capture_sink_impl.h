@@ -86,20 +86,25 @@ class CaptureSinkImpl final : public CaptureSink {
   PassSlot* Enter(const Call& call);
   void Lose(PassSlot* pass, const Call& call, SkipReason reason);
   CaptureEntry* NewRecord(PassSlot* pass, const RecordEntry& from);
-  CaptureEntry* NewRecordOrMeta(PassSlot* pass, const RecordEntry& from);
+  CaptureEntry* NewMeta(PassSlot* pass, RecordEntry from);
   void Push(CaptureEntry* entry);
 
   // capture_room.cc
   std::byte* TryRoom(uint64_t bytes, bool values);
   std::byte* TakeRoom(PassSlot* pass, uint64_t bytes, bool values);
   AtLimit AtLimitNow(const PassSlot& pass) const;
-  bool WaitForRoom(PassSlot* pass, bool values, int64_t* idle_since);
-  int64_t LeftToBlock(PassSlot* pass, int64_t now) const;
+  struct Waiting {
+    int64_t idle_since = 0;
+    uint32_t turn = 0;
+  };
+  bool WaitForRoom(PassSlot* pass, bool values, Waiting* waiting);
+  bool TakeStream(PassSlot* pass);
+  int64_t LeftToBlock(PassSlot* pass, int64_t now, double share) const;
 
   // capture_stream.cc
   void StreamPieces(PassSlot* pass, RecordEntry from, uint64_t bytes, PieceSource* source);
   SkipReason PushPieces(CaptureEntry* head, PieceSource* source);
-  void PushSummary(PassSlot* pass, RecordEntry from, uint64_t bytes, PieceSource* source);
+  void GiveUp(PassSlot* pass, RecordEntry from, uint64_t bytes, PieceSource* source);
   static bool Summarise(const Observation& observation, uint64_t bytes, PieceSource* source,
                         Hash128* hash, Statistics* statistics);
 
@@ -163,6 +168,7 @@ class CaptureSinkImpl final : public CaptureSink {
   std::atomic<bool> urged_{false};      // the arena fills up; the writer was told
   std::atomic<uint32_t> room_turn_{0};  // changes when room was given back
   std::atomic<uint32_t> waiters_{0};    // threads that wait for that
+  std::atomic<uint32_t> streams_{0};    // payloads coming in pieces
   std::atomic<bool> in_hand_{false};    // the writer has entries that it will give back
   std::atomic<bool> mail_waits_{false};
 

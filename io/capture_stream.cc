@@ -16,7 +16,10 @@ void CaptureSinkImpl::stream(const Call& call, const Observation& observation, c
   RecordEntry from{call, observation, keep, bytes, SkipReason::kNone, "", nullptr, nullptr};
   if (bytes > max_slot_) {
     from.payload = 0;
-    return StreamPieces(pass, from, bytes, source);
+    if (!TakeStream(pass)) return GiveUp(pass, from, bytes, source);
+    StreamPieces(pass, from, bytes, source);
+    streams_.fetch_sub(1);
+    return;
   }
   // There may be room by now.
   if (CaptureEntry* entry = NewRecord(pass, from)) {
@@ -27,7 +30,7 @@ void CaptureSinkImpl::stream(const Call& call, const Observation& observation, c
     return;
   }
   from.payload = 0;
-  PushSummary(pass, from, bytes, source);
+  GiveUp(pass, from, bytes, source);
 }
 
 // The record's entry is pushed first and committed last; its pieces come in between, in order. It
@@ -38,7 +41,7 @@ void CaptureSinkImpl::StreamPieces(PassSlot* pass, RecordEntry from, uint64_t by
   const Hash128 no_hash{};
   from.statistics = &no_statistics;
   from.hash = &no_hash;
-  CaptureEntry* head = NewRecordOrMeta(pass, from);
+  CaptureEntry* head = NewMeta(pass, from);
   if (head == nullptr) return;
   auto* statistics = const_cast<Statistics*>(std::exchange(head->statistics, nullptr));
   auto* hash = const_cast<Hash128*>(std::exchange(head->hash, nullptr));
@@ -74,17 +77,18 @@ bool CaptureSinkImpl::Summarise(const Observation& observation, uint64_t bytes, 
   }
 }
 
-// A record whose payload was given up.
-void CaptureSinkImpl::PushSummary(PassSlot* pass, RecordEntry from, uint64_t bytes,
-                                  PieceSource* source) {
+// A record without its payload, for want of room.
+void CaptureSinkImpl::GiveUp(PassSlot* pass, RecordEntry from, uint64_t bytes,
+                             PieceSource* source) {
   Statistics statistics;
   Hash128 hash;
   from.reason = SkipReason::kMemoryLimit;
-  if (Summarise(from.observation, bytes, source, &hash, &statistics)) {
+  if (AtLimitNow(*pass) == AtLimit::kStats &&
+      Summarise(from.observation, bytes, source, &hash, &statistics)) {
     from.statistics = &statistics;
     from.hash = &hash;
   }
-  CaptureEntry* entry = NewRecordOrMeta(pass, from);
+  CaptureEntry* entry = NewMeta(pass, from);
   if (entry == nullptr) return;
   entry->is_committed.store(true, std::memory_order_relaxed);
   Push(entry);
