@@ -1,5 +1,5 @@
 """What recording a transformer block on a CUDA device costs: recorded steps against the idle steps between them, in one
-process a level. Prints a table; --json FILE writes it as bench/run does. TDUMP_BUILD names the build tree."""
+process a case. Prints a table; --json FILE writes it as bench/run does. TDUMP_BUILD names the build tree."""
 
 from __future__ import annotations
 
@@ -11,43 +11,64 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 BUILD = Path(os.environ["TDUMP_BUILD"])
 JOB = Path(__file__).with_name("bench_job.py")
-STEPS = 44
 WARM_UP = 4
 
 
-def measure(level: str, folder: Path) -> list[dict]:
+@dataclass(frozen=True)
+class Case:
+    name: str
+    level: str
+    steps: int = 44
+    pause: float = 0.0  # seconds before each step; with one, what a recorded step left is written before the next
+    at_limit: str = "block"
+
+
+CASES = (
+    Case("full, staging drained between steps", "full", pause=0.35),
+    Case("full, one step after the other, drop", "full", at_limit="drop"),
+    Case("full, one step after the other, block", "full", steps=24),
+    Case("stats", "stats"),
+    Case("hash", "hash"),
+    Case("hash and stats", "[hash, stats]"),
+    Case("meta", "meta"),
+)
+
+
+def row(name: str, value: float, unit: str, better: str, against: str) -> dict:
+    numbers = {"value": value, "unit": unit, "better": better, "against": against}
+    return {"group": "device", "name": name, **numbers, "must": None, "aim": None, "met": None}
+
+
+def measure(case: Case, folder: Path) -> list[dict]:
     config = folder / "tdump.yaml"
     config.write_text(
-        f"steps: {{select: 0-{STEPS}:2, boundary: explicit}}\nmemory: {{device: 1GiB, host: 8GiB}}\nsignature: false\n"
-        f"output: {{dir: {folder}/run, limit: 40GiB}}\ncapture:\n  - {{leaf: true, role: [output], level: {level}}}\n"
+        f"steps: {{select: 0-{case.steps}:2, boundary: explicit}}\nsignature: false\n"
+        f"memory: {{device: 1GiB, host: 8GiB, at_limit: {case.at_limit}}}\n"
+        f"output: {{dir: {folder}/run, limit: 40GiB}}\ncapture:\n"
+        f"  - {{leaf: true, role: [output], level: {case.level}}}\n"
     )
     env = {key: value for key, value in os.environ.items() if not key.startswith("TDUMP_")}
     env["PYTHONPATH"] = str(BUILD / "python")
-    command = [str(BUILD / "bin" / "tdump-run"), "-c", str(config), "--", sys.executable, str(JOB), str(STEPS)]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=50)
+    job = [sys.executable, str(JOB), str(case.steps), str(case.pause)]
+    command = [str(BUILD / "bin" / "tdump-run"), "-c", str(config), "--", *job]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    print(done.stderr.strip().splitlines()[-4:], file=sys.stderr)
+    sys.stderr.write(
+        "".join(f"  {line}\n" for line in done.stderr.splitlines() if "not kept" in line or "COMPLETE" in line)
+    )
     times = json.loads(done.stdout.strip().splitlines()[-1])
     rows = []
-    for name, values in times.items():
-        recorded, idle = (statistics.median(values[first + WARM_UP :: 2]) for first in (0, 1))
-        rows.append(
-            {
-                "group": "device",
-                "name": f"{level}, {name}",
-                "value": recorded / idle,
-                "unit": "x",
-                "better": "lower",
-                "against": f"idle step, {idle * 1e3:.3f} ms",
-                "must": None,
-                "aim": None,
-                "met": None,
-            }
-        )
+    for kind in ("wall", "enqueue"):
+        recorded, idle = (statistics.median(times[kind][first + WARM_UP :: 2]) for first in (0, 1))
+        rows.append(row(f"{case.name}: {kind}", recorded / idle, "x", "lower", f"idle step, {idle * 1e3:.3f} ms"))
+    if case.name.endswith("block"):
+        rate = times["bytes"] * case.steps / 2 / times["seconds"] * 1e-9
+        rows.append(row(f"{case.name}: rate", rate, "GB/s", "higher", "bytes recorded over the time of all steps"))
     return rows
 
 
@@ -55,15 +76,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows = []
-    for level in ("full", "stats", "hash", "meta"):
+    rows: list[dict] = []
+    for case in CASES:
         folder = Path(tempfile.mkdtemp(prefix="tdump_bench_", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
         try:
-            rows += measure(level, folder)
+            new = measure(case, folder)
         finally:
             shutil.rmtree(folder)
-        for row in rows[-2:]:
-            print(f"{row['name']:<20} {row['value']:6.3f}x   against {row['against']}", flush=True)
+        rows += new
+        for one in new:
+            print(f"{one['name']:<48} {one['value']:7.3f} {one['unit']:<5} against {one['against']}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
 

@@ -1,5 +1,6 @@
 """One transformer block in bfloat16, forward only; every second step is recorded. Prints the times of the steps as
-JSON: wall time until the device is done, and the time the calling thread took to enqueue the step. Argument: steps."""
+JSON: wall time until the device is done, the time the calling thread took to enqueue the step, and of all steps
+together; bytes of a step's outputs. Arguments: steps, seconds to pause before each."""
 
 import json
 import sys
@@ -36,9 +37,19 @@ def main() -> None:
     x = torch.randn(8, 1024, 2048, device="cuda", dtype=torch.bfloat16)
     wall: list[float] = []
     enqueue: list[float] = []
+    seen: list[int] = []
+    hooks = [
+        part.register_forward_hook(lambda m, a, out: seen.append(out.nbytes))
+        for part in model.modules()
+        if part is not model
+    ]
     with torch.no_grad():
+        model(x)
+        for hook in hooks:
+            hook.remove()
+        begin = time.perf_counter()
         for _ in range(int(sys.argv[1])):
-            time.sleep(0.06)  # what the last step left is on its way to the disk: not this step's cost
+            time.sleep(float(sys.argv[2]))  # what a recorded step left goes to the disk: not the next step's cost
             torch.cuda.synchronize()
             start = time.perf_counter()
             tdump.step()
@@ -46,7 +57,8 @@ def main() -> None:
             enqueue.append(time.perf_counter() - start)
             torch.cuda.synchronize()
             wall.append(time.perf_counter() - start)
-    print(json.dumps({"wall": wall, "enqueue": enqueue}))
+    all_steps = time.perf_counter() - begin
+    print(json.dumps({"wall": wall, "enqueue": enqueue, "seconds": all_steps, "bytes": sum(seen)}))
 
 
 main()

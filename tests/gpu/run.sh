@@ -95,6 +95,6 @@ if wanted build; then
 fi
 export TDUMP_BUILD=$build
 wanted captures && part captures 150 "$python" -m pytest -q -p no:cacheprovider tests/gpu
-wanted bench && part bench 60 "$python" tests/gpu/bench_device.py --json "$out/bench.json" && cat "$out/bench.log"
+wanted bench && part bench 120 "$python" tests/gpu/bench_device.py --json "$out/bench.json" && cat "$out/bench.log"
 echo "==== all: $([ $worst = 0 ] && echo ok || echo "FAILED ($worst)"), $((SECONDS - started)) s"
 exit $worst
