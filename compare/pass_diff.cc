@@ -1,5 +1,7 @@
 #include "compare/pass_diff.h"
 
+#include "compare/parts.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -85,6 +87,14 @@ class PassComparer {
       TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, Measure({&a, ReadAhead(*diff_->a, a)},
                                                             {&b, ReadAhead(*diff_->b, b)}, bound));
       JudgeMetrics(metrics, &comparison);
+    } else if (comparison.verdict.shape == Answer::kSame &&
+               comparison.evidence == Evidence::kMeta) {
+      const auto measure = [this](const io::Record& left, const io::Record& right,
+                                  const Bound& bound) {
+        return Measure({&left, ReadAhead(*diff_->a, left)}, {&right, ReadAhead(*diff_->b, right)},
+                       bound);
+      };
+      TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, outcome->reduction, measure, &comparison));
     }
     Conclude(b, outcome);
     return {};

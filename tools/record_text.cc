@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "tools/statistics_text.h"
 
 namespace tdump::tools {
 
@@ -29,6 +30,17 @@ std::string RoleText(const Key& key) {
 
 std::string ShapeText(const io::Record& record) {
   return fmt::format("[{}]", fmt::join(record.sizes, ", "));
+}
+
+std::string SliceText(const io::Slice& slice) {
+  std::string text;
+  for (size_t i = 0; i < slice.sizes.size(); ++i) {
+    const int64_t begin = slice.begins[i], size = slice.sizes[i], step = slice.steps[i];
+    const int64_t end = begin + (size > 0 ? (size - 1) * step + 1 : 0);
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", begin, end);
+    if (step != 1) text += fmt::format(":{}", step);
+  }
+  return "[" + text + "]";
 }
 
 std::string HashText(const io::Hash128& hash) { return fmt::format("{:02x}", fmt::join(hash, "")); }
@@ -86,6 +98,8 @@ nlohmann::ordered_json RecordJson(const io::Record& record) {
     json["reason"] = ToString(record.reason);
     json["reason_detail"] = record.reason_detail;
   }
+  if (record.statistics) json["stats"] = StatisticsJson(*record.statistics);
+  if (record.slice) json["slice"] = SliceText(*record.slice);
   if (!record.dims.empty()) json["dims"] = record.dims;
   if (!record.subclass.empty()) json["subclass"] = record.subclass;
   return json;

@@ -13,6 +13,7 @@ namespace tdump::tools {
 std::string NameText(const Key& key);
 std::string RoleText(const Key& key);             // "output", "input kwargs.mask"
 std::string ShapeText(const io::Record& record);  // "[4, 28, 384]"; of packed types in units
+std::string SliceText(const io::Slice& slice);    // "[0:8, 0:64:2]"
 std::string HashText(const io::Hash128& hash);    // 32 hexadecimal digits
 // "payload+hash", or why less was kept than asked: "meta only: sparse layout (sparse_coo)".
 std::string KeptText(const io::Record& record);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "tools/statistics_text.h"
 
 namespace tdump::tools {
 namespace {
@@ -43,6 +46,7 @@ class Measurer {
   }
 
   Measure Finish() {
+    if (finite_ != 0) measure_.rms = std::sqrt(squares_ / static_cast<double>(finite_));
     if (any_natural_) {
       measure_.absmax = static_cast<double>(natural_);
       measure_.absmax_text = std::to_string(natural_);
@@ -60,15 +64,26 @@ class Measurer {
       ++measure_.nan;
       return;
     }
-    if (std::isinf(value)) ++measure_.infinite;
+    if (std::isinf(value))
+      ++measure_.infinite;
+    else
+      AddSquare(value);
     measure_.absmax = std::max(measure_.absmax, std::fabs(value));
   }
   void AddNatural(uint64_t value) {
     any_natural_ = true;
     natural_ = std::max(natural_, value);
+    AddSquare(static_cast<double>(value));
+  }
+
+  void AddSquare(double value) {
+    ++finite_;
+    squares_ += value * value;
   }
 
   Measure measure_;
+  uint64_t finite_ = 0;
+  double squares_ = 0;
   bool any_natural_ = false;
   uint64_t natural_ = 0;
 };
@@ -137,7 +152,23 @@ std::string ValueStream::Text(std::span<const std::byte> unit) const {
   return text;
 }
 
+Measure MeasureOf(const Statistics& statistics) {
+  Measure measure;
+  measure.nan = statistics.nan;
+  measure.infinite = statistics.positive_inf + statistics.negative_inf;
+  if (statistics.has_range()) {
+    measure.absmax = std::max(std::fabs(statistics.min), std::fabs(statistics.max));
+    measure.absmax_text = AbsmaxText(statistics);
+    measure.rms = statistics.l2 / std::sqrt(static_cast<double>(statistics.finite));
+  }
+  if (measure.infinite == 0) return measure;
+  measure.absmax = std::numeric_limits<double>::infinity();
+  measure.absmax_text = "inf";
+  return measure;
+}
+
 Result<Measure> MeasureRecord(const io::PassReader& reader, const io::Record& record) {
+  if (record.statistics) return MeasureOf(*record.statistics);
   Measurer measurer;
   if (!record.payload) return measurer.Finish();
   ValueStream values(&reader, &record);

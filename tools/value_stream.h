@@ -40,12 +40,14 @@ class ValueStream {
   uint64_t window_begin_ = 0;
 };
 
-// What is to be said about all values of a record.
+// What is to be said about all values of a record: from its statistics, else from its values.
 struct Measure {
   uint64_t nan = 0, infinite = 0;
   double absmax = -1;       // of what is not NaN; -1: nothing is
   std::string absmax_text;  // exact
+  double rms = -1;          // of what is finite; -1: nothing is
 };
+Measure MeasureOf(const Statistics& statistics);
 Result<Measure> MeasureRecord(const io::PassReader& reader, const io::Record& record);
 
 }  // namespace tdump::tools

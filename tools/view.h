@@ -17,7 +17,7 @@ struct ViewRequest {
   std::string shown;  // how the user named the run: "latest", "runs/a@1"
   RecordFilter filter;
   CommonOptions common;
-  std::string sort = "none";  // none, absmax, nan, bytes
+  std::string sort = "none";  // none, absmax, rms, nan, bytes
   uint64_t top = 40;          // rows; ~0: all
   uint64_t values = 4;        // of each record
   unsigned jobs = 0;          // threads; 0: one a core, at most 16

@@ -57,8 +57,9 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.Text("--role", &roles_, "ROLES", "input, output, grad_output, param, ...");
   options_.List("--arg", &arg_, "RE", "argument names that match");
   options_.List("--select", &select_, "RE", "operator names that match");
-  options_.Choice("--sort", &sort_, {"none", "absmax", "nan", "bytes"},
-                  "largest first; absmax and nan read the values");
+  options_.Choice(
+      "--sort", &sort_, {"none", "absmax", "rms", "nan", "bytes"},
+      "largest first; absmax, rms and nan read the values where there are no statistics");
   options_.Number("--top", &top_, "N", "rows to show; default 40, or all as JSON");
   options_.Flag("--all", &all_, "all rows");
   options_.Integer("--values", &values_, "N", "first values of each record; default 4");

@@ -29,8 +29,9 @@ class RowPrinter {
  public:
   RowPrinter(const ViewRequest& request, bool measured)
       : request_(request),
+        sorted_(measured),
         measured_(measured),
-        table_({true, true, false, false, false, false, false, true, true, true, false}) {}
+        table_({true, true, false, false, false, false, false, true, true, true, true, false}) {}
 
   void Begin() {
     if (request_.common.json) {
@@ -38,28 +39,30 @@ class RowPrinter {
                        nlohmann::json(request_.run.ref.path)
                            .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
     } else {
-      table_.Add({"step", "rank", "name", "role", "shape", "dtype", "kept", "bytes",
-                  measured_ ? "nan" : "", measured_ ? "absmax" : "", "remarks"});
+      rows_at_hand_.push_back({"step", "rank", "name", "role", "shape", "dtype", "kept", "bytes",
+                               "nan", "absmax", "rms", "remarks"});
     }
   }
 
   void Row(const OpenPass& pass, const io::Record& record, const Measure& measure) {
     ++rows_;
     if (request_.common.json) return JsonRow(pass, record, measure);
-    table_.Add({fmt::format("{}", pass.place->global_step),
-                fmt::format("{}", pass.process->identity.rank), NameText(record.key),
-                RoleText(record.key), ShapeText(record), Printable(record.dtype.view()),
-                KeptText(record), record.payload ? BytesText(BytesOf(record)) : "-",
-                measured_ ? CountText(measure.nan) : "", measured_ ? measure.absmax_text : "",
-                RemarksText(record)});
-    if (table_.rows() >= kRowsAtOnce) Show(table_.Take());
+    measured_ |= record.statistics.has_value();
+    rows_at_hand_.push_back(
+        {fmt::format("{}", pass.place->global_step), fmt::format("{}", pass.process->identity.rank),
+         NameText(record.key), RoleText(record.key), ShapeText(record),
+         Printable(record.dtype.view()), KeptText(record),
+         record.payload ? BytesText(BytesOf(record)) : "-",
+         sorted_ || record.statistics ? CountText(measure.nan) : "", measure.absmax_text,
+         measure.rms < 0 ? "" : fmt::format("{:.6g}", measure.rms), RemarksText(record)});
+    if (rows_at_hand_.size() >= kRowsAtOnce) ShowRows();
   }
 
   void End(uint64_t left_out) {
     if (request_.common.json) {
       Show(fmt::format("{}],\n  \"left_out\": {}\n}}\n", rows_ == 0 ? "" : "\n  ", left_out));
     } else {
-      Show(table_.Take());
+      ShowRows();
       if (left_out != 0) Show(fmt::format("{} more: --all, or --top N\n", CountText(left_out)));
     }
     if (!waiting_.empty()) Flush();
@@ -68,6 +71,17 @@ class RowPrinter {
   uint64_t rows() const { return rows_; }
 
  private:
+  // Columns that nothing shown so far has a value for are left empty.
+  void ShowRows() {
+    for (std::vector<std::string>& row : rows_at_hand_) {
+      for (size_t column = kFirstMeasured; column <= kLastMeasured; ++column) {
+        if (!measured_) row[column].clear();
+      }
+      table_.Add(std::move(row));
+    }
+    rows_at_hand_.clear();
+    Show(table_.Take());
+  }
   void Show(const std::string& text) {
     if (request_.common.quiet) return;
     waiting_ += text;
@@ -81,17 +95,22 @@ class RowPrinter {
                                    {"process", pass.process->identity.process},
                                    {"extra", pass.place->extra}};
     json.update(RecordJson(record));
-    if (measured_) {
+    if (sorted_) {
       json["nan"] = measure.nan;
       json["inf"] = measure.infinite;
       json["absmax"] = measure.absmax_text;
+      json["rms"] =
+          measure.rms < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(measure.rms);
     }
     Show(fmt::format("{}\n    {}", rows_ == 1 ? "" : ",",
                      json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
   }
 
   const ViewRequest& request_;
-  const bool measured_;
+  static constexpr size_t kFirstMeasured = 8, kLastMeasured = 10;
+  const bool sorted_;  // by something measured
+  bool measured_;      // some row shown is
+  std::vector<std::vector<std::string>> rows_at_hand_;
   Table table_;
   std::string waiting_;
   uint64_t rows_ = 0;
@@ -140,7 +159,9 @@ int Sorted(const ViewRequest& request) {
           else
             ranked.measure = *measure;
           const auto nan = static_cast<double>(ranked.measure.nan);
-          ranked.first = request.sort == "nan" ? nan : ranked.measure.absmax;
+          ranked.first = request.sort == "nan"   ? nan
+                         : request.sort == "rms" ? ranked.measure.rms
+                                                 : ranked.measure.absmax;
           ranked.second = request.sort == "nan" ? ranked.measure.absmax : nan;
         } else {
           ranked.first = static_cast<double>(BytesOf(record));
@@ -179,7 +200,8 @@ int InOrder(const ViewRequest& request) {
   ForEachRecord(
       request.run, request.filter,
       [&](const OpenPass& pass, const io::Record& record) {
-        if (seen++ < request.top) printer.Row(pass, record, {});
+        if (seen++ < request.top)
+          printer.Row(pass, record, record.statistics ? MeasureOf(*record.statistics) : Measure());
         return true;
       },
       [&](const std::string& text) { troubles(text); });

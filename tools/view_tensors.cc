@@ -7,8 +7,10 @@
 
 #include "coordinator/coverage_names.h"
 #include "core/text.h"
+#include "io/value_parts.h"
 #include "tools/coverage_json.h"
 #include "tools/record_text.h"
+#include "tools/statistics_text.h"
 #include "tools/value_stream.h"
 #include "tools/view.h"
 
@@ -28,6 +30,7 @@ std::string WhereText(const io::Record& record, uint64_t count) {
 Result<std::vector<std::string>> FirstValues(const io::PassReader& reader, const io::Record& record,
                                              uint64_t most) {
   std::vector<std::string> texts;
+  if (!record.payload && record.slice) return FirstValues(reader, io::SliceAsRecord(record), most);
   if (!record.payload) return texts;
   ValueStream values(&reader, &record);
   while (!values.done() && texts.size() < most) {
@@ -35,6 +38,23 @@ Result<std::vector<std::string>> FirstValues(const io::PassReader& reader, const
     texts.push_back(values.Text(unit));
   }
   return texts;
+}
+
+// The first and last few of a sample.
+std::string SampleText(const io::Record& record) {
+  constexpr size_t kShown = 6;
+  const io::ValueDecoder decoder(record.dtype);
+  const size_t unit = decoder.unit_bytes();
+  const size_t count = unit == 0 ? 0 : record.sample->size() / unit;
+  std::string text = fmt::format("of {}:", CountText(count));
+  for (size_t i = 0; i < count; ++i) {
+    if (i == kShown / 2 && count > kShown) {
+      text += "  ...";
+      i = count - kShown / 2;
+    }
+    text += "  " + decoder.Text(std::span(*record.sample).subspan(i * unit, unit));
+  }
+  return text;
 }
 
 std::string Quoted(const std::string& text) {
@@ -110,9 +130,14 @@ class Viewer {
     if (record.layout == Layout::kStrided)
       line += fmt::format("  {:<12} {}, {}\n", "", StorageText(record), Printable(record.device));
     if (record.hash) line += fmt::format("  {:<12} hash {}\n", "", HashText(*record.hash));
+    if (record.statistics)
+      line += fmt::format("  {:<12} stats {}\n", "", StatisticsText(*record.statistics));
+    if (record.slice) line += fmt::format("  {:<12} slice {}\n", "", SliceText(*record.slice));
+    if (record.sample) line += fmt::format("  {:<12} sample {}\n", "", SampleText(record));
     if (!record.dims.empty()) line += fmt::format("  {:<12} dims {}\n", "", Printable(record.dims));
     if (values.ok() && !values->empty())
-      line += fmt::format("  {:<12} {} = {}\n", "", WhereText(record, values->size()),
+      line += fmt::format("  {:<12} {} = {}\n", "",
+                          record.payload ? WhereText(record, values->size()) : "its first",
                           fmt::join(*values, "  "));
     Say(line);
   }

@@ -188,9 +188,22 @@ bool Flattener::VisitDataclass(PyObject* value) {
   return is_dict;
 }
 
+// A jagged tensor is a class of Python around its parts.
+void Flattener::VisitJagged(PyObject* tensor) {
+  for (const auto& [attribute, name] : {std::pair{"_values", "values"}, {"_offsets", "offsets"}}) {
+    PyObject* value = Attribute(tensor, attribute);
+    if (value != nullptr && IsTensor(value)) {
+      PathPart part(&path_, name);
+      Capture(recorder_, scope_, {role_, path_, late_, SubclassOf(value)}, TensorOf(value));
+    }
+    Py_XDECREF(value);
+  }
+}
+
 void Flattener::VisitTensor(PyObject* tensor) {
   ++leaves_;
   Capture(recorder_, scope_, {role_, path_, late_, SubclassOf(tensor)}, TensorOf(tensor));
+  if (SubclassOf(tensor) == kJaggedClass) VisitJagged(tensor);
   if (gradients_) WatchGradient(*scope_, GradientOf(role_), path_, late_, TensorOf(tensor));
 }
 

@@ -41,6 +41,7 @@ class Flattener {
   void VisitDict(PyObject* dict);
   bool VisitDataclass(PyObject* value);
   void VisitTensor(PyObject* tensor);
+  void VisitJagged(PyObject* tensor);
   void NoteValue(PyObject* value);
 
   static Role GradientOf(Role role) {

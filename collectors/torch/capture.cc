@@ -1,9 +1,13 @@
 #include "collectors/torch/capture.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
+#include <string>
 
+#include "collectors/torch/components.h"
 #include "collectors/torch/device_tensors.h"
+#include "collectors/torch/part_view.h"
 #include "collectors/torch/strided_pieces.h"
 #include "collectors/torch/tensor_view.h"
 
@@ -14,8 +18,8 @@ StridedView StridedOf(const TensorView& view) {
   return {view.data, view.meta.sizes, view.meta.strides, view.meta.dtype.unit_bytes()};
 }
 
-void CopyInto(const TensorView& view, const Slot& slot) {
-  CopyStrided(StridedOf(view), slot.data);
+void CopyInto(const PartView& part, const TensorView& view, const Slot& slot) {
+  part.CopyTo(slot.data);
   if (!ResolveSigns({slot.data, slot.bytes}, view.meta.dtype.unit_bytes(), view.kind,
                     view.meta.conj, view.meta.neg)) {
     throw std::runtime_error("no negative of this type");
@@ -31,6 +35,83 @@ bool FitsTheFormat(const TensorMeta& meta) {
     fits = fits && !__builtin_mul_overflow(bytes, size, &bytes);
   }
   return fits;
+}
+
+// A tensor whose decision is made.
+void Store(Sink& sink, const Call& call, Observation observation, const Decision& decision,
+           const at::TensorBase& tensor, const TensorView& view) {
+  if (view.on_device) return CaptureOnDevice(sink, call, observation, decision, tensor, view);
+  if (view.reason != SkipReason::kNone) {
+    sink.skip(call, observation, decision, view.reason, view.detail);
+    return;
+  }
+  uint64_t bytes = 0;
+  if (!PayloadBytes(view.meta, &bytes)) {
+    sink.skip(call, observation, decision, SkipReason::kNoData, "size overflows");
+    return;
+  }
+  if (decision.parts == kPartMeta) bytes = 0;
+  const PartView part(decision, StridedOf(view), sink.max_slot());
+  observation.content = part.content();
+  if (part.content() != Content::kWhole) bytes = part.bytes();
+  const Slot slot = sink.reserve(call, observation, decision, bytes);
+  if (slot.in_pieces) {
+    StridedPieces pieces(part.view(), view.kind, view.meta.conj, view.meta.neg);
+    sink.stream(call, observation, decision, bytes, &pieces);
+    return;
+  }
+  if (slot.data == nullptr) return;
+  try {
+    CopyInto(part, view, slot);
+    sink.commit(slot);
+  } catch (...) {
+    sink.abandon(slot, SkipReason::kCopyFailed);
+  }
+}
+
+// "0.indices"; "indices" where the tensor has no name.
+std::string ComponentName(std::string_view arg, std::string_view component) {
+  std::string name(arg);
+  if (!name.empty()) name += '.';
+  return name.append(component);
+}
+
+void StoreScalar(Sink& sink, const Call& call, Observation observation, const Decision& decision,
+                 const ScalarComponent& scalar) {
+  observation.meta = TensorMeta();
+  observation.meta.dtype = scalar.dtype;
+  const Slot slot = sink.reserve(call, observation, decision, scalar.value.size());
+  if (slot.data == nullptr) return;
+  std::memcpy(slot.data, scalar.value.data(), scalar.value.size());
+  sink.commit(slot);
+}
+
+void StoreComponents(Sink& sink, const Call& call, const Observation& whole,
+                     const Decision& decision, const at::TensorBase& tensor) {
+  std::string name;
+  const auto named = [&](std::string_view component) {
+    Observation observation = whole;
+    name = ComponentName(whole.arg, component);
+    observation.arg = name;
+    observation.content = Content::kWhole;
+    return observation;
+  };
+  ComponentVisitor visit;
+  visit.tensor = [&](std::string_view component, const at::TensorBase& part) {
+    TensorView view;
+    if (!Describe(part, "", &view)) return;
+    Observation observation = named(component);
+    observation.meta = view.meta;
+    Store(sink, call, observation, decision, part, view);
+  };
+  visit.scalar = [&](const ScalarComponent& scalar) {
+    StoreScalar(sink, call, named(scalar.name), decision, scalar);
+  };
+  VisitComponents(tensor, whole.meta.layout, visit);
+}
+
+bool IsComposite(Layout layout) {
+  return layout >= Layout::kSparseCoo && layout <= Layout::kNested;
 }
 
 void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
@@ -56,31 +137,21 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   observation.dims = decision.dims;
   observation.filter_sets = decision.filter_sets;
   Sink& sink = recorder.sink();
-  if (view.on_device)
-    return CaptureOnDevice(sink, scope->call, observation, decision, tensor, view);
-  if (view.reason != SkipReason::kNone) {
-    sink.skip(scope->call, observation, decision, view.reason, view.detail);
+  const bool is_layout = view.reason == SkipReason::kLayout;
+  if (is_layout && view.meta.layout == Layout::kJagged && seen.subclass == kJaggedClass) {
+    sink.reserve(scope->call, observation, Keep(kPartMeta), 0);
     return;
   }
-  uint64_t bytes = 0;
-  if (!PayloadBytes(view.meta, &bytes)) {
-    sink.skip(scope->call, observation, decision, SkipReason::kNoData, "size overflows");
+  if (is_layout && IsComposite(view.meta.layout)) {
+    // Its own record says what it is; the values are in those of its components.
+    sink.reserve(scope->call, observation, Keep(kPartMeta), 0);
+    if (decision.parts != kPartMeta)
+      StoreComponents(sink, scope->call, observation, decision, tensor);
     return;
   }
-  if (decision.parts == kPartMeta) bytes = 0;
-  const Slot slot = sink.reserve(scope->call, observation, decision, bytes);
-  if (slot.in_pieces) {
-    StridedPieces pieces(StridedOf(view), view.kind, view.meta.conj, view.meta.neg);
-    sink.stream(scope->call, observation, decision, bytes, &pieces);
-    return;
-  }
-  if (slot.data == nullptr) return;
-  try {
-    CopyInto(view, slot);
-    sink.commit(slot);
-  } catch (...) {
-    sink.abandon(slot, SkipReason::kCopyFailed);
-  }
+  Store(sink, scope->call, observation, decision, tensor, view);
+  if (view.quantised && view.reason == SkipReason::kNone && decision.parts != kPartMeta)
+    StoreComponents(sink, scope->call, observation, decision, tensor);
 }
 
 }  // namespace

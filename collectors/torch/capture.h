@@ -30,6 +30,9 @@ struct Seen {
 TDUMP_TORCH_EXPORT void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
                                 const at::TensorBase& tensor) noexcept;
 
+// The Python class of jagged tensors; who knows it captures their components too.
+inline constexpr std::string_view kJaggedClass = "NestedTensor";
+
 inline constexpr size_t kMaxText = 1024;  // bytes of a call's text
 inline bool HasRoomForText(const Recorder::CallScope& scope) {
   return scope.text.size() < kMaxText;

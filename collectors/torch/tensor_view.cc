@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "collectors/torch/components.h"
 #include "collectors/torch/dtype_table.h"
 
 namespace tdump::collectors {
@@ -154,6 +155,30 @@ void DescribeOnDevice(const TensorImpl& impl, TensorView* view) {
 
 }  // namespace
 
+namespace {
+
+void DescribeScheme(const at::TensorBase& tensor, TensorView* view) {
+  if (view->subclass.empty()) view->subclass = SchemeOf(tensor, view->meta.layout);
+  view->meta.subclass = view->subclass;
+}
+
+void DescribeComposite(const at::TensorBase& tensor, TensorView* view) {
+  DescribeScheme(tensor, view);
+  Refuse(view, SkipReason::kLayout, std::string(ToString(view->meta.layout)));
+}
+
+// The integers lie in a storage like any others, unless several share a byte: then torch's sizes
+// are not those of what lies there.
+void DescribeQuantised(const at::TensorBase& tensor, TensorView* view) {
+  DescribeScheme(tensor, view);
+  view->quantised = true;
+  if (view->meta.dtype.elements_per_unit != 1)
+    return Refuse(view, SkipReason::kLayout, "quantised, packed");
+  FindData(*tensor.unsafeGetTensorImpl(), view);
+}
+
+}  // namespace
+
 bool DescribeShape(const at::TensorBase& tensor, std::string_view subclass, TensorView* view) {
   if (!tensor.defined()) return false;
   const TensorImpl& impl = *tensor.unsafeGetTensorImpl();
@@ -186,9 +211,9 @@ void DescribeData(const at::TensorBase& tensor, TensorView* view) {
   else if (!device.is_cpu())
     DescribeOnDevice(impl, view);
   else if (meta.layout != Layout::kStrided)
-    Refuse(view, SkipReason::kLayout, std::string(ToString(meta.layout)));
+    DescribeComposite(tensor, view);
   else if (InfoOf(c10::typeMetaToScalarType(impl.dtype())).quantised)
-    Refuse(view, SkipReason::kLayout, "quantised");
+    DescribeQuantised(tensor, view);
   else
     FindData(impl, view);
 }

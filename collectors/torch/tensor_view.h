@@ -29,6 +29,7 @@ struct TensorView {
   uint64_t device_data = 0;
   bool on_device = false;  // device_data is set, or the tensor is empty
   NumberKind kind = NumberKind::kInteger;
+  bool quantised = false;  // the data are the integers (collectors/torch/components.h)
 
   // Storage behind the views in `meta`.
   std::string device, subclass;

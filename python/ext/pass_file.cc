@@ -10,6 +10,7 @@
 
 #include "core/key.h"
 #include "io/pass_reader.h"
+#include "io/value_parts.h"
 #include "python/ext/errors.h"
 #include "python/ext/payload.h"
 #include "python/ext/record_dict.h"
@@ -37,7 +38,7 @@ struct Entry {
   uint64_t call_begin;
   uint64_t seen;
   bool plain;  // an output of the forward phase, not recomputed
-  bool has_payload;
+  bool has_values;
   std::vector<std::string> aliases;  // `name` by the other paths of a shared module
 };
 
@@ -46,6 +47,12 @@ std::vector<std::string> AliasNames(const io::Record& record) {
   for (const std::string& path : record.aliases)
     names.push_back(PlainName(record.key.root, path, record.key.op));
   return names;
+}
+
+// Its own, or those of its components.
+bool HasValues(const io::Record& record) {
+  const bool composite = record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
+  return record.payload || record.slice || (composite && record.reason == SkipReason::kNone);
 }
 
 nb::tuple Entries(const io::PassReader& pass) {
@@ -59,7 +66,7 @@ nb::tuple Entries(const io::PassReader& pass) {
       const bool plain =
           key.role == Role::kOutput && key.phase == Phase::kForward && !key.recompute;
       entries.push_back({record.id, PlainName(key.root, key.path, key.op), key.arg,
-                         record.call_begin, record.seen, plain, record.payload.has_value(),
+                         record.call_begin, record.seen, plain, HasValues(record),
                          AliasNames(record)});
       return true;
     });
@@ -67,7 +74,7 @@ nb::tuple Entries(const io::PassReader& pass) {
   nb::list list;
   for (const Entry& entry : entries) {
     list.append(nb::make_tuple(entry.id, Text(entry.name), Text(entry.arg), entry.call_begin,
-                               entry.seen, entry.plain, entry.has_payload, Texts(entry.aliases)));
+                               entry.seen, entry.plain, entry.has_values, Texts(entry.aliases)));
   }
   return nb::make_tuple(list, status.ok() ? nb::none() : Text(status.message()));
 }
@@ -106,7 +113,9 @@ nb::list Verify(const io::PassReader& pass) {
 
 std::unique_ptr<Payload> OpenPayload(const io::PassReader& pass, uint64_t id, bool verify) {
   nb::gil_scoped_release release;
-  return Payload::Open(pass, ValueOf(pass.Get(id)), verify);
+  const io::Record record = ValueOf(pass.Get(id));
+  const bool is_slice = !record.payload && record.slice;
+  return Payload::Open(pass, is_slice ? io::SliceAsRecord(record) : record, verify);
 }
 
 }  // namespace

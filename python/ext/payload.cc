@@ -85,10 +85,8 @@ std::unique_ptr<Payload> Payload::Open(const io::PassReader& pass, const io::Rec
       payload = std::unique_ptr<Payload>(new Payload);  // ReadPayload below says which tile
     }
   }
-  // Unsupported: of the other byte order, which can be read, or compressed, which cannot.
-  const bool readable = place.ok() || (place.status().code() == StatusCode::kUnsupported &&
-                                       OwnerOf(pass, record).payload->codec == 0);
-  if (!readable) Check(place.status());
+  // Unsupported: of the other byte order, or compressed. Reading says what cannot be read.
+  if (!place.ok() && place.status().code() != StatusCode::kUnsupported) Check(place.status());
   payload->size_ = record.payload->logical_bytes;
   payload->data_ =
       static_cast<std::byte*>(std::aligned_alloc(64, io::PadTo(payload->size_ + 1, 64)));

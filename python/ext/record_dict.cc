@@ -6,6 +6,7 @@
 
 #include "core/key.h"
 #include "core/types.h"
+#include "python/ext/part_dict.h"
 
 namespace nb = nanobind;
 
@@ -14,11 +15,9 @@ namespace {
 
 // "meta+hash+payload" as ("meta", "hash", "payload").
 nb::tuple PartNames(Parts parts) {
-  static constexpr std::pair<Parts, const char*> kNames[] = {{kPartMeta, "meta"},
-                                                             {kPartHash, "hash"},
-                                                             {kPartStats, "stats"},
-                                                             {kPartSample, "sample"},
-                                                             {kPartPayload, "payload"}};
+  static constexpr std::pair<Parts, const char*> kNames[] = {
+      {kPartMeta, "meta"},     {kPartHash, "hash"},   {kPartStats, "stats"},
+      {kPartSample, "sample"}, {kPartSlice, "slice"}, {kPartPayload, "payload"}};
   nb::list list;
   for (const auto& [part, name] : kNames) {
     if ((parts & part) != 0) list.append(name);
@@ -130,8 +129,14 @@ nb::dict ToDict(const io::Record& record) {
   d["filter_sets"] = record.filter_sets;
   d["reason"] = record.reason == SkipReason::kNone ? Text("") : Text(ToString(record.reason));
   d["reason_detail"] = Text(record.reason_detail);
-  d["bytes"] = record.payload ? nb::object(nb::int_(record.payload->logical_bytes)) : nb::none();
+  const std::optional<io::PayloadRef> slice =
+      record.slice ? std::optional(record.slice->payload) : std::nullopt;
+  const std::optional<io::PayloadRef>& values = record.payload ? record.payload : slice;
+  d["bytes"] = values ? nb::object(nb::int_(values->logical_bytes)) : nb::none();
   d["hash"] = record.hash ? Text(Hex(*record.hash)) : nb::none();
+  d["stats"] = StatisticsOrNone(record);
+  d["sample"] = SampleOrNone(record);
+  d["slice"] = SliceOrNone(record);
   return d;
 }
 

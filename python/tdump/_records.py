@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,18 @@ class Record:
     mesh: str
     dim_names: str
     global_shape: tuple[int, ...]
-    asked: tuple[str, ...]  # parts: meta, hash, stats, sample, payload
+    asked: tuple[str, ...]  # parts: meta, hash, stats, sample, slice, payload
     kept: tuple[str, ...]
     filter_sets: int
     reason: str  # why less was kept than asked for; "" when nothing is missing
     reason_detail: str
-    bytes: int | None  # of the payload, None where none was kept
+    bytes: int | None  # of the payload or slice, None where none was kept
     hash: str | None  # XXH3-128 over the tiles' digests, hexadecimal
+    # kind, count, finite, nan, positive_inf, negative_inf, zeros, negative_zeros, histogram; of the finite values min,
+    # max, absmax, mean, std (as torch.std), mean_abs, l1, l2, rms, each None where there is none; of integers sum
+    stats: dict[str, Any] | None
+    sample: bytes | None  # units, evenly spaced (``Pass.sample`` gives a tensor)
+    slice: tuple[tuple[int, int, int], ...] | None  # (begin, size, step) of each dimension, where only a slice was kept
 
 
 @dataclass(frozen=True, slots=True)

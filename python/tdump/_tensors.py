@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from typing import Any, Literal
 
 from tdump._records import Record
@@ -30,6 +31,9 @@ _NUMPY = frozenset(
 )
 
 
+_INTEGERS = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
+
+
 def resolve_kind(as_: str) -> Literal["torch", "numpy"]:
     """What "auto" means here. Imports torch only when it is meant."""
     if as_ == "numpy":
@@ -46,18 +50,32 @@ def make(record: Record, payload: Any, kind: Literal["torch", "numpy"]) -> Any:
     return _torch_tensor(record, payload) if kind == "torch" else _numpy_array(record, payload)
 
 
+def make_sample(record: Record, kind: Literal["torch", "numpy"]) -> Any:
+    """The sampled elements of ``record``, one dimension."""
+    units = bytearray(record.sample or b"")
+    flat = replace(record, shape=(len(units) // max(record.unit_bytes, 1),), strides=(1,), slice=None)
+    return make(flat, units or None, kind)
+
+
+def _shape(record: Record) -> tuple[int, ...]:
+    """Of the values that were kept."""
+    return record.shape if record.slice is None else tuple(size for _, size, _ in record.slice)
+
+
 def _stored_shape(record: Record) -> tuple[int, ...]:
     """The shape of what is stored: dimensions of stride 0 once."""
+    shape = _shape(record)
     if record.layout != "strided" or not record.strides:
-        return record.shape
-    return tuple(1 if stride == 0 and size else size for size, stride in zip(record.shape, record.strides, strict=True))
+        return shape
+    return tuple(1 if stride == 0 and size else size for size, stride in zip(shape, record.strides, strict=True))
 
 
 def _torch_tensor(record: Record, payload: Any) -> Any:
     import torch
 
-    shape, final = _stored_shape(record), record.shape
-    dtype = getattr(torch, record.dtype, None)
+    shape, final = _stored_shape(record), _shape(record)
+    # The integers of a quantised tensor: torch makes no such tensor of bytes.
+    dtype = getattr(torch, _INTEGERS.get(record.dtype, record.dtype), None)
     if not isinstance(dtype, torch.dtype) or dtype.itemsize != record.unit_bytes:
         # A dtype this torch does not know: its bits.
         dtype = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}.get(record.unit_bytes)
@@ -77,7 +95,7 @@ def _numpy_array(record: Record, payload: Any) -> Any:
     import numpy as np
 
     dtype = _numpy_dtype(record)
-    shape, final = _stored_shape(record), record.shape
+    shape, final = _stored_shape(record), _shape(record)
     if payload is None:
         return np.empty(final, dtype=dtype)
     array = np.frombuffer(payload, dtype=dtype).reshape(shape)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from tdump import _io, _tensors
+from tdump import _components, _io, _tensors
 from tdump._io import DamagedError
 from tdump._records import CallRecord, Damage, PassEntry, PassInfo, Record
 
@@ -43,7 +43,8 @@ class Pass(Mapping[str, Any]):
     The n-th output of an operator is ``name``, ``name::call1``, ``name::call2``, ... over the whole pass; the parts of
     a structured output are ``name.0``, ``name::call1.hidden``. Recomputed forwards are left out. Any record can also be
     had by the text of its key: ``p["encoder@input#0"]``, and a shared module by its other names. Only what kept its
-    values is a key of the mapping; ``records()`` has all.
+    values is a key of the mapping; ``records()`` has all. Where only a slice was kept, the tensor is that slice and
+    ``record(name).slice`` says which.
     """
 
     def __init__(self, file: _io.PassFile, kind: Literal["torch", "numpy"], verify: bool, allow_damage: bool) -> None:
@@ -92,9 +93,12 @@ class Pass(Mapping[str, Any]):
         return Record(**self._file.record(name if isinstance(name, int) else self._id_of(name, kept=False)))
 
     def tensor(self, record: Record | int) -> Any:
-        """The values of a record."""
+        """The values of a record; where only a slice was kept, those. A sparse, nested or quantised tensor is put
+        together from its components; with numpy, the first two are dictionaries of these, the last its integers."""
         if not isinstance(record, Record):
             record = self.record(record)
+        if record.layout in _components.LAYOUTS and record.bytes is None:
+            return self._composite(record)
         if record.bytes is None:
             why = " ".join(filter(None, (record.reason, record.reason_detail)))
             raise KeyError(
@@ -102,7 +106,31 @@ class Pass(Mapping[str, Any]):
                 + (f" ({why})" if why else "")
             )
         payload = self._file.payload(record.id, self._verify) if record.bytes else None
-        return _tensors.make(record, payload, self._kind)
+        tensor = _tensors.make(record, payload, self._kind)
+        if self._kind == "torch" and record.subclass in _components.SCHEMES and record.slice is None:
+            return _components.quantise(record, tensor, self._parts(record, _components.SCHEMES[record.subclass]))
+        return tensor
+
+    def _composite(self, record: Record) -> Any:
+        parts = self._parts(record, _components.LAYOUTS[record.layout])
+        return _components.assemble(record, parts) if self._kind == "torch" else parts
+
+    def _parts(self, record: Record, names: tuple[str, ...]) -> dict[str, Any]:
+        """The components of a tensor, which have records of their own."""
+        try:
+            return {name: self.tensor(self._file.find(_components.key_of(record, name))) for name in names}
+        except (KeyError, FileNotFoundError) as error:
+            why = " ".join(filter(None, (record.reason, record.reason_detail))) or str(error)
+            raise KeyError(f"{record.key}: the values of its components were not kept ({why})") from None
+
+    def sample(self, record: Record | str | int) -> Any:
+        """The elements that ``level: sample`` kept of a record: element ``k`` of ``n`` is number
+        ``k * (numel - 1) // (n - 1)`` in row-major order."""
+        if not isinstance(record, Record):
+            record = self.record(record)
+        if record.sample is None:
+            raise KeyError(f"{record.key}: no sample was kept, only {' and '.join(record.kept)}")
+        return _tensors.make_sample(record, self._kind)
 
     def records(self) -> Iterator[Record]:
         """All records that can be read, in file order."""

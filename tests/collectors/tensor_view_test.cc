@@ -74,11 +74,15 @@ TEST(TensorView, SparseLayouts) {
   }
 }
 
-TEST(TensorView, QuantisedIsMetaForNow) {
-  const TensorView view = Seen(at::quantize_per_tensor(at::ones({3}), 0.5, 2, at::kQUInt8));
-  EXPECT_EQ(view.reason, SkipReason::kLayout);
-  EXPECT_EQ(view.detail, "quantised");
+TEST(TensorView, QuantisedShowsItsIntegers) {
+  const at::Tensor tensor = at::quantize_per_tensor(at::ones({3}), 0.5, 2, at::kQUInt8);
+  const TensorView view = Seen(tensor);
+  EXPECT_EQ(view.reason, SkipReason::kNone);
+  EXPECT_TRUE(view.quantised);
   EXPECT_EQ(view.meta.dtype.view(), "quint8");
+  EXPECT_EQ(view.meta.subclass, "per_tensor_affine");
+  ASSERT_NE(view.data, nullptr);
+  EXPECT_EQ(view.data[0], std::byte{4});  // 1 / 0.5 + 2
 }
 
 TEST(TensorView, NestedKeepsNoData) {

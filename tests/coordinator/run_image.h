@@ -90,7 +90,7 @@ class ProcessImage {
     identity.boundary = "forward";
     Add(identity);
     sink_ = io::CaptureSink::Create(env, &operators_, manifest_.get(), directory_,
-                                    {.arena_bytes = 8 << 20, .thread = false});
+                                    {.arena_bytes = 64 << 20, .thread = false});
   }
 
   template <class Section>
@@ -125,7 +125,7 @@ class ProcessImage {
     header.magic = io::kManifestMagic;
     auto manifest = io::ManifestWriter::Create(env_, scratch + "/manifest.tdm", header);
     auto sink = io::CaptureSink::Create(env_, &operators_, manifest->get(), scratch,
-                                        {.arena_bytes = 8 << 20, .thread = false});
+                                        {.arena_bytes = 64 << 20, .thread = false});
     const std::string file = "pass0000" + std::to_string(passes_) + ".tdp";
     WritePass(sink.get(), local, OneOfEach(paths));
     const auto bytes = ReadFile(env_, scratch + "/" + file, 1 << 20);

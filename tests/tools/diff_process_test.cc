@@ -375,7 +375,7 @@ TEST_F(DiffProcessTest, MemoryDoesNotGrowWithThePayload) {
     process.Tensors(0, tensors).Exit(1);
   }
   const auto done = Diff({"a", "b", "-j", "2"});
-  EXPECT_EQ(done.status, 1) << done.err;
+  EXPECT_EQ(done.status, 1) << done.out << done.err;
   EXPECT_LT(done.peak_kib, 32 * 1024);  // 80 MiB were read
 }
 

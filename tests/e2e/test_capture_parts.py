@@ -1,0 +1,135 @@
+"""Statistics, samples, slices and compressed payloads of a job, against what torch says of the same tensors."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tdump
+import torch
+from conftest import BUILD, TDUMP_RUN, clean_environment, execute, latest
+
+JOBS = Path(__file__).parent / "jobs"
+sys.path.insert(0, str(JOBS))
+from parts import tensors  # noqa: E402
+
+REAL = ["f32", "f64", "bf16", "f16", "f8", "holes", "transposed"]
+
+
+def run_with(level: str, cwd: Path, more: str = "") -> tdump.reader.Pass:
+    cwd.mkdir(exist_ok=True)
+    config = cwd / "c.yaml"
+    config.write_text(f"signature: false\n{more}capture: [{{leaf: true, level: {level}}}]\n")
+    done = execute([TDUMP_RUN, "-c", config, "--", sys.executable, JOBS / "parts.py"], cwd)
+    assert done.returncode == 0, done.stderr
+    (file,) = latest(cwd).passes(0)
+    return tdump.load_pass(file)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("parts")
+
+
+@pytest.fixture(scope="module")
+def stats(home):
+    return run_with("stats", home / "stats")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_statistics_of_floats(stats, name):
+    record = stats.record(name)
+    assert record.kept == ("meta", "stats") and record.bytes is None and record.hash is None
+    have, all_of = record.stats, tensors()[name].double()
+    finite = all_of[all_of.isfinite()]
+    assert (have["count"], have["finite"]) == (all_of.numel(), finite.numel())
+    assert have["nan"] == all_of.isnan().sum() and have["zeros"] == (all_of == 0).sum()
+    assert have["positive_inf"] + have["negative_inf"] == all_of.isinf().sum()
+    assert (have["min"], have["max"]) == (finite.min(), finite.max())
+    for key, want in {
+        "mean": finite.mean(),
+        "std": finite.std(),
+        "mean_abs": finite.abs().mean(),
+        "l1": finite.abs().sum(),
+        "l2": finite.norm(),
+        "rms": finite.norm() / math.sqrt(finite.numel()),
+    }.items():
+        assert have[key] == pytest.approx(want.item(), rel=1e-12), key
+    exponents = (torch.frexp(finite[finite != 0])[1] - 1 + 127).clamp(0, 255) // 8
+    assert list(have["histogram"]) == torch.bincount(exponents, minlength=32).tolist()
+
+
+def test_statistics_of_other_numbers(stats):
+    integers, have = tensors()["i64"], stats.record("i64").stats
+    assert (have["min"], have["max"], have["sum"]) == (integers.min(), integers.max(), sum(integers.flatten().tolist()))
+    flags = stats.record("flags").stats
+    assert (flags["sum"], flags["min"], flags["max"]) == (tensors()["flags"].sum(), 0, 1)
+    magnitudes = tensors()["c64"].to(torch.complex128).abs()
+    assert stats.record("c64").stats["max"] == pytest.approx(magnitudes.max().item(), rel=1e-15)
+    assert stats.record("c64").stats["l2"] == pytest.approx(magnitudes.norm().item(), rel=1e-12)
+    assert stats.record("empty").stats["min"] is None and stats.record("empty").stats["count"] == 0
+    # What is expanded is there once.
+    assert stats.record("expanded").stats["count"] == 200
+
+
+def test_view_shows_and_sorts_statistics(stats):
+    run = stats.path.parent.parent
+    view = [BUILD / "bin" / "tdump-view", run]
+    ask = [*view, "--records", "--sort", "nan", "--top", "1", "--json"]
+    done = subprocess.run(ask, env=clean_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["records"]
+    assert (row["name"], row["nan"], row["inf"]) == ("holes", 1, 2)
+    done = subprocess.run([*view, "--records"], env=clean_environment(), capture_output=True, text=True)
+    head, *rows = done.stdout.splitlines()
+    assert "absmax" in head and "rms" in head
+    absmax = tensors()["f32"].abs().max().item()
+    assert any(" f32 " in row and f"{absmax:.9g}" in row for row in rows)
+
+
+def test_samples_are_spaced_evenly(home):
+    seen = run_with("sample:5", home / "sample")
+    for name in ("f32", "bf16", "transposed", "expanded"):
+        flat = tensors()[name].flatten()
+        last = flat.numel() - 1
+        want = flat[[k * last // 4 for k in range(5)]]
+        assert torch.equal(seen.sample(name), want), name
+    assert seen.sample("empty").numel() == 0
+    assert "f32" not in seen
+    with pytest.raises(KeyError, match="only meta and sample"):
+        seen["f32"]
+
+
+def test_slices_are_the_tensor_there(home):
+    seen = run_with("'slice[0:8, -3:]'", home / "slice")
+    for name in ("f32", "i64", "transposed", "expanded", "empty"):
+        want = tensors()[name][0:8, -3:]
+        assert torch.equal(seen[name], want), name
+        assert [size for _, size, _ in seen.record(name).slice] == list(want.shape)
+    assert seen.record("f32").slice == ((0, 8, 1), (197, 3, 1))
+    assert seen.record("f32").shape == (60, 200)
+    assert seen.record("f32").bytes == 8 * 3 * 4
+    assert seen.verify() == []
+
+
+def test_diff_judges_what_was_kept(home):
+    diff = [BUILD / "bin" / "tdump-diff", home / "slice" / "outputs" / "latest", home / "slice" / "outputs" / "latest"]
+    done = subprocess.run(diff, env=clean_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SAME" in done.stdout
+
+
+def test_compressed_payloads(home):
+    seen = run_with("full", home / "zstd", "output: {compress: zstd}\n")
+    for name, want in tensors().items():
+        got = seen[name]
+        if want.dtype.itemsize == 1:
+            want, got = want.view(torch.uint8), got.view(torch.uint8)
+        assert torch.equal(got.nan_to_num(), want.nan_to_num()) if name == "holes" else torch.equal(got, want), name
+    plain = sum(want.numel() * want.dtype.itemsize for want in tensors().values())
+    assert seen.path.stat().st_size < 0.9 * plain
+    assert seen.verify() == []
