@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -27,7 +28,7 @@ class FakeDevice final : public Device {
   bool fail_events = false;
   bool capturing = false;
   // What was asked for.
-  uint64_t copies = 0, gathers = 0, reductions = 0, fetched_bytes = 0;
+  std::atomic<uint64_t> copies{0}, gathers{0}, reductions{0}, fetched_bytes{0};
 
   static uint64_t Address(const void* data) { return reinterpret_cast<uint64_t>(data); }
 
