@@ -57,6 +57,9 @@ struct FilterSet {
   std::vector<Rule> rules;
 };
 
+// What happens to a tensor that finds no room in the arena.
+enum class FullArena : uint8_t { kBlock = 0, kDrop = 1, kStats = 2 };
+
 struct Config {
   std::string source = "defaults";  // file name, or where it came from
   // output
@@ -85,7 +88,8 @@ struct Config {
   // memory
   uint64_t host_bytes = 0;  // 0 = auto
   uint64_t device_bytes = 256ull << 20;
-  bool drop_when_full = false;
+  FullArena full_arena = FullArena::kBlock;
+  uint64_t max_block_percent = 20;  // of a step's time; 100: no limit
   bool thread = true;
   bool signature = true;
   bool strict = false;

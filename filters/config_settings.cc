@@ -1,5 +1,6 @@
 #include "filters/config_settings.h"
 
+#include <charconv>
 #include <cstdio>
 #include <string>
 
@@ -182,8 +183,19 @@ void ReadDevice(Reader& r, const Setting& s, Config* c) {
 }
 
 void ReadFullArena(Reader& r, const Setting& s, Config* c) {
-  const int word = r.Word(s, {"block", "drop"}, {"stats"});
-  if (word >= 0) c->drop_when_full = word == 1;
+  const int word = r.Word(s, {"block", "drop", "stats"});
+  if (word >= 0) c->full_arena = static_cast<FullArena>(word);
+}
+
+void ReadMaxBlock(Reader& r, const Setting& s, Config* c) {
+  uint64_t percent = 0;
+  const std::string& text = s.node.text;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, percent);
+  if (!s.node.is_text() || error != std::errc{} || std::string_view(end, last) != "%" ||
+      percent > 100)
+    return r.Bad(s, Describe(s.node), "a share of the step's time from 0% to 100% (no limit)");
+  c->max_block_percent = percent;
 }
 
 void ReadDrain(Reader& r, const Setting& s, Config* c) { r.Seconds(s, &c->drain_seconds); }

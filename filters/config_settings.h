@@ -28,6 +28,7 @@ void ReadFilters(Reader& r, const Setting& s, Config* c);
 void ReadHost(Reader& r, const Setting& s, Config* c);
 void ReadDevice(Reader& r, const Setting& s, Config* c);
 void ReadFullArena(Reader& r, const Setting& s, Config* c);
+void ReadMaxBlock(Reader& r, const Setting& s, Config* c);
 void ReadDrain(Reader& r, const Setting& s, Config* c);
 void ReadLog(Reader& r, const Setting& s, Config* c);
 

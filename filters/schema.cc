@@ -33,7 +33,11 @@ void ReadProfile(Reader& r, const Setting& s, Config*) {
 void ReadRecompute(Reader& r, const Setting& s, Config*) { r.Word(s, {"mark"}, {"drop"}); }
 
 std::string PrintIfExists(const Config& c) { return c.error_if_exists ? "error" : "generation"; }
-std::string PrintFullArena(const Config& c) { return c.drop_when_full ? "drop" : "block"; }
+std::string PrintFullArena(const Config& c) {
+  constexpr const char* kWords[] = {"block", "drop", "stats"};
+  return kWords[static_cast<size_t>(c.full_arena)];
+}
+std::string PrintMaxBlock(const Config& c) { return std::to_string(c.max_block_percent) + "%"; }
 std::string PrintDrain(const Config& c) { return FormatSeconds(c.drain_seconds); }
 
 void ReadCaptureSets(Reader& r, const Setting& s, Config* c) { ReadCapture(r, s, &c->capture); }
@@ -311,10 +315,12 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "memory.at_limit",
-        .type = "block | drop",
+        .type = "block | drop | stats",
         .value = "block",
-        .doc = "When the arena is full: wait for the writer, or keep meta only and count it. "
-               "Later: `stats`.",
+        .doc =
+            "When the arena is full: wait for the writer; keep meta only; or keep the statistics "
+            "and the hash of the tensor, made at once by the thread that runs the operator. "
+            "Either way what is not kept is counted.",
         .example = "drop",
         .read = ReadFullArena,
         .print = PrintFullArena,
@@ -332,7 +338,13 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "memory.max_block",
         .type = "percent",
         .value = "20%",
-        .doc = "Longest wait per step.",
+        .doc =
+            "Longest wait per step with `at_limit: block`, as a share of the step's time. Beyond "
+            "it tensors of that step that find no room are kept as with `stats`, and the "
+            "coverage says so. `100%`: no limit.",
+        .example = "5%",
+        .read = ReadMaxBlock,
+        .print = PrintMaxBlock,
     },
     {
         .path = "triggers",

@@ -138,7 +138,9 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.collect_taps = config_.taps != filters::Tri::kOff;
   runtime_.signature = config_.signature;
   runtime_.staging_bytes = config_.device_bytes;
-  runtime_.staging_wait_ns = config_.thread && !config_.drop_when_full ? kLongestStagingWaitNs : 0;
+  runtime_.staging_wait_ns = config_.thread && config_.full_arena == filters::FullArena::kBlock
+                                 ? kLongestStagingWaitNs
+                                 : 0;
   runtime_.tell_backward = config_.boundary == "backward";
   runtime_.tell_operators = config_.boundary.starts_with("op:");
   runtime_.root_prefixes = root_prefixes_.c_str();

@@ -159,7 +159,8 @@ def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path):
     options = ["--steps", "3", "--set", "memory.thread=false", "--filter", "a,b", "--filter", "c", "--level", "hash"]
     shown = yaml.safe_load(run(tmp_path, "-c", "c.yaml", *options, "--print", env=env).stdout)
     assert (shown["steps"]["select"], shown["ranks"], shown["log"]) == (3, 2, "error")
-    assert shown["memory"] == {"host": "1GiB", "thread": False, "at_limit": "block"}
+    memory = {"host": "1GiB", "device": "256MiB", "at_limit": "block", "thread": False, "max_block": "20%"}
+    assert shown["memory"] == memory
     assert shown["capture"] == [{"leaf": True, "name": ["a,b", "c"], "level": "hash"}]
 
 

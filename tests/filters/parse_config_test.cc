@@ -41,7 +41,7 @@ collect: {modules: on, taps: off, aten: on}
 names: {profile: none, roots: {EagleModel: draft}}
 filters: {small: [{numel: 0-15, level: off}]}
 capture: {a: [{use: small}, {leaf: true}], b: [{class: Linear, level: hash}]}
-memory: {host: 512MiB, at_limit: drop, thread: false}
+memory: {host: 512MiB, at_limit: drop, thread: false, max_block: 5%}
 signature: false
 recompute: mark
 exit: {drain: 500ms}
@@ -72,7 +72,8 @@ log: error
   EXPECT_EQ(config.capture[0].rules[0].use, "small");
   EXPECT_EQ(config.capture[1].rules[0].level, kPartMeta | kPartHash);
   EXPECT_EQ(config.host_bytes, 536870912u);
-  EXPECT_TRUE(config.drop_when_full);
+  EXPECT_EQ(config.full_arena, FullArena::kDrop);
+  EXPECT_EQ(config.max_block_percent, 5u);
   EXPECT_FALSE(config.thread);
   EXPECT_FALSE(config.signature);
   EXPECT_EQ(config.drain_seconds, 0.5);
@@ -154,8 +155,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "c.yaml:1:16: memory.host: an arena of 0 bytes holds nothing; expected auto, or "
                 "bytes above 0"},
         Mistake{
-            "memory: {at_limit: stats}\n",
-            "c.yaml:1:20: memory.at_limit: 'stats' is not in this version; expected block | drop"},
+            "memory: {max_block: 120%}\n",
+            "c.yaml:1:21: memory.max_block: '120%'; expected a share of the step's time from 0% to "
+            "100% (no limit)"},
         Mistake{"triggers: [{if: nan}]\n",
                 "c.yaml:1:11: triggers: a list is not in this version; expected [], which is the "
                 "default"},

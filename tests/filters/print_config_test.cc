@@ -127,7 +127,8 @@ class Any {
     if (Coin()) c.capture = {{"one", Rules(true)}, {Text(), Rules(true)}};
     if (Below(8) == 0) c.capture.clear();
     c.host_bytes = Coin() ? 0 : 1 + Below(1 << 20) * 1024;
-    c.drop_when_full = Coin();
+    c.full_arena = static_cast<FullArena>(Below(3));
+    c.max_block_percent = Below(101);
     c.thread = Coin();
     c.signature = Coin();
     c.strict = Coin();
@@ -185,6 +186,7 @@ memory:
   device: 256MiB
   at_limit: block
   thread: true
+  max_block: 20%
 signature: true
 exit:
   drain: 30s
