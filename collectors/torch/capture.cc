@@ -39,7 +39,7 @@ bool FitsTheFormat(const TensorMeta& meta) {
 
 // A tensor whose decision is made.
 void Store(Sink& sink, const Call& call, Observation observation, const Decision& decision,
-           const at::TensorBase& tensor, const TensorView& view) {
+           const at::TensorBase& tensor, const TensorView& view, SharedRecord* shared = nullptr) {
   if (view.on_device) return CaptureOnDevice(sink, call, observation, decision, tensor, view);
   if (view.reason != SkipReason::kNone) {
     sink.skip(call, observation, decision, view.reason, view.detail);
@@ -54,6 +54,9 @@ void Store(Sink& sink, const Call& call, Observation observation, const Decision
   const PartView part(decision, StridedOf(view), sink.max_slot());
   observation.content = part.content();
   if (part.content() != Content::kWhole) bytes = part.bytes();
+  const bool whole = part.content() == Content::kWhole && bytes != 0;
+  if (whole && shared != nullptr && shared->Serves(call, decision))
+    return sink.refer(call, observation, decision, shared->record);
   const Slot slot = sink.reserve(call, observation, decision, bytes);
   if (slot.in_pieces) {
     StridedPieces pieces(part.view(), view.kind, view.meta.conj, view.meta.neg);
@@ -64,6 +67,8 @@ void Store(Sink& sink, const Call& call, Observation observation, const Decision
   try {
     CopyInto(part, view, slot);
     sink.commit(slot);
+    if (whole && shared != nullptr)
+      *shared = {slot.record, call.pass, decision.parts, decision.compress};
   } catch (...) {
     sink.abandon(slot, SkipReason::kCopyFailed);
   }
@@ -149,7 +154,7 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
       StoreComponents(sink, scope->call, observation, decision, tensor);
     return;
   }
-  Store(sink, scope->call, observation, decision, tensor, view);
+  Store(sink, scope->call, observation, decision, tensor, view, seen.shared);
   if (view.quantised && view.reason == SkipReason::kNone && decision.parts != kPartMeta)
     StoreComponents(sink, scope->call, observation, decision, tensor);
 }

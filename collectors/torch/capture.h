@@ -18,11 +18,26 @@ inline bool Wants(Recorder& recorder, const Recorder::CallScope& scope, Role rol
   return recorder.plan().wants(scope.rule, role, scope.call.phase);
 }
 
+// One tensor that is recorded at several places at one moment: its values are copied for the first
+// of them, the others refer to that record where the same parts are asked for.
+struct SharedRecord {
+  uint64_t record = 0;  // 0: none yet
+  uint64_t pass = 0;
+  Parts parts = kPartNone;
+  Compression compress = Compression::kNone;
+
+  bool Serves(const Call& call, const Decision& decision) const {
+    const bool same = call.pass == pass && decision.parts == parts && decision.compress == compress;
+    return record != 0 && same && (parts & (kPartSample | kPartSlice)) == 0;
+  }
+};
+
 struct Seen {
   Role role = Role::kOutput;
   std::string_view arg;
   bool late = false;
   std::string_view subclass;  // Python class, when not torch.Tensor or Parameter
+  SharedRecord* shared = nullptr;
 };
 
 // Records `tensor` as it is now, and nothing of it afterwards. Undefined tensors are noted in the

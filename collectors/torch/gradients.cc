@@ -118,7 +118,8 @@ class GradientHook final : public FunctionPreHook {
   std::atomic<Place*> places_{nullptr};  // the newest first
 };
 
-void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient) {
+void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
+              SharedRecord* shared) {
   const uint64_t before = place->fired.fetch_add(1, std::memory_order_relaxed);
   Recorder& recorder = *runtime->recorder;
   if (place->call.pass != runtime->gate->pass.load(std::memory_order_acquire))
@@ -133,16 +134,17 @@ void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient) {
   call.lane = place->call.lane;
   call.recompute = place->call.recompute;
   call.phase = Phase::kBackward;
-  Capture(recorder, &scope, {place->role, place->arg, place->late}, gradient);
+  Capture(recorder, &scope, {place->role, place->arg, place->late, "", shared}, gradient);
 }
 
 void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || runtime->gate->off()) return;
   at::DisableRecordFunctionGuard guard;
+  SharedRecord shared;
   for (Place* place = places_.load(std::memory_order_acquire); place != nullptr;
        place = place->next) {
-    if (!place->over.load(std::memory_order_relaxed)) RecordAt(runtime, place, gradient);
+    if (!place->over.load(std::memory_order_relaxed)) RecordAt(runtime, place, gradient, &shared);
   }
 } catch (...) {  // out of memory
 }
