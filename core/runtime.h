@@ -14,7 +14,7 @@
 namespace tdump {
 
 // Changes with every incompatible change of a header in core/ that crosses a shared-object border.
-inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0006;
+inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0008;
 
 // Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the
 // collector that can run it (the Python one). 1: match, 0: no match, -1: it failed, `error` says
@@ -40,7 +40,9 @@ struct Runtime {
   bool tell_operators = false;     // steps.boundary: op:REGEX, it wants kOp of every operator
   const char* root_prefixes = "";  // names.roots, "EagleModel=draft\n..."
   uint64_t staging_bytes = 256ull << 20;  // memory.device, of each device
-  int64_t staging_wait_ns = 0;            // longest wait for room in it
+  int64_t staging_wait_ns = 0;            // longest wait of a tensor for room in it
+  double staging_share = 1;               // memory.max_block, of a step's time
+  bool staging_stats = false;  // without room: hash and statistics in place of the payload
   // Set by collectors when they start.
   PredicateFn predicate = nullptr;
   // Takes the staging of the devices in use; bytes a device, 0: none. noexcept.

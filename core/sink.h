@@ -48,7 +48,7 @@ class DeviceCopy {
   virtual ~DeviceCopy() = default;
   virtual State Poll() noexcept = 0;  // never blocks
   // When ready: the canonical payload in host memory, empty where only `statistics` and `digests`
-  // were made on the device.
+  // were made on the device; also where more was asked for and the device's staging was full.
   virtual std::span<const std::byte> payload() const noexcept = 0;
   virtual const Statistics* statistics() const noexcept { return nullptr; }
   virtual std::span<const uint8_t> digests() const noexcept { return {}; }  // of the hash's tiles

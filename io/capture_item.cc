@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "io/hash.h"
+
 namespace tdump::io {
 namespace {
 
 constexpr size_t kReasonDetail = 200;
+constexpr Parts kFromPayload = kPartPayload | kPartSample | kPartSlice;
 
 uint8_t RecordFlags(const Call& call, const Observation& observation) {
   const TensorMeta& meta = observation.meta;
@@ -87,7 +90,15 @@ void CaptureItem::Read(const CaptureEntry& entry) {
     values = entry.copy->payload();
     statistics = entry.copy->statistics();
     digests = entry.copy->digests();
+    if (values.empty() && entry.bytes != 0 && (entry.keep.parts & kFromPayload) != 0) ReadSummary();
   }
+}
+
+// The staging of the device had no room for the payload.
+void CaptureItem::ReadSummary() {
+  SetReason(SkipReason::kStagingLimit, "");
+  summary = HashOfDigests(digests);
+  hash = &summary;
 }
 
 void CaptureItem::ReadUncommitted(const CaptureEntry& entry, SkipReason reason) {

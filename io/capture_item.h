@@ -29,6 +29,7 @@ struct CaptureItem {
   const Hash128* hash = nullptr;
   std::span<const std::byte> payload() const { return values; }
   std::span<const std::byte> values;
+  Hash128 summary{};  // `hash`, where a device made it in place of the payload
 
   // The views live as long as the entry.
   void Read(const CaptureEntry& entry);
@@ -38,6 +39,7 @@ struct CaptureItem {
   void SetReason(SkipReason reason, std::string_view detail);
 
  private:
+  void ReadSummary();
   void ReadFixed(const CaptureEntry& entry);
 };
 

@@ -10,6 +10,8 @@
 namespace tdump::collectors {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr uint64_t kTile = 16384;  // of the hash
 constexpr uint64_t kDigestBytes = 16;
 constexpr Parts kNeedsBytes = kPartPayload | kPartSample | kPartSlice;
@@ -176,19 +178,31 @@ Result<std::unique_ptr<Stager>> Stager::Make(Device* device, const StagerOptions
   return Status(StatusCode::kNoSpace, std::string(kOutOfMemory));
 }
 
-Stager::Copy* Stager::TakeCopy(uint64_t bytes) noexcept {
+Stager::Copy* Stager::TakeCopy(uint64_t bytes, int64_t max_wait_ns, int64_t* waited_ns) noexcept {
+  if (bytes > ring_.capacity()) return nullptr;
   std::unique_lock lock(mutex_);
   ReclaimLate();
   uint32_t slot = ring_.Take(bytes);
-  if (slot == StagingRing::kNone && options_.max_wait_ns > 0 && bytes <= ring_.capacity()) {
-    const auto until =
-        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.max_wait_ns);
-    room_.wait_until(lock, until, [&] {
+  if (slot == StagingRing::kNone && max_wait_ns > 0) {
+    const Clock::time_point start = Clock::now();
+    room_.wait_until(lock, start + std::chrono::nanoseconds(max_wait_ns), [&] {
       slot = ring_.Take(bytes);
       return slot != StagingRing::kNone || broken_.load(std::memory_order_relaxed);
     });
+    *waited_ns += std::chrono::nanoseconds(Clock::now() - start).count();
   }
   return slot == StagingRing::kNone ? nullptr : copies_[slot].get();
+}
+
+// False: there is nothing less to ask for. A tensor that is not contiguous needs as much room for
+// this as for its payload.
+bool Stager::Summarise(Request* request) noexcept {
+  if (!request->summarise || !request->source.plain() || (request->parts & kNeedsBytes) == 0)
+    return false;
+  request->parts = kPartHash;
+  if (device_->KnowsStatistics(request->dtype)) request->parts |= kPartStats;
+  request->max_wait_ns = 0;
+  return true;
 }
 
 Status Stager::EnqueuePayload(const Request& request, uint64_t to) noexcept {
@@ -224,26 +238,29 @@ Stager::Outcome Stager::Begin(const Request& wanted) noexcept try {
     request.parts |= kPartPayload;
   // Where the payload crosses anyway the sink makes the rest of it.
   if ((request.parts & kNeedsBytes) != 0) request.parts &= ~kReduced;
+  Outcome outcome{nullptr, SkipReason::kStagingLimit, "memory.device is full"};
   for (;;) {
     const Layout layout(request);
-    if (layout.bytes() > ring_.capacity())
-      return {nullptr, SkipReason::kStagingLimit, "larger than memory.device"};
-    Copy* copy = TakeCopy(layout.bytes());
-    if (copy == nullptr) return {nullptr, SkipReason::kStagingLimit, "memory.device is full"};
+    Copy* copy = TakeCopy(layout.bytes(), request.max_wait_ns, &outcome.waited_ns);
+    if (copy == nullptr) {
+      if (Summarise(&request)) continue;
+      if (layout.bytes() > ring_.capacity()) outcome.detail = "larger than memory.device";
+      return outcome;
+    }
     const uint64_t at = ring_.offset(copy->slot());
     const Status status = Enqueue(request, layout, memory_.device + at);
     if (status.ok()) {
       copy->Start(request, layout, at);
       const Status marked = device_->Mark(copy->slot(), request.stream);
-      if (marked.ok()) return {copy};
-      Give(copy);
-      return Broken(marked.message());
+      if (!marked.ok()) return Broken(marked.message());
+      return {.copy = copy, .waited_ns = outcome.waited_ns};
     }
     // Nothing of the copy may be under way when its room is given back: what was enqueued before
     // the refusal writes to that room, so the stager gives the room up with the device.
     if (status.code() != StatusCode::kUnsupported) return Broken(status.message());
     Give(copy);
     if (layout.to_host) return {nullptr, SkipReason::kCopyFailed, "not by this device"};
+    if ((wanted.parts & kNeedsBytes) != 0) return outcome;       // a summary
     request.parts = (request.parts & ~kReduced) | kPartPayload;  // reduced by the sink
   }
 } catch (...) {
@@ -278,7 +295,8 @@ bool Stager::CopyPiece(const Request& request, uint64_t offset, std::span<std::b
   const StridedSource& source = request.source;
   const uint64_t unit = source.unit_bytes;
   if (offset % unit != 0 || out.size() % unit != 0) return false;
-  Copy* copy = TakeCopy(out.size());
+  int64_t waited_ns = 0;
+  Copy* copy = TakeCopy(out.size(), request.max_wait_ns, &waited_ns);
   if (copy == nullptr) return false;
   Request piece = request;
   piece.parts = kPartPayload;
@@ -294,7 +312,7 @@ bool Stager::CopyPiece(const Request& request, uint64_t offset, std::span<std::b
     Broken(marked.message());
     return false;
   }
-  const bool ready = WaitUntilReady(copy);
+  const bool ready = WaitUntilReady(copy, request.max_wait_ns);
   if (ready) std::memcpy(out.data(), copy->payload().data(), out.size());
   copy->Release();
   return ready;
@@ -303,9 +321,8 @@ bool Stager::CopyPiece(const Request& request, uint64_t offset, std::span<std::b
 }
 
 // False: failed, or not in time.
-bool Stager::WaitUntilReady(Copy* copy) noexcept {
-  const auto until =
-      std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.max_wait_ns);
+bool Stager::WaitUntilReady(Copy* copy, int64_t max_wait_ns) noexcept {
+  const Clock::time_point until = Clock::now() + std::chrono::nanoseconds(max_wait_ns);
   for (;;) {
     switch (copy->Poll()) {
       case DeviceCopy::State::kReady:
@@ -315,7 +332,7 @@ bool Stager::WaitUntilReady(Copy* copy) noexcept {
       case DeviceCopy::State::kPending:
         break;
     }
-    if (std::chrono::steady_clock::now() > until) return false;
+    if (Clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }

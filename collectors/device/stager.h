@@ -12,9 +12,10 @@
 // The ring's memory on the device has a twin of the same size on the host, taken together in Make()
 // and kept until the process ends: nothing is allocated afterwards.
 //
-// Staging full: Begin() waits at most `max_wait_ns` for the sink to give room back (which waits for
-// tdump's own stream only, never for the job's), else answers kStagingLimit. A tensor larger than
-// the ring goes in pieces (Pieces), each of which waits until the device has done it.
+// Staging full: Begin() waits as long as the request says for the sink to give room back (which
+// waits for tdump's own stream only, never for the job's), then makes hash and statistics in place
+// of the payload, or answers kStagingLimit. A tensor larger than the ring goes in pieces (Pieces),
+// each of which waits until the device has done it.
 // After an error of the device nothing more is asked of it: every Begin() answers kDeviceError.
 #pragma once
 
@@ -34,7 +35,6 @@ namespace tdump::collectors {
 struct StagerOptions {
   uint64_t bytes = 256ull << 20;  // memory.device
   uint32_t copies = 8192;         // under way at a time
-  int64_t max_wait_ns = 0;        // 0: never
 };
 
 class Stager {
@@ -44,12 +44,17 @@ class Stager {
     DType dtype;
     Parts parts = kPartNone;
     NativeStream stream = nullptr;
+    int64_t max_wait_ns = 0;  // for room; 0: not at all
+    // Where there is no room for the payload, hash and statistics are made in its place: a copy
+    // that has neither payload nor error.
+    bool summarise = false;
   };
   // Either `copy`, or why there is none.
   struct Outcome {
     DeviceCopy* copy = nullptr;
     SkipReason reason = SkipReason::kNone;
     std::string_view detail = {};
+    int64_t waited_ns = 0;
   };
 
   // Error: the device refused the memory. `device` outlives the stager.
@@ -59,8 +64,8 @@ class Stager {
   ~Stager();
 
   Outcome Begin(const Request& request) noexcept;
-  // A payload for Sink::stream(), of any size. Waits for the device, at most `max_wait_ns` for each
-  // piece. Lives as long as `request`.
+  // A payload for Sink::stream(), of any size. Waits for the device, at most the request's
+  // `max_wait_ns` for each piece. Lives as long as `request`.
   class Pieces final : public PieceSource {
    public:
     Pieces(Stager* stager, const Request& request) : stager_(stager), request_(request) {}
@@ -74,7 +79,6 @@ class Stager {
   // Largest payload that Begin() takes.
   uint64_t max_payload() const { return ring_.capacity() / 2; }
   uint64_t capacity() const { return ring_.capacity(); }
-  bool may_wait() const { return options_.max_wait_ns > 0; }
   // Copies not yet released.
   uint32_t under_way() const noexcept;
   // The error that ended the use of the device, "" while there is none. Stays valid.
@@ -85,12 +89,13 @@ class Stager {
   struct Layout;
 
   Stager(Device* device, const StagerOptions& options, StagingMemory memory);
-  Copy* TakeCopy(uint64_t bytes) noexcept;
+  Copy* TakeCopy(uint64_t bytes, int64_t max_wait_ns, int64_t* waited_ns) noexcept;
+  bool Summarise(Request* request) noexcept;
   Status Enqueue(const Request& request, const Layout& layout, uint64_t at) noexcept;
   Status EnqueuePayload(const Request& request, uint64_t to) noexcept;
   Status EnqueueReduction(const Request& request, const Layout& layout, uint64_t at) noexcept;
   bool CopyPiece(const Request& request, uint64_t offset, std::span<std::byte> out) noexcept;
-  bool WaitUntilReady(Copy* copy) noexcept;
+  bool WaitUntilReady(Copy* copy, int64_t max_wait_ns) noexcept;
   void Give(Copy* copy) noexcept;
   void GiveLater(Copy* copy) noexcept;
   void ReclaimLate() noexcept;  // with the lock held

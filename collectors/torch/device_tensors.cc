@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "collectors/device/stager.h"
+#include "collectors/device/step_budget.h"
 #include "collectors/torch/plugin.h"
 
 namespace tdump::collectors {
@@ -81,8 +83,7 @@ class Stagers {
     char error[512] = {};
     auto* device = static_cast<Device*>(open_(kBuildStamp, ordinal, error, sizeof error));
     if (device == nullptr) return error[0] == '\0' ? nullptr : Refuse(ordinal, runtime, error);
-    auto stager = Stager::Make(
-        device, {.bytes = runtime->staging_bytes, .max_wait_ns = runtime->staging_wait_ns});
+    auto stager = Stager::Make(device, {.bytes = runtime->staging_bytes});
     if (!stager.ok()) return Refuse(ordinal, runtime, stager.status().message());
     DrainAtExit();
     Stager* made = std::move(stager).value().release();
@@ -134,16 +135,44 @@ struct Handover {
   }
 };
 
-void Stage(const Handover& to, Stager* stager, const Stager::Request& request, int ordinal) {
+// How long the calling thread may wait for room now.
+class Waiting {
+ public:
+  Waiting(const Runtime& runtime, const Call& call) {
+    const int64_t now =
+        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    left_ns_ =
+        std::min(runtime.staging_wait_ns, Budget().Left(call.pass, runtime.staging_share, now));
+  }
+  int64_t left_ns() const { return left_ns_; }
+  static StepBudget& Budget() {
+    static auto* one = new StepBudget;
+    return *one;
+  }
+
+ private:
+  int64_t left_ns_ = 0;
+};
+
+void StageInPieces(const Handover& to, Stager* stager, const Stager::Request& request) {
+  const auto start = std::chrono::steady_clock::now();
+  Stager::Pieces pieces(stager, request);
+  to.sink.stream(to.call, to.observation, to.decision, request.source.bytes(), &pieces);
+  Waiting::Budget().Add((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
+}
+
+void Stage(const Handover& to, Stager* stager, Stager::Request request, const Runtime& runtime,
+           int ordinal) {
   const uint64_t bytes = request.source.bytes();
+  request.max_wait_ns = Waiting(runtime, to.call).left_ns();
+  const bool pieces = bytes > stager->capacity() / 2 && request.max_wait_ns > 0;
+  request.summarise = runtime.staging_stats && !pieces;
   const Stager::Outcome outcome = stager->Begin(request);
+  if (outcome.waited_ns != 0) Waiting::Budget().Add(outcome.waited_ns);
   if (outcome.copy != nullptr)
     return to.sink.when_ready(to.call, to.observation, to.decision, bytes, outcome.copy);
-  if (outcome.reason == SkipReason::kStagingLimit && bytes > stager->capacity() / 2 &&
-      stager->may_wait()) {
-    Stager::Pieces pieces(stager, request);
-    return to.sink.stream(to.call, to.observation, to.decision, bytes, &pieces);
-  }
+  if (outcome.reason == SkipReason::kStagingLimit && pieces)
+    return StageInPieces(to, stager, request);
   to.Skip(outcome.reason, outcome.detail);
   if (outcome.reason == SkipReason::kDeviceError)
     Stagers::Get().TellError(*stager, ordinal, to.sink);
@@ -173,7 +202,7 @@ void CaptureOnDevice(Sink& sink, const Call& call, const Observation& observatio
     return to.Skip(SkipReason::kCopyFailed, "more than 16 dimensions, or no negative of this type");
   }
   request.stream = CurrentStream(device);
-  Stage(to, stager, request, device.index());
+  Stage(to, stager, request, *runtime, device.index());
 }
 
 void UseDeviceOpener(DeviceOpener open) noexcept { Stagers::Get().Use(open); }

@@ -141,6 +141,8 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.staging_wait_ns = config_.thread && config_.full_arena == filters::FullArena::kBlock
                                  ? kLongestStagingWaitNs
                                  : 0;
+  runtime_.staging_share = static_cast<double>(config_.max_block_percent) / 100;
+  runtime_.staging_stats = config_.full_arena != filters::FullArena::kDrop;
   runtime_.tell_backward = config_.boundary == "backward";
   runtime_.tell_operators = config_.boundary.starts_with("op:");
   runtime_.root_prefixes = root_prefixes_.c_str();

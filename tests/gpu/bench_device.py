@@ -25,13 +25,14 @@ class Case:
     level: str
     steps: int = 44
     pause: float = 0.0  # seconds before each step; with one, what a recorded step left is written before the next
-    at_limit: str = "block"
+    full: str = "at_limit: block"  # what happens when the staging is full: keys of `memory`
 
 
 CASES = (
     Case("full, staging drained between steps", "full", pause=0.35),
-    Case("full, one step after the other, drop", "full", at_limit="drop"),
-    Case("full, one step after the other, block", "full", steps=24),
+    Case("full, back to back, block", "full"),
+    Case("full, back to back, drop", "full", full="at_limit: drop"),
+    Case("full, back to back, max_block 100%", "full", steps=24, full="max_block: 100%"),
     Case("stats", "stats"),
     Case("hash", "hash"),
     Case("hash and stats", "[hash, stats]"),
@@ -48,7 +49,7 @@ def measure(case: Case, folder: Path) -> list[dict]:
     config = folder / "tdump.yaml"
     config.write_text(
         f"steps: {{select: 0-{case.steps}:2, boundary: explicit}}\nsignature: false\n"
-        f"memory: {{device: 1GiB, host: 8GiB, at_limit: {case.at_limit}}}\n"
+        f"memory: {{device: 1GiB, host: 8GiB, {case.full}}}\n"
         f"output: {{dir: {folder}/run, limit: 40GiB}}\ncapture:\n"
         f"  - {{leaf: true, role: [output], level: {case.level}}}\n"
     )
@@ -66,7 +67,7 @@ def measure(case: Case, folder: Path) -> list[dict]:
     for kind in ("wall", "enqueue"):
         recorded, idle = (statistics.median(times[kind][first + WARM_UP :: 2]) for first in (0, 1))
         rows.append(row(f"{case.name}: {kind}", recorded / idle, "x", "lower", f"idle step, {idle * 1e3:.3f} ms"))
-    if case.name.endswith("block"):
+    if case.full == "max_block: 100%":
         rate = times["bytes"] * case.steps / 2 / times["seconds"] * 1e-9
         rows.append(row(f"{case.name}: rate", rate, "GB/s", "higher", "bytes recorded over the time of all steps"))
     return rows

@@ -28,7 +28,7 @@ def run(cwd: Path, level: str | None):
     if level is not None:
         config = cwd / "tdump.yaml"
         config.write_text(
-            "steps: {select: all, boundary: explicit}\nmemory: {device: 300MiB, host: 2GiB}\noutput: {layout: pass}\n"
+            "steps: {select: all, boundary: explicit}\nmemory: {device: 300MiB, host: 2GiB, max_block: 100%}\noutput: {layout: pass}\n"
             f"signature: false\ncapture:\n  - {{leaf: true, role: [output], level: {level}}}\n"
         )
         command = [str(BUILD / "bin" / "tdump-run"), "-c", str(config), "--", *command]

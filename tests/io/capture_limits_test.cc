@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/statistics.h"
 #include "io/capture_sink.h"
 #include "io/hash.h"
 #include "tests/io/forwarding_env.h"
@@ -303,6 +304,44 @@ TEST(CaptureLimits, CopiesOfDevicesAreWrittenWhenTheyAreReady) {
   rig.sink->when_ready(rig.NewCall(op), SinkRig::Seen("0", "uint8", sizes, strides), kLevelFull,
                        1000, &late);
   EXPECT_EQ(late.released, 1);
+}
+
+// What a device makes where its staging has no room: digests and statistics, no payload.
+class SummaryCopy final : public DeviceCopy {
+ public:
+  explicit SummaryCopy(std::span<const std::byte> payload) {
+    AppendTileDigests(payload, &digests_);
+    statistics_.count = statistics_.finite = payload.size();
+    statistics_.max = 3;
+  }
+  State Poll() noexcept override { return State::kReady; }
+  std::span<const std::byte> payload() const noexcept override { return {}; }
+  const Statistics* statistics() const noexcept override { return &statistics_; }
+  std::span<const uint8_t> digests() const noexcept override { return digests_; }
+  void Release() noexcept override {}
+
+ private:
+  std::vector<uint8_t> digests_;
+  Statistics statistics_;
+};
+
+TEST(CaptureLimits, ADeviceWithoutRoomForAPayloadGivesItsSummary) {
+  SinkRig rig({.arena_bytes = 1 << 20});
+  const std::vector<std::byte> payload = Bytes(20'000, 3);
+  SummaryCopy copy(payload);
+  const int64_t sizes[] = {20'000}, strides[] = {1};
+  rig.Open(0);
+  const OperatorId op = rig.Op("a");
+  rig.sink->when_ready(rig.NewCall(op), SinkRig::Seen("0", "float8_e5m2", sizes, strides),
+                       kLevelFull, payload.size(), &copy);
+  ASSERT_TRUE(rig.sink->Drain(20'000));
+  const std::vector<Record> records = rig.Records("pass00000.tdp");
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].reason, SkipReason::kStagingLimit);
+  EXPECT_EQ(records[0].parts_asked, kLevelFull);
+  EXPECT_EQ(records[0].parts_kept, kPartMeta | kPartHash | kPartStats);
+  ASSERT_TRUE(records[0].hash.has_value());
+  EXPECT_EQ(*records[0].hash, HashPayload(payload));
 }
 
 // A data loader forks while the writer is busy: the child neither hangs nor writes.

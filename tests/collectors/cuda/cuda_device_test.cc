@@ -91,8 +91,7 @@ class CudaDeviceTest : public testing::Test {
     EXPECT_TRUE(device.ok()) << device.status().message();
     if (!device.ok()) return nullptr;
     const auto start = Clock::now();
-    auto stager =
-        Stager::Make(device->release(), {.bytes = kStaging, .max_wait_ns = 10'000'000'000});
+    auto stager = Stager::Make(device->release(), {.bytes = kStaging});
     EXPECT_TRUE(stager.ok()) << stager.status().message();
     std::printf("measured start %.3f s\n", SecondsSince(start));
     return stager.ok() ? std::move(stager).value().release() : nullptr;
@@ -117,7 +116,10 @@ class CudaDeviceTest : public testing::Test {
     for (DevicePointer memory : taken_) (void)job->driver->memory_give(memory);
   }
   static Stager::Request Bytes(DevicePointer from, uint64_t bytes, Parts parts, Stream stream) {
-    Stager::Request request{.dtype = MakeDType("uint8", 8), .parts = parts, .stream = stream};
+    Stager::Request request{.dtype = MakeDType("uint8", 8),
+                            .parts = parts,
+                            .stream = stream,
+                            .max_wait_ns = 10'000'000'000};
     const int64_t size[] = {static_cast<int64_t>(bytes)}, stride[] = {1};
     EXPECT_TRUE(MakeStridedSource(from, size, stride, 1, NumberKind::kInteger, false, false,
                                   &request.source));

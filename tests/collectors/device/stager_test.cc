@@ -24,9 +24,9 @@ struct StagerTest : testing::Test {
     EXPECT_TRUE(made.ok());
     return std::move(made).value();
   }
-  static Stager::Request Of(const std::vector<uint8_t>& data, Parts parts = kLevelFull,
-                            NativeStream stream = kStream) {
-    Stager::Request request{.parts = parts, .stream = stream};
+  Stager::Request Of(const std::vector<uint8_t>& data, Parts parts = kLevelFull,
+                     NativeStream stream = kStream) {
+    Stager::Request request{.parts = parts, .stream = stream, .max_wait_ns = max_wait_ns};
     const int64_t size[] = {static_cast<int64_t>(data.size())}, stride[] = {1};
     EXPECT_TRUE(MakeStridedSource(FakeDevice::Address(data.data()), size, stride, 1,
                                   NumberKind::kInteger, false, false, &request.source));
@@ -45,6 +45,7 @@ struct StagerTest : testing::Test {
   }
 
   FakeDevice device;
+  int64_t max_wait_ns = 0;
 };
 
 TEST_F(StagerTest, TheValueAtThatMomentWhateverFollowsOnTheStream) {
@@ -228,6 +229,25 @@ TEST_F(StagerTest, RoomReleasedWhileTheDeviceWorksIsNotGivenOut) {
   EXPECT_NE(stager->Begin(Of(data)).copy, nullptr);
 }
 
+TEST_F(StagerTest, WithoutRoomHashAndStatisticsStandForThePayload) {
+  const auto stager = Make();
+  std::vector<float> data(2048, 1.5f);  // twice the ring
+  Stager::Request request{
+      .dtype = MakeDType("float32", 32), .parts = kLevelFull, .stream = kStream, .summarise = true};
+  const int64_t size[] = {2048}, stride[] = {1};
+  ASSERT_TRUE(MakeStridedSource(FakeDevice::Address(data.data()), size, stride, 4,
+                                NumberKind::kFloat, false, false, &request.source));
+  DeviceCopy* copy = stager->Begin(request).copy;
+  ASSERT_NE(copy, nullptr);
+  Finish(copy);
+  EXPECT_TRUE(copy->payload().empty());
+  EXPECT_EQ(copy->digests().size(), 16u);
+  ASSERT_NE(copy->statistics(), nullptr);
+  EXPECT_EQ(copy->statistics()->mean, 1.5);
+  device.refuse_reductions = true;  // then nothing does
+  EXPECT_EQ(stager->Begin(request).reason, SkipReason::kStagingLimit);
+}
+
 TEST_F(StagerTest, TooManyCopiesUnderWayIsFullToo) {
   const auto stager = Make();
   const std::vector<uint8_t> data(1, 1);
@@ -236,7 +256,8 @@ TEST_F(StagerTest, TooManyCopiesUnderWayIsFullToo) {
 }
 
 TEST_F(StagerTest, BlockWaitsForTheSinkToGiveRoomBack) {
-  const auto stager = Make({.bytes = 4096, .copies = 4, .max_wait_ns = 60'000'000'000});
+  const auto stager = Make({.bytes = 4096, .copies = 4});
+  max_wait_ns = 60'000'000'000;
   const std::vector<uint8_t> data(4096, 1), next(4096, 2);
   DeviceCopy* first = stager->Begin(Of(data)).copy;
   std::thread sink([&] {
@@ -252,14 +273,18 @@ TEST_F(StagerTest, BlockWaitsForTheSinkToGiveRoomBack) {
 }
 
 TEST_F(StagerTest, BlockGivesUpInTime) {
-  const auto stager = Make({.bytes = 4096, .copies = 4, .max_wait_ns = 5'000'000});
+  const auto stager = Make({.bytes = 4096, .copies = 4});
+  max_wait_ns = 5'000'000;
   const std::vector<uint8_t> data(4096, 1);
   ASSERT_NE(stager->Begin(Of(data)).copy, nullptr);
-  EXPECT_EQ(stager->Begin(Of(data)).reason, SkipReason::kStagingLimit);
+  const Stager::Outcome refused = stager->Begin(Of(data));
+  EXPECT_EQ(refused.reason, SkipReason::kStagingLimit);
+  EXPECT_GE(refused.waited_ns, 5'000'000);
 }
 
 TEST_F(StagerTest, ATensorLargerThanTheRingIsRefusedOrGoesInPieces) {
-  const auto stager = Make({.bytes = 4096, .copies = 4, .max_wait_ns = 60'000'000'000});
+  const auto stager = Make({.bytes = 4096, .copies = 4});
+  max_wait_ns = 60'000'000'000;
   std::vector<uint8_t> data(50'001);
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 7 + i / 256);
   const Stager::Request request = Of(data);
@@ -283,7 +308,8 @@ TEST_F(StagerTest, ATensorLargerThanTheRingIsRefusedOrGoesInPieces) {
 }
 
 TEST_F(StagerTest, APieceThatIsNotDoneInTimeFailsAndItsRoomComesBackLater) {
-  const auto stager = Make({.bytes = 4096, .copies = 1, .max_wait_ns = 5'000'000});
+  const auto stager = Make({.bytes = 4096, .copies = 1});
+  max_wait_ns = 5'000'000;
   const std::vector<uint8_t> data(9000, 1);
   const Stager::Request request = Of(data);
   std::vector<uint8_t> out(data.size());
@@ -346,7 +372,8 @@ TEST_F(StagerTest, NothingIsEnqueuedDuringGraphCapture) {
 }
 
 TEST_F(StagerTest, ManyThreadsAndStreams) {
-  const auto stager = Make({.bytes = 1 << 16, .copies = 64, .max_wait_ns = 60'000'000'000});
+  const auto stager = Make({.bytes = 1 << 16, .copies = 64});
+  max_wait_ns = 60'000'000'000;
   std::atomic<int> wrong{0}, left{4 * 200};
   std::mutex mutex;
   std::vector<std::pair<DeviceCopy*, uint8_t>> begun;
