@@ -165,7 +165,10 @@ void Stage(const Handover& to, Stager* stager, Stager::Request request, const Ru
            int ordinal) {
   const uint64_t bytes = request.source.bytes();
   request.max_wait_ns = Waiting(runtime, to.call).left_ns();
-  const bool pieces = bytes > stager->capacity() / 2 && request.max_wait_ns > 0;
+  // Only where the whole wait is allowed: a tensor that is given up half way was waited for in
+  // vain.
+  const bool pieces = bytes > stager->capacity() / 2 && request.max_wait_ns > 0 &&
+                      request.max_wait_ns == runtime.staging_wait_ns;
   request.summarise = runtime.staging_stats && !pieces;
   const Stager::Outcome outcome = stager->Begin(request);
   if (outcome.waited_ns != 0) Waiting::Budget().Add(outcome.waited_ns);
