@@ -24,6 +24,11 @@ using torch::autograd::variable_list;
 using torch::dynamo::autograd::CompiledNodeArgs;
 using torch::dynamo::autograd::SwapSavedVariables;
 
+// Whether any gradient came in this process so far.
+std::atomic<bool> any_came{false};
+
+constexpr const char* kNoneCame =
+    "gradients were asked for, but calls ended without a backward: of these none is recorded";
 constexpr const char* kTooLate =
     "gradients arrived after the step of their forward had ended: not recorded";
 
@@ -79,6 +84,7 @@ class GradientHook final : public FunctionPreHook {
  public:
   explicit GradientHook(uint32_t output) : output_(output) {}
   ~GradientHook() override {
+    if (!any_came.load(std::memory_order_relaxed)) NoteNoneCame();
     for (Place* place = places_.load(); place != nullptr;) delete std::exchange(place, place->next);
   }
   GradientHook(const GradientHook&) = delete;
@@ -114,6 +120,13 @@ class GradientHook final : public FunctionPreHook {
  private:
   void Record(const at::TensorBase& gradient) noexcept;
 
+  // The graph goes before the first gradient of all came. (Later on it is usual that some outputs
+  // are not used.)
+  void NoteNoneCame() const noexcept {
+    Runtime* runtime = CurrentRuntime();
+    if (runtime != nullptr && runtime->gate->armed()) runtime->sink->note(kNoneCame);
+  }
+
   const uint32_t output_;
   std::atomic<Place*> places_{nullptr};  // the newest first
 };
@@ -140,6 +153,7 @@ void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
 void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || runtime->gate->off()) return;
+  any_came.store(true, std::memory_order_relaxed);
   at::DisableRecordFunctionGuard guard;
   SharedRecord shared;
   for (Place* place = places_.load(std::memory_order_acquire); place != nullptr;

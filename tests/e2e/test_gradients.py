@@ -191,3 +191,39 @@ def test_backward_passes_of_every_kind_are_left_alone(tmp_path):
     # The gradient of a tensor that is fed to the model again and again: one record a backward, not one a hook.
     leaf = [r for r in train[1].records() if (r.role, r.path, r.arg) == ("grad_input", ".", "0")]
     assert [(r.micro, r.call) for r in leaf] == [(0, 0), (1, 0), (2, 0)]
+
+
+STEPPED = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(1, 4):
+    (model(torch.ones(1, 2)) * step).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("boundary", ["optimizer", "backward", "forward"])
+def test_gradients_are_in_the_pass_of_their_step(boundary, tmp_path, app):
+    import tdump
+
+    (tmp_path / "c.yaml").write_text(
+        f"steps: {{select: all, boundary: {boundary}}}\nsignature: false\n"
+        "capture: [{leaf: true, role: [grad_output, param_grad, state], level: full}]\n"
+    )
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, app(STEPPED)], tmp_path)
+    assert done.returncode == 0 and "without a backward" not in done.stderr, done.stderr
+    passes = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
+    for step, p in enumerate(passes, 1):
+        assert [(r.role, r.arg, r.call) for r in p.records()][:1] == [("grad_output", "", 0)]
+        assert p["0@grad_output#"].item() == p["0@param_grad#bias"].item() == step
+    assert len(passes) == 3
+
+
+def test_a_job_without_a_backward_is_told(tmp_path, app):
+    (tmp_path / "c.yaml").write_text("capture: [{leaf: true, role: [output, grad_output], level: hash}]\n")
+    job = app("import torch\nmodel = torch.nn.Linear(2, 1)\nfor n in range(3): model(torch.ones(1, 2))\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, job], tmp_path)
+    assert "gradients were asked for, but calls ended without a backward" in done.stderr
