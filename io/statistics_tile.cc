@@ -159,6 +159,8 @@ HWY_NOINLINE Sums Sum(const typename Format::Bits* values, size_t n) {
   DoubleVector sum[kVectors], l1[kVectors], squares[kVectors];
   for (size_t k = 0; k < kVectors; ++k) sum[k] = l1[k] = squares[k] = hn::Zero(kDoubles);
   for (size_t i = 0; i < n; i += kTileLanes) {
+    // The next tile, if there is one: a hint that cannot fail.
+    __builtin_prefetch(values + kTileElements + i);
 #pragma GCC unroll 8
     for (size_t k = 0; k < kVectors; ++k) {
       const DoubleVector x = Format::Load(values + i + k * kPerVector);

@@ -45,7 +45,11 @@ class SlicePicker final : public BytePicker {
       run_bytes_ = static_cast<uint64_t>(inner.part.size) * inner.step;
       dims_.pop_back();
     }
+    expected_ = empty_ ? 0 : run_bytes_;
+    for (const Dim& dim : dims_) expected_ *= static_cast<uint64_t>(dim.part.size);
   }
+  // Everything passed by.
+  bool complete() const { return picked_.size() == expected_; }
 
  private:
   struct Dim {
@@ -68,7 +72,7 @@ class SlicePicker final : public BytePicker {
   }
 
   std::vector<Dim> dims_;
-  uint64_t first_ = 0, run_bytes_ = 0;
+  uint64_t first_ = 0, run_bytes_ = 0, expected_ = 0;
   bool empty_ = false;  // no more
 };
 
@@ -88,10 +92,10 @@ class SamplePicker final : public BytePicker {
     std::sort(sorted_.begin(), sorted_.end());
     sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
   }
+  bool complete() const { return picked_.size() == sorted_.size() * unit_; }
   std::vector<uint8_t> InOrder() {
     const std::vector<std::byte> picked = TakePicked();
     std::vector<uint8_t> units;
-    if (picked.size() != sorted_.size() * unit_) return units;
     for (uint64_t place : places_) {
       const size_t at = std::lower_bound(sorted_.begin(), sorted_.end(), place) - sorted_.begin();
       const auto* from = reinterpret_cast<const uint8_t*>(picked.data()) + at * unit_;
@@ -294,11 +298,16 @@ ValueParts PartsBuilder::Finish(const Statistics* given) {
   if (impl_ == nullptr) return out;
   if (impl_->statistics)
     out.statistics = ToSection(given != nullptr ? *given : impl_->statistics->Finish());
-  if (impl_->sample) out.sample = SampleSection{impl_->sample->InOrder()};
-  if (impl_->slice_section) out.slice = std::move(impl_->slice_section);
-  if (impl_->slice) out.slice_bytes = impl_->slice->TakePicked();
+  // Bytes that never came (a device made the statistics alone) leave the part out.
+  if (impl_->sample && impl_->sample->complete())
+    out.sample = SampleSection{impl_->sample->InOrder()};
+  if (impl_->slice && impl_->slice->complete()) {
+    out.slice = std::move(impl_->slice_section);
+    out.slice_bytes = impl_->slice->TakePicked();
+  }
   if (!impl_->is_part) return out;
   if ((impl_->parts & kPartSlice) != 0) {
+    out.slice = std::move(impl_->slice_section);
     out.slice_bytes = std::move(impl_->part);
   } else {
     out.sample.emplace();

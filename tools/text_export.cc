@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "io/value_parts.h"
 #include "tools/options.h"
 #include "tools/record_text.h"
 #include "tools/value_stream.h"
@@ -67,6 +68,11 @@ Status TextExport::Open() {
 
 Status TextExport::Write(const OpenPass& pass, const io::Record& record,
                          const std::function<Status(std::string_view)>& put) {
+  if (!record.payload && record.slice) {
+    TDUMP_RETURN_IF_ERROR(
+        put(fmt::format("# slice {} of {}\n", SliceText(*record.slice), ShapeText(record))));
+    return Write(pass, io::SliceAsRecord(record), put);
+  }
   std::string buffer = Head(pass, record);
   ++records_;
   if (!record.payload) {

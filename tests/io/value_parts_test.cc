@@ -96,6 +96,16 @@ TEST(PartsOf, ExpandedDimensions) {
   EXPECT_THAT(parts.sample->units, ElementsAre(0, 2, 1, 0, 3));
 }
 
+TEST(PartsOf, BytesThatNeverCameLeavePartsOut) {
+  const SliceRange slice[] = {{0, 2, 1}};
+  const int64_t sizes[] = {4}, strides[] = {1};
+  const Statistics given = StatisticsOf(kByte, Counting(4));
+  const ValueParts parts = PartsOf(Asking(kPartStats | kPartSlice | kPartSample, 2, slice),
+                                   Content::kWhole, kByte, sizes, strides, {}, &given);
+  EXPECT_EQ(parts.kept(), kPartStats);
+  EXPECT_EQ(parts.statistics->count, 4u);
+}
+
 TEST(PartsBuilder, TheCutHasNoEffect) {
   const SliceRange slice[] = {{1, 9, 3}, {2, -1, 2}};
   const int64_t sizes[] = {10, 20}, strides[] = {20, 1};
@@ -183,6 +193,38 @@ TEST(WrittenParts, SliceAndSample) {
   const Record part = SliceAsRecord(w.record);
   EXPECT_THAT(part.sizes, ElementsAre(2, 2));
   EXPECT_EQ(Ints(w.rig.Payload(*w.reader, part)), (std::vector<int>{58, 59, 78, 79}));
+}
+
+// Every byte of a file with all of them: an error or a value, never a crash, and never another
+// slice in silence.
+TEST(WrittenParts, AFlippedByteIsNoticed) {
+  const SliceRange slice[] = {{2, 4, 1}};
+  Keep keep = Asking(kPartMeta | kPartStats | kPartSlice | kPartSample, 3, slice);
+  keep.compress = Compression::kZstd;
+  Written w(keep, std::vector<std::byte>(200, std::byte{7}));
+  const std::string path = JoinPath(w.rig.directory, "pass00000.tdp");
+  const std::string bytes = *ReadFile(w.rig.env, path, 1 << 20);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string bad = bytes;
+    bad[i] = static_cast<char>(bad[i] ^ 0x21);
+    const auto forged = NewMemoryEnv();
+    ASSERT_TRUE(forged->MakeDirs("d", 0700).ok());
+    auto file = *forged->CreateExclusive("d/p.tdp", 0600);
+    ASSERT_TRUE(file->Append(std::as_bytes(std::span(bad))).ok());
+    ASSERT_TRUE(file->Close().ok());
+    const auto reader = PassReader::Open(forged.get(), "d/p.tdp");
+    if (!reader.ok()) continue;
+    (void)(*reader)->ForEachRecord([&](const Record& record) {
+      if (!record.slice) return true;
+      const Record part = SliceAsRecord(record);
+      std::vector<std::byte> values(part.payload->logical_bytes);
+      if ((*reader)->ReadPayload(part, 0, values).ok())
+        EXPECT_EQ(values, std::vector<std::byte>(40, std::byte{7})) << i;
+      return true;
+    });
+    std::vector<Damage> damage;
+    (void)(*reader)->Verify(&damage);
+  }
 }
 
 TEST(WrittenParts, APayloadHoldsItsSlices) {
