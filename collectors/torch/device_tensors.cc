@@ -135,43 +135,35 @@ struct Handover {
   }
 };
 
-// How long the calling thread may wait for room now.
-class Waiting {
- public:
-  Waiting(const Runtime& runtime, const Call& call) {
-    const int64_t now =
-        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-    left_ns_ =
-        std::min(runtime.staging_wait_ns, Budget().Left(call.pass, runtime.staging_share, now));
-  }
-  int64_t left_ns() const { return left_ns_; }
-  static StepBudget& Budget() {
-    static auto* one = new StepBudget;
-    return *one;
-  }
+int64_t NowNs() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
- private:
-  int64_t left_ns_ = 0;
-};
+// Of this process, whatever the number of devices.
+StepBudget& WaitBudget() {
+  static auto* one = new StepBudget;
+  return *one;
+}
 
 void StageInPieces(const Handover& to, Stager* stager, const Stager::Request& request) {
-  const auto start = std::chrono::steady_clock::now();
+  const int64_t start = NowNs();
   Stager::Pieces pieces(stager, request);
   to.sink.stream(to.call, to.observation, to.decision, request.source.bytes(), &pieces);
-  Waiting::Budget().Add((std::chrono::steady_clock::now() - start) / std::chrono::nanoseconds(1));
+  WaitBudget().Add(NowNs() - start);
 }
 
 void Stage(const Handover& to, Stager* stager, Stager::Request request, const Runtime& runtime,
            int ordinal) {
   const uint64_t bytes = request.source.bytes();
-  request.max_wait_ns = Waiting(runtime, to.call).left_ns();
+  request.max_wait_ns = std::min(runtime.staging_wait_ns,
+                                 WaitBudget().Left(to.call.pass, runtime.staging_share, NowNs()));
   // Only where the whole wait is allowed: a tensor that is given up half way was waited for in
   // vain.
   const bool pieces = bytes > stager->capacity() / 2 && request.max_wait_ns > 0 &&
                       request.max_wait_ns == runtime.staging_wait_ns;
   request.summarise = runtime.staging_stats && !pieces;
   const Stager::Outcome outcome = stager->Begin(request);
-  if (outcome.waited_ns != 0) Waiting::Budget().Add(outcome.waited_ns);
+  if (outcome.waited_ns != 0) WaitBudget().Add(outcome.waited_ns);
   if (outcome.copy != nullptr)
     return to.sink.when_ready(to.call, to.observation, to.decision, bytes, outcome.copy);
   if (outcome.reason == SkipReason::kStagingLimit && pieces)
