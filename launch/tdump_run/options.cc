@@ -63,7 +63,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   std::string directory, steps, ranks, level;
   std::vector<std::string> sets;
   int check_ranks = 0;
-  bool alone = false, estimate = false;
+  bool alone = false;
   app.add_option("-c,--config", options.config, "YAML file (TDUMP_CONFIG)")->type_name("FILE");
   app.add_option("--recipe", options.recipe, "a shipped YAML file; --recipes lists them")
       ->type_name("NAME");
@@ -75,7 +75,10 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   auto* ranks_option =
       app.add_option("--ranks", ranks, "ranks that write; with --check the number of ranks")
           ->type_name("SPEC");
-  app.add_option("--level", level, "what is kept: off, meta, hash, stats, sample[:N], slice[0:8, :], full or a list of them")->type_name("LEVEL");
+  app.add_option(
+         "--level", level,
+         "what is kept: off, meta, hash, stats, sample[:N], slice[0:8, :], full or a list of them")
+      ->type_name("LEVEL");
   app.add_option("--filter", options.name_patterns,
                  "leaf modules whose path matches, and no others; may be repeated")
       ->type_name("RE")
@@ -92,8 +95,12 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   app.add_flag("--check", options.check, "validate only: file:line:column, what was expected");
   app.add_option("--explain", options.explain, "the rule and the reason for an operator, per role")
       ->type_name("NAME");
-  app.add_option("--from", options.from)->group("");  // of a later version: not in the help
-  app.add_flag("--estimate", estimate)->group("");
+  app.add_flag(
+      "--estimate", options.estimate,
+      "bytes, files, memory and slowdown: from one run of COMMAND that writes hashes of two "
+      "steps into a temporary directory");
+  app.add_option("--from", options.from, "with --estimate: from this run, no job is started")
+      ->type_name("RUN");
   app.add_flag("--print", options.print, "the effective config and the environment of COMMAND");
   app.add_flag("--recipes", options.recipes, "list the recipes");
 
@@ -113,7 +120,8 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   options.command = app.remaining();
   const int sources = !options.config.empty() + !options.recipe.empty() + (options.dump ? 1 : 0);
   if (sources > 1) parsed.error = "-c, --recipe and --dump: expected one of them";
-  if (estimate) parsed.error = "--estimate is not in this version";
+  if (!options.from.empty() && !options.estimate && options.explain.empty())
+    parsed.error = "--from RUN: expected --estimate with it";
   if (!options.command.empty() && options.command.front().starts_with('-')) {
     parsed.error =
         fmt::format("{}: no such option; tdump-run --help lists them", options.command.front());

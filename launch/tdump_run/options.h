@@ -19,11 +19,14 @@ struct Options {
   bool check = false;
   std::optional<int> check_ranks;
   std::string explain, from;
+  bool estimate = false;
   bool print = false;
   bool recipes = false;
   std::vector<std::string> command;
 
-  bool runs() const { return !check && !print && !recipes && explain.empty(); }
+  bool runs() const {
+    return !check && !print && !recipes && explain.empty() && !(estimate && !from.empty());
+  }
 };
 
 // What main() does next: run with `options`, or end at once with `status` after printing `output`

@@ -1,8 +1,10 @@
 #include "launch/tdump_run/start_job.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,6 +26,28 @@ int ExecJob(const std::vector<std::string>& command, const EnvironmentChanges& c
                        missing ? "; is it in PATH?" : "");
   if (reason == E2BIG) return kFailedBeforeStart;
   return missing ? kNotFound : kNotExecutable;
+}
+
+int RunJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
+           std::string* error) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string why;
+    const int status = ExecJob(command, changes, &why);
+    std::fprintf(stderr, "tdump-run: %s\n", why.c_str());
+    ::_exit(status);
+  }
+  int status = 0;
+  pid_t ended = child;
+  if (child > 0) {
+    do ended = ::waitpid(child, &status, 0);
+    while (ended < 0 && errno == EINTR);
+  }
+  if (ended < 0) {
+    *error = fmt::format("cannot start '{}': {}", command[0], std::strerror(errno));
+    return kFailedBeforeStart;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace tdump::launch

@@ -1,4 +1,4 @@
-// Replaces this process by COMMAND.
+// Replaces this process by COMMAND, or runs it as a child.
 #pragma once
 
 #include <string>
@@ -15,5 +15,8 @@ inline constexpr int kNotFound = 127;
 // Returns only when it failed: the exit status, and why in `error`.
 int ExecJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
             std::string* error);
+// Its exit status as a shell gives it (128 + signal). Failed to start: as ExecJob.
+int RunJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
+           std::string* error);
 
 }  // namespace tdump::launch

@@ -145,7 +145,8 @@ TEST(Options, MistakesEndWith125BeforeTheJobAnd2ForCheck) {
   EXPECT_EQ(Parse({"--check", "--ranks", "x"}).status, 2);
   EXPECT_THAT(Parse({"--dump", "-c", "a.yaml", "--", "true"}).error,
               HasSubstr("expected one of them"));
-  EXPECT_THAT(Parse({"--estimate", "--", "true"}).error, HasSubstr("not in this version"));
+  EXPECT_TRUE(Parse({"--estimate", "--", "true"}).options.estimate);
+  EXPECT_THAT(Parse({"--from", "latest", "--", "true"}).error, HasSubstr("--estimate with it"));
 }
 
 TEST(Options, TheDashesMayBeLeftOut) {

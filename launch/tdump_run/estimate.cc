@@ -1,0 +1,302 @@
+#include "launch/tdump_run/estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "core/operator_table.h"
+#include "core/slice.h"
+#include "core/text.h"
+#include "filters/compiled_plan.h"
+#include "io/format.h"
+#include "io/pass_reader.h"
+#include "io/pass_store.h"
+
+namespace tdump::launch {
+namespace {
+
+constexpr uint64_t kSection = sizeof(io::SectionHeader);
+constexpr uint64_t kHashSection = kSection + 16;
+constexpr uint64_t kPayloadSection = kSection + 40;
+constexpr uint64_t kStatisticsSection = kSection + 168;  // with a histogram of four bins
+constexpr uint64_t kSampleSection = kSection + 8;
+
+// Rules whose predicate cannot be asked here count as if it had said yes.
+filters::Config WithoutPredicates(filters::Config config) {
+  for (filters::FilterSet& set : config.capture) {
+    for (filters::Rule& rule : set.rules) rule.where.clear();
+  }
+  for (auto& [name, rules] : config.filters) {
+    for (filters::Rule& rule : rules) rule.where.clear();
+  }
+  return config;
+}
+
+uint64_t TileBytes(uint64_t payload) {
+  return kSection + 8 + (payload + io::kHashTile - 1) / io::kHashTile * 16;
+}
+
+// Elements of a slice of `sizes`.
+uint64_t SliceElements(std::span<const SliceRange> slice, const std::vector<int64_t>& sizes) {
+  uint64_t elements = 1;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    elements *= static_cast<uint64_t>(ResolveDim(slice, i, sizes[i]).size);
+  return elements;
+}
+
+// One pass, record by record.
+class PassEstimator {
+ public:
+  PassEstimator(filters::CompiledPlan* plan, OperatorTable* operators, uint64_t step)
+      : plan_(*plan), operators_(*operators), step_(step) {}
+
+  void Add(const io::Record& record) {
+    const Decision decision = Decide(record);
+    if (decision.parts == kPartNone) {
+      not_kept_ += 300;  // about what its metadata takes
+      return;
+    }
+    ++estimate.records;
+    const uint64_t unit = record.dtype.unit_bytes();
+    TensorMeta meta;
+    meta.dtype = record.dtype;
+    meta.layout = record.layout;
+    meta.sizes = record.sizes;
+    meta.strides = record.strides;
+    uint64_t bytes = 0;
+    if (record.reason != SkipReason::kNone || !PayloadBytes(meta, &bytes)) return;
+    const Parts parts = decision.parts;
+    TakeAway(record, unit);
+    if (record.hash && (parts & kPartHash) == 0) not_kept_ += kHashSection;
+    if (!record.hash && (parts & kPartHash) != 0) added_ += kHashSection;
+    if ((parts & kPartStats) != 0) added_ += kStatisticsSection;
+    if ((parts & kPartSample) != 0) {
+      const uint64_t wanted = decision.sample == 0 ? kDefaultSample : decision.sample;
+      added_ += kSampleSection + std::min(wanted, record.numel()) * unit;
+    }
+    uint64_t copied = parts == kPartMeta ? 0 : bytes;
+    if ((parts & kPartSlice) != 0) {
+      const uint64_t slice = SliceElements(decision.slice, record.sizes) * unit;
+      added_ += kPayloadSection + TileBytes(slice) + Framed(slice);
+      if ((parts & ~(kPartSlice | kPartMeta)) == 0) copied = slice;
+    }
+    estimate.copied_bytes += copied;
+    if ((parts & kPartPayload) == 0) return;
+    added_ += kPayloadSection;
+    if (!record.hash) ++estimate.unknown;
+    if (record.hash && !contents_.emplace(*record.hash, bytes, record.dtype.view()).second) return;
+    added_ += TileBytes(bytes) + Framed(bytes);
+  }
+
+  // `meta_bytes`: of the file without payloads.
+  StepEstimate Finish(uint64_t meta_bytes) {
+    estimate.file_bytes = meta_bytes + added_ - std::min(not_kept_, meta_bytes);
+    return estimate;
+  }
+
+ private:
+  // What the run that is looked at has beside metadata, hash and payload.
+  void TakeAway(const io::Record& record, uint64_t unit) {
+    if ((record.parts_kept & kPartStats) != 0) not_kept_ += kStatisticsSection;
+    if ((record.parts_kept & kPartSample) != 0)
+      not_kept_ += kSampleSection + std::min(kDefaultSample, record.numel()) * unit;
+  }
+  // A payload frame with its header and the padding before and behind it, on average.
+  static uint64_t Framed(uint64_t bytes) {
+    const uint64_t align = bytes > io::kLargePayload ? io::kLargePayloadAlign : io::kPayloadAlign;
+    return sizeof(io::FrameHeader) + bytes + sizeof(io::FrameHeader) + align / 2;
+  }
+
+  Decision Decide(const io::Record& record) {
+    OperatorInfo info;
+    info.kind = record.kind;
+    info.root = record.key.root;
+    info.path = record.key.path;
+    info.op = record.key.op;
+    info.cls = record.cls;
+    info.aliases = record.aliases;
+    info.leaf = record.leaf;
+    const RuleId rule = plan_.op(operators_.Intern(info), info, nullptr);
+    if (rule == kNoRule) return {};
+    ObservationKey key;
+    key.role = record.key.role;
+    key.phase = record.key.phase;
+    key.arg = record.key.arg;
+    key.dtype = record.dtype.view();
+    key.numel = record.numel();
+    key.call = record.key.call;
+    key.step = step_;
+    key.first_state = step_ == 0;
+    return plan_.observe(rule, key);
+  }
+
+  filters::CompiledPlan& plan_;
+  OperatorTable& operators_;
+  const uint64_t step_;
+  std::set<std::tuple<io::Hash128, uint64_t, std::string>> contents_;
+  uint64_t added_ = 0, not_kept_ = 0;
+  StepEstimate estimate;
+};
+
+Result<StepEstimate> EstimatePass(const io::PassStore& store, const io::ProcessEntry& process,
+                                  const io::PassEntry& pass, filters::CompiledPlan* plan,
+                                  OperatorTable* operators, uint64_t step) {
+  TDUMP_ASSIGN_OR_RETURN(const auto reader, store.OpenPass(process, pass));
+  PassEstimator estimator(plan, operators, step);
+  uint64_t payloads = 0, kept = 0;
+  TDUMP_RETURN_IF_ERROR(reader->ForEachRecord([&](const io::Record& record) {
+    estimator.Add(record);
+    if (record.payload) {
+      payloads += kPayloadSection;
+      if (record.payload->same_as == 0 && record.payload->earlier == 0)
+        kept += record.payload->stored_bytes + record.tile_digests.size() + kSection + 8 + 96;
+    }
+    return true;
+  }));
+  const uint64_t others = std::min(pass.file_bytes, payloads + kept);
+  return estimator.Finish(pass.file_bytes - others);
+}
+
+// Selected steps from the `seen`-th on; endless: there is no last one.
+uint64_t StepsBeyond(const Spec& steps, uint64_t seen, bool* endless) {
+  constexpr uint64_t kMost = 1 << 24;
+  *endless = steps.is_all() || (!steps.is_none() && steps.Max() > kMost);
+  if (*endless || steps.is_none()) return 0;
+  uint64_t count = 0;
+  for (uint64_t step = steps.Min(); step <= steps.Max(); ++step) count += steps.Contains(step);
+  return count > seen ? count - seen : 0;
+}
+
+}  // namespace
+
+uint64_t RankEstimate::total_bytes() const {
+  uint64_t bytes = 0;
+  for (const StepEstimate& step : steps) bytes += step.file_bytes;
+  return bytes + (steps.empty() ? 0 : later_steps * steps.back().file_bytes);
+}
+
+uint64_t RankEstimate::files() const { return steps.size() + later_steps; }
+
+std::string FirstSteps(const Spec& steps) {
+  if (steps.is_none()) return "none";
+  if (steps.is_all()) return "0-1";
+  const uint64_t first = steps.Min();
+  for (uint64_t step = first + 1; step <= steps.Max(); ++step) {
+    if (steps.Contains(step)) return fmt::format("{},{}", first, step);
+  }
+  return std::to_string(first);
+}
+
+Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory) {
+  options.settings.emplace_back("steps.select", "'" + FirstSteps(config.steps) + "'");
+  options.settings.emplace_back("level", "hash");
+  options.settings.emplace_back("output.dir", directory);
+  options.settings.emplace_back("output.layout", "pass");
+  options.settings.emplace_back("log", "warning");
+  options.settings.emplace_back("output.if_exists", "generation");
+  return options;
+}
+
+Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& run,
+                                                  const filters::Config& config) {
+  TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, run));
+  const filters::Config asked = WithoutPredicates(config);
+  std::vector<RankEstimate> ranks;
+  for (const io::ProcessEntry& process : store->processes()) {
+    const int rank = process.identity.rank, world = process.identity.world;
+    if (process.passes.empty() || !config.ranks.Contains(rank, world)) continue;
+    TDUMP_ASSIGN_OR_RETURN(const auto plan, filters::CompiledPlan::Compile(
+                                                asked, {.rank = rank, .world = world, .note = {}}));
+    OperatorTable operators;
+    RankEstimate& estimate = ranks.emplace_back();
+    estimate.rank = rank;
+    for (size_t i = 0; i < std::min<size_t>(process.passes.size(), 2); ++i) {
+      const io::PassEntry& pass = process.passes[i];
+      if (!pass.error.empty()) return Corrupt(fmt::format("{}: {}", pass.file, pass.error));
+      TDUMP_ASSIGN_OR_RETURN(StepEstimate step,
+                             EstimatePass(*store, process, pass, plan.get(), &operators, i));
+      estimate.steps.push_back(step);
+    }
+    if (process.passes.size() > 1) {
+      // PassInfo of the manifest has no time; that of the file has.
+      TDUMP_ASSIGN_OR_RETURN(const auto first, store->OpenPass(process, process.passes[0]));
+      TDUMP_ASSIGN_OR_RETURN(const auto second, store->OpenPass(process, process.passes[1]));
+      const uint64_t begin = first->info().started_ns, end = second->info().started_ns;
+      const uint64_t apart =
+          std::max<uint64_t>(1, second->info().local_step -
+                                    std::min(first->info().local_step, second->info().local_step));
+      if (end > begin) estimate.steps[0].seconds = static_cast<double>(end - begin) / 1e9 / apart;
+    }
+    estimate.later_steps = StepsBeyond(config.steps, estimate.steps.size(), &estimate.endless);
+  }
+  if (ranks.empty())
+    return NotFound(run + ": no pass of a selected rank, so there is nothing to estimate from");
+  return ranks;
+}
+
+double CopyBandwidth() {
+  constexpr size_t kBytes = 64 << 20;
+  std::vector<char> from(kBytes, 1), to(kBytes, 2);
+  double best = 1e30;
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::memcpy(to.data(), from.data(), kBytes);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count());
+    from[static_cast<size_t>(i)] = to[kBytes - 1];
+  }
+  return kBytes / best;
+}
+
+std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
+                         double copy_bandwidth) {
+  std::string text = fmt::format("tdump-run: estimate for steps {} on {}\n",
+                                 config.steps.ToString(), Plural(ranks.size(), "rank"));
+  uint64_t total = 0, files = 0, unknown = 0;
+  bool endless = false;
+  double slowest = 0;
+  for (const RankEstimate& rank : ranks) {
+    const StepEstimate& first = rank.steps.front();
+    const StepEstimate& later = rank.steps.back();
+    text += fmt::format("  rank {:<5} {} a step, {} a step on disk ({} in the first), {} copied\n",
+                        rank.rank, Plural(later.records, "record"), BytesText(later.file_bytes),
+                        BytesText(first.file_bytes), BytesText(later.copied_bytes));
+    total += rank.total_bytes();
+    files += rank.files();
+    unknown += first.unknown + later.unknown;
+    endless |= rank.endless;
+    const double copy = static_cast<double>(later.copied_bytes) / copy_bandwidth;
+    if (first.seconds > 0) slowest = std::max(slowest, copy / first.seconds);
+  }
+  text += fmt::format("  in all     {} ({} bytes) in {}{}\n", BytesText(total), total,
+                      Plural(files, "file"),
+                      endless ? "; there is no last step, so this is what two steps take" : "");
+  text += fmt::format("  limit      output.limit {}\n",
+                      config.limit_bytes == 0 ? "auto: 10 % of the free space, at most 100 GiB"
+                                              : BytesText(config.limit_bytes));
+  uint64_t memory = 0;
+  for (const RankEstimate& rank : ranks) memory = std::max(memory, rank.steps.back().copied_bytes);
+  text += fmt::format(
+      "  memory     at most {} of the arena a process, were the disk to take nothing "
+      "during a step\n",
+      BytesText(memory));
+  if (slowest > 0) {
+    text += fmt::format("  slowdown   +{:.1f} % of a captured step: its copies at {:.1f} GB/s\n",
+                        100 * slowest, copy_bandwidth / 1e9);
+  } else {
+    text += "  slowdown   not known: the run has one step only\n";
+  }
+  if (unknown != 0) {
+    text += fmt::format(
+        "  note       {} without a hash count as all different: use a run of level "
+        "hash or full\n",
+        Plural(unknown, "record"));
+  }
+  return text;
+}
+
+}  // namespace tdump::launch

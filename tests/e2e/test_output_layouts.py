@@ -1,0 +1,109 @@
+"""Packed files, the ring and --estimate with a real job: the same values whatever the layout."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import tdump
+from conftest import BUILD, TDUMP_RUN, Run, execute
+
+STEPS = 6
+JOB = """
+    import torch
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.LayerNorm(512), torch.nn.Linear(512, 256)).eval()
+    with torch.no_grad():
+        for _ in range(6):
+            net(torch.randn(64, 256))
+"""
+CONFIG = """
+    steps: 0-5
+    capture:
+      - {role: [param], level: full}
+      - {leaf: true, role: [input, output], level: full}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("layouts")
+    (place / "app.py").write_text(textwrap.dedent(JOB))
+    (place / "c.yaml").write_text(textwrap.dedent(CONFIG))
+    return place
+
+
+def capture(place: Path, python: str, name: str, *options: str) -> Run:
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", name, *options, "--", python, "app.py"], place)
+    assert done.returncode == 0, done.stderr
+    assert "COMPLETE" in done.stderr and "INCOMPLETE" not in done.stderr, done.stderr
+    return Run(place / name)
+
+
+def files(run: Run) -> list[str]:
+    (directory,) = run.ranks()[0]
+    return sorted(path.name for path in directory.iterdir() if path.suffix != ".tdm")
+
+
+def pass_bytes(run: Run) -> int:
+    (directory,) = run.ranks()[0]
+    return sum(path.stat().st_size for path in directory.glob("*.tdp"))
+
+
+def values(run: Run, step: int) -> dict[str, bytes]:
+    loaded = tdump.open(run.path)[step, 0]
+    return {name: loaded[name].numpy().tobytes() for name in loaded}
+
+
+def test_the_same_values_in_every_layout(place, python):
+    plain = capture(place, python, "plain")
+    packed = capture(place, python, "packed", "--set", "output.layout=packed", "--set", "output.durability=pass")
+    assert files(plain) == [f"pass{n:05d}.tdp" for n in range(STEPS)]
+    assert files(packed) == ["pack00000.tdp"]
+    for step in range(STEPS):
+        assert values(packed, step) == values(plain, step)
+        assert len(values(plain, step)) >= 3
+    # A pass of a packed file by its name.
+    (directory,) = packed.ranks()[0]
+    loaded = tdump.load_pass(f"{directory}/pack00000.tdp#3")
+    assert {n: loaded[n].numpy().tobytes() for n in loaded} == values(plain, 3)
+    for tool, *arguments in (
+        ("tdump-view", packed.path, "--verify"),
+        ("tdump-diff", plain.path, packed.path, "--require", "bitwise"),
+        ("tdump-merge", packed.path),
+        ("tdump-diff", packed.path, packed.path),
+    ):
+        done = execute([BUILD / "bin" / tool, *arguments], place)
+        assert done.returncode == 0, f"{tool}: {done.stdout}{done.stderr}"
+
+
+def test_the_ring_keeps_the_first_step_and_the_last(place, python):
+    # A step takes about 0.5 MB; weights (1 MB) come with the first.
+    run = capture(place, python, "ring", "--set", "output.at_limit=ring", "--set", "output.limit=2500KB")
+    kept = tdump.open(run.path).steps
+    assert kept[-1] == STEPS - 1 and len(kept) < STEPS
+    assert pass_bytes(run) <= 2_500_000
+    shown = execute([BUILD / "bin" / "tdump-view", run.path], place)
+    assert re.search(r"0-5 written .*; \S+ overwritten by the ring", shown.stdout), shown.stdout
+    assert execute([BUILD / "bin" / "tdump-view", run.path, "--verify"], place).returncode == 0
+
+
+@pytest.mark.parametrize("level", ["full", "[hash, stats]"])
+def test_the_estimate_is_what_the_run_takes(place, python, level):
+    config = place / "estimate.yaml"
+    config.write_text(f"steps: 0-5\ncapture:\n  - {{leaf: true, role: [input, output], level: {level}}}\n")
+    before = sorted(place.iterdir())
+    command = [TDUMP_RUN, "-c", config.name]
+    told = execute([*command, "--estimate", "--", python, "app.py"], place)
+    assert told.returncode == 0, told.stderr
+    assert sorted(place.iterdir()) == before, "nothing is left behind"
+    name = "real_" + re.sub(r"\W", "", level)
+    assert execute([*command, "-o", name, "--", python, "app.py"], place).returncode == 0
+    from_run = execute([*command, "--estimate", "--from", name], place)
+    real = pass_bytes(Run(place / name))
+    for text in (told.stdout, from_run.stdout):
+        estimated = int(re.search(r"\((\d+) bytes\) in 6 files", text)[1])
+        assert abs(estimated - real) <= 0.02 * real + 2048, f"{text}\nreal: {real}"
+        assert "slowdown   +" in text
