@@ -14,7 +14,7 @@
 namespace tdump {
 
 // Changes with every incompatible change of a header in core/ that crosses a shared-object border.
-inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0008;
+inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0009;
 
 // Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the
 // collector that can run it (the Python one). 1: match, 0: no match, -1: it failed, `error` says
@@ -38,6 +38,7 @@ struct Runtime {
   bool signature = true;
   bool tell_backward = false;      // steps.boundary: backward, the clock wants kBackwardBegin
   bool tell_operators = false;     // steps.boundary: op:REGEX, it wants kOp of every operator
+  bool tell_parts = false;         // steps.boundary: forward:REGEX, parts of a model mark steps
   const char* root_prefixes = "";  // names.roots, "EagleModel=draft\n..."
   uint64_t staging_bytes = 256ull << 20;  // memory.device, of each device
   int64_t staging_wait_ns = 0;            // longest wait of a tensor for room in it

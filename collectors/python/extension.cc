@@ -8,6 +8,7 @@
 #include "collectors/python/hooks.h"
 #include "collectors/python/module_table.h"
 #include "collectors/python/optimizer_state.h"
+#include "collectors/python/resting_hooks.h"
 #include "collectors/python/tap.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
@@ -45,6 +46,39 @@ PyObject* Post(PyObject*, PyObject* const* args, Py_ssize_t count) {
 PyObject* Failed(PyObject*, PyObject* module) {
   AfterFailedForward(module);
   Py_RETURN_NONE;
+}
+
+// hook_switch(rest, stand)
+PyObject* HookSwitch(PyObject*, PyObject* args) {
+  PyObject *rest, *stand;
+  if (!PyArg_ParseTuple(args, "OO", &rest, &stand)) return nullptr;
+  SetHookSwitch(rest, stand);
+  Py_RETURN_NONE;
+}
+
+PyObject* Enter(PyObject*, PyObject* module) {
+  return PyLong_FromUnsignedLongLong(EnterWatched(module));
+}
+
+PyObject* Leave(PyObject*, PyObject* serial) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(serial);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  LeaveWatched(number);
+  Py_RETURN_NONE;
+}
+
+PyObject* Stand(PyObject*, PyObject*) {
+  StandHooks();
+  Py_RETURN_NONE;
+}
+
+PyObject* Keep(PyObject*, PyObject*) {
+  KeepHooks();
+  Py_RETURN_NONE;
+}
+
+PyObject* Known(PyObject*, PyObject* module) {
+  return PyBool_FromLong(ModuleTable::Get().Find(module) != nullptr);
 }
 
 bool ReadAliases(PyObject* list, std::vector<std::string>* aliases) {
@@ -177,6 +211,7 @@ PyObject* TellBoundary(PyObject*, PyObject* args) {
   boundary.rank = rank;
   boundary.world = world;
   TellClock(runtime, boundary);
+  StandHooksIfArmed(runtime);
   Py_RETURN_NONE;
 }
 
@@ -201,6 +236,12 @@ PyMethodDef methods[] = {
     {"pre", Fast(Pre), METH_FASTCALL, "pre(module, args)"},
     {"post", Fast(Post), METH_FASTCALL, "post(module, kwargs, output)"},
     {"failed", Failed, METH_O, "failed(module): its forward raised."},
+    {"hook_switch", HookSwitch, METH_VARARGS, "hook_switch(rest, stand)"},
+    {"enter", Enter, METH_O, "enter(module): a call while the hooks rest; what leave() takes."},
+    {"leave", Leave, METH_O, "leave(serial): the end of that call."},
+    {"stand", Stand, METH_NOARGS, "stand(): brings the hooks back."},
+    {"keep", Keep, METH_NOARGS, "keep(): brings the hooks back for good."},
+    {"known", Known, METH_O, "known(module): whether it has been named."},
     {"describe", Describe, METH_VARARGS,
      "describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)"},
     {"ignore", Ignore, METH_O, "ignore(module): a wrapper."},

@@ -7,11 +7,26 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "collectors/torch/gradients.h"
 #include "core/recorder.h"
 
 namespace tdump::collectors {
+
+// A text of the calling thread that keeps its room from one use to the next. Uses nest: reading a
+// value may run code of the job.
+class ThreadText {
+ public:
+  ThreadText();
+  ~ThreadText();
+  ThreadText(const ThreadText&) = delete;
+  std::string& operator*() { return *text_; }
+  std::string* get() { return text_; }
+
+ private:
+  std::string* text_;
+};
 
 // Visits `value` depth first and captures every tensor in it under the path of keys and positions
 // below `arg`: "0", "1.hidden_states"; the value itself is `arg`. Where the gradients of such
@@ -53,7 +68,7 @@ class Flattener {
   Role role_;
   bool late_;
   bool gradients_;
-  std::string path_;
+  ThreadText path_;
   std::array<PyObject*, 32> above_{};  // containers that are being visited, outermost first
   int depth_ = 0;
   int leaves_ = 0;

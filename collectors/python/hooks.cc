@@ -8,6 +8,7 @@
 #include "collectors/python/flatten.h"
 #include "collectors/python/module_state.h"
 #include "collectors/python/module_table.h"
+#include "collectors/python/resting_hooks.h"
 #include "collectors/torch/capture.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
@@ -83,15 +84,43 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
 
 }  // namespace
 
-int64_t InterpreterDepth() {
-  const PyThreadState* state = PyThreadState_Get();
+namespace {
+
+// Frames the interpreter may still go down, with what BalanceDepth() gave.
 #if PY_VERSION_HEX >= 0x030C0000
-  return state->interp->runtime == nullptr ? 0 : 1'000'000 - state->py_recursion_remaining;
+int& Remaining(PyThreadState* state) { return state->py_recursion_remaining; }
+constexpr int kDirection = 1;
 #elif PY_VERSION_HEX >= 0x030B0000
-  return 1'000'000 - state->recursion_remaining;
+int& Remaining(PyThreadState* state) { return state->recursion_remaining; }
+constexpr int kDirection = 1;
 #else
-  return state->recursion_depth;
+int& Remaining(PyThreadState* state) { return state->recursion_depth; }
+constexpr int kDirection = -1;  // counts frames in use
 #endif
+
+constexpr int kFramesOfHooks = 4;
+thread_local int given_frames = 0;
+
+}  // namespace
+
+int64_t InterpreterDepth() {
+  return int64_t{given_frames} - int64_t{kDirection} * Remaining(PyThreadState_Get());
+}
+
+void BalanceDepth(size_t open) {
+  const int wanted = open == 0 ? 0 : static_cast<int>(open) + kFramesOfHooks;
+  if (wanted == given_frames) return;
+  Remaining(PyThreadState_Get()) += kDirection * (wanted - given_frames);
+  given_frames = wanted;
+}
+
+ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const ModuleEntry& entry) {
+  return {.module = module,
+          .op = entry.op,
+          .is_root = entry.is_root,
+          .told_as = entry.told_as,
+          .cls = runtime->operators->Get(entry.op).cls,
+          .root_number = entry.root->number};
 }
 
 bool Inert(const Runtime* runtime) {
@@ -119,21 +148,23 @@ void BeforeForward(PyObject* module, PyObject* args) {
   ModuleEntry* entry = EntryOf(runtime, module, calls.empty());
   if (entry == nullptr || entry->ignored || entry->op == kNoOperator) return;
   const char* tracing = TracingRegion();
-  const ModuleIdentity identity{.module = module,
-                                .op = entry->op,
-                                .is_root = entry->is_root,
-                                .told_as = entry->told_as,
-                                .cls = runtime->operators->Get(entry->op).cls,
-                                .root_number = entry->root->number};
-  ModuleFrame* frame = calls.Push(runtime, identity, depth, tracing != nullptr);
+  ModuleFrame* frame = calls.top();
+  if (frame != nullptr && frame->waiting && frame->module == module)
+    frame->waiting = false;
+  else
+    frame = calls.Push(runtime, IdentityOf(runtime, module, *entry), depth, tracing != nullptr);
   if (frame == nullptr) return;
+  BalanceDepth(calls.size());
   if (tracing != nullptr) {
     Activate(runtime);
     runtime->sink->note(std::string(tracing) +
                         ": modules are traced here, not run; not captured (not in this version)");
     return;
   }
-  if (frame->announced) OnOutermostCall(runtime, entry->root);
+  if (frame->announced) {
+    NoteOutermost(entry);
+    OnOutermostCall(runtime, entry->root);
+  }
   if (!runtime->recorder->Begin(entry->op, module, Phase::kForward, frame->recompute,
                                 &frame->scope))
     return;
@@ -154,6 +185,8 @@ void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output) {
     Flattener(*runtime->recorder, &frame->scope, Role::kOutput, /*late=*/false).Visit(output, "");
   }
   calls.Pop(runtime, /*threw=*/false);
+  BalanceDepth(calls.size());
+  if (calls.empty()) RestHooks(runtime);
 }
 
 void AfterFailedForward(PyObject* module) {
@@ -162,6 +195,7 @@ void AfterFailedForward(PyObject* module) {
   ErrorGuard guard;
   ModuleCalls& calls = ModuleCalls::OfThread();
   if (calls.Find(runtime, module) != nullptr) calls.Pop(runtime, /*threw=*/true);
+  BalanceDepth(calls.size());
 }
 
 }  // namespace tdump::collectors

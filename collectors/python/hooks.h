@@ -4,9 +4,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstddef>
 #include <cstdint>
 
-#include "core/runtime.h"
+#include "collectors/python/module_table.h"
+#include "collectors/torch/module_calls.h"
 
 namespace tdump::collectors {
 
@@ -22,6 +24,13 @@ bool Inert(const Runtime* runtime);
 // How deep the interpreter is: a frame that is not shallower than a new
 // call was left behind by an exception.
 int64_t InterpreterDepth();
+// A module with hooks takes one frame of the interpreter more than one without. Lets the thread go
+// as much deeper as its open module calls, and a little for the hooks themselves, so that a job
+// meets its recursion limit where it would have met it. `open`: module calls of this thread.
+void BalanceDepth(size_t open);
+
+// The module as the clock sees it. Valid as long as the entry.
+ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const ModuleEntry& entry);
 
 // Each leaves no Python error set and never fails the forward.
 void BeforeForward(PyObject* module, PyObject* args);

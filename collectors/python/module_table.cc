@@ -40,6 +40,14 @@ void ModuleTable::Erase(PyObject* module_address) {
   Py_XDECREF(weak);
 }
 
+std::vector<PyObject*> ModuleTable::Watched() const {
+  std::vector<PyObject*> watched;
+  for (const auto& [module, entry] : entries_) {
+    if (!entry.ignored && (entry.is_root || entry.outermost)) watched.push_back(module);
+  }
+  return watched;
+}
+
 ModuleRoot* ModuleTable::RootOf(uint64_t number) {
   std::unique_ptr<ModuleRoot>& root = roots_[number];
   if (root == nullptr) {

@@ -31,7 +31,8 @@ struct ModuleEntry {
   ModuleRoot* root = nullptr;
   std::string told_as;  // name of an outermost call for the clock
   bool is_root = false;
-  bool ignored = false;  // a wrapper: its calls are those of the module inside
+  bool ignored = false;    // a wrapper: its calls are those of the module inside
+  bool outermost = false;  // a call of it has been outermost
 };
 
 // Modules by identity. Entries vanish with their modules, so an address that is reused is never
@@ -48,6 +49,8 @@ class ModuleTable {
   ModuleEntry* Add(PyObject* module);
   void Erase(PyObject* module_address);
   ModuleRoot* RootOf(uint64_t number);
+  // Those whose calls may be told to the clock: roots, and what has been outermost. Borrowed.
+  std::vector<PyObject*> Watched() const;
   const std::unordered_map<uint64_t, std::unique_ptr<ModuleRoot>>& roots() const { return roots_; }
 
  private:

@@ -39,6 +39,7 @@ ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity,
   frame->stack = nullptr;
   frame->serial = ++serial_;
   frame->is_root = identity.is_root;
+  frame->waiting = false;
   frame->recompute = InBackward();
   frame->announced = depth_ == 0 && !frame->recompute && !silent;
   frame->scope.call.begin = 0;

@@ -25,6 +25,7 @@ struct ModuleFrame {
   bool recompute = false;
   bool announced = false;  // the clock was told of its begin
   bool is_root = false;
+  bool waiting = false;  // pushed before the hook of its module, which goes on with it
   Recorder::CallScope scope;
 };
 
@@ -45,6 +46,7 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   static ModuleCalls& OfThread();
 
   bool empty() const { return depth_ == 0; }
+  size_t size() const { return depth_; }
   ModuleFrame* top() { return depth_ == 0 ? nullptr : frames_[depth_ - 1].get(); }
   // Closes frames that an exception left behind: those not shallower than `depth`.
   void DropStale(Runtime* runtime, int64_t depth) noexcept;

@@ -145,6 +145,7 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.staging_stats = config_.full_arena != filters::FullArena::kDrop;
   runtime_.tell_backward = config_.boundary == "backward";
   runtime_.tell_operators = config_.boundary.starts_with("op:");
+  runtime_.tell_parts = config_.boundary.starts_with("forward:");
   runtime_.root_prefixes = root_prefixes_.c_str();
 }
 

@@ -22,6 +22,8 @@ from tdump import _api, _naming, _predicates, _torch, _tracers
 _pre = _torch.pre
 _post = _torch.post
 _failed = _torch.failed
+_enter = _torch.enter
+_leave = _torch.leave
 _installed = False
 
 
@@ -59,12 +61,97 @@ def install() -> None:
     _installed = True
     torch_module.register_module_module_registration_hook(_naming.on_module)
     torch_module.register_module_parameter_registration_hook(_naming.on_parameter)
-    torch_module.register_module_forward_pre_hook(_before_forward)
-    torch_module.register_module_forward_hook(_after_forward, with_kwargs=True, always_call=True)
+    torch_module.register_module_module_registration_hook(_on_new_part)
+    torch_module.register_module_parameter_registration_hook(_on_new_parameter)
+    _stand()
+    _torch.hook_switch(_rest, _stand)
     _tracers.stay_out_of_the_warning(_before_forward, _after_forward)
     _watch_optimizers()
     _watch_process_group()
     _api._collector = sys.modules[__name__]
+
+
+# ---- off is free: the module hooks rest while no step is recorded (collectors/python/resting_hooks.h) ----
+
+_standing: list[Any] = []  # handles of the hooks, empty while they rest
+_watched: list[type] = []  # classes whose __call__ is replaced while they rest
+
+
+def _something_is_compiled() -> bool:
+    """Compiled code guards on the global hooks: to take them away would compile it anew."""
+    frame = sys.modules.get("torch._dynamo.eval_frame")
+    if frame is None:
+        return False
+    backends = getattr(frame, "cached_backends", None)  # None among them: a function that is never compiled
+    return backends is None or any(backend is not None for backend in backends.values())
+
+
+def _stand() -> None:
+    for cls in _watched:
+        del cls.__call__
+    _watched.clear()
+    if _standing:
+        return
+    before = torch_module.register_module_forward_pre_hook(_before_forward)
+    after = torch_module.register_module_forward_hook(_after_forward, with_kwargs=True, always_call=True)
+    # The first, as they were when they were installed: a hook of the job may change what it is given.
+    torch_module._global_forward_pre_hooks.move_to_end(before.id, last=False)
+    torch_module._global_forward_hooks.move_to_end(after.id, last=False)
+    _standing.extend((before, after))
+
+
+def _rest(modules: list[torch.nn.Module]) -> bool:
+    classes = {type(module) for module in modules}
+    # One with a __call__ of its own has its reasons.
+    usual = all(cls is not torch.nn.Module and cls.__call__ is torch.nn.Module.__call__ for cls in classes)
+    if not usual or _something_is_compiled():
+        return False
+    try:
+        for cls in classes:
+            if not any(other is not cls and issubclass(cls, other) for other in classes):  # else watched twice
+                cls.__call__ = _watched_call  # type: ignore[method-assign]
+                _watched.append(cls)
+    except TypeError:  # a class that cannot be changed
+        _stand()
+        return False
+    for handle in _standing:
+        handle.remove()
+    _standing.clear()
+    return True
+
+
+def _watched_call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    call = torch.nn.Module.__call__  # looked up anew: a tracer may have replaced it
+    if is_compiling():
+        _stand_for_compiler()
+        return call(self, *args, **kwargs)
+    if _something_is_compiled():
+        _torch.keep()
+        return call(self, *args, **kwargs)
+    serial = _enter(self)
+    if not serial:
+        return call(self, *args, **kwargs)
+    try:
+        return call(self, *args, **kwargs)
+    finally:
+        _leave(serial)
+
+
+def _stand_for_compiler() -> None:
+    _torch.keep()
+
+
+_stand_for_compiler._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _on_new_part(module: torch.nn.Module, name: str, part: Any) -> None:
+    if not _standing and not is_compiling():
+        _torch.stand()
+
+
+def _on_new_parameter(module: torch.nn.Module, name: str, parameter: Any) -> None:
+    if not _standing and not is_compiling() and not _torch.known(module):
+        _torch.stand()
 
 
 # ---- what tdump/_api.py calls ----

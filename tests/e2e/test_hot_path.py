@@ -1,0 +1,81 @@
+"""What tdump does on the job's own thread while every operator of MiniLM is recorded in full, and what is recorded."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute
+
+JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "hot_path.py")]
+MODES = ["inference", "no_grad", "training"]
+LAST = 5
+COUNTER = BUILD / "tests" / "jobs" / "count_allocations.so"
+CONFIG = """
+steps: all
+collect: {aten: on}
+capture:
+  - {op: '.*', role: [output, before, after], phase: [forward, backward], level: full}
+  - {role: [output], level: full}
+"""
+# The heap gives nothing back to the system and asks it for nothing: what is left is what somebody called.
+STEADY_HEAP = {
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
+    "MALLOC_TRIM_THRESHOLD_": "2000000000",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+
+
+@pytest.fixture
+def cwd(tmp_path):
+    (tmp_path / "all.yaml").write_text(CONFIG)
+    yield tmp_path
+    shutil.rmtree(tmp_path / "outputs", ignore_errors=True)
+
+
+def test_nothing_is_allocated_once_all_was_seen(cwd):
+    done = execute([TDUMP_RUN, "-c", "all.yaml", "--", *JOB, *MODES], cwd, {"LD_PRELOAD": str(COUNTER)})
+    assert done.returncode == 0, done.stderr
+    counts = re.findall(r"^(\w+) (\d) allocations (\d+) of tdump (\d+)$", done.stdout, re.M)
+    assert [(mode, int(step)) for mode, step, _, _ in counts] == [(mode, step) for mode in MODES for step in (0, LAST)]
+    warm_up = [int(ours) for _, step, _, ours in counts if step == "0"]
+    assert warm_up[0] > 100, done.stdout  # the counter sees tdump: the first time it learns every operator
+    for mode, step, total, ours in counts:
+        if int(step) == LAST:
+            assert int(total) > 1000 and int(ours) == 0, f"{mode}: {ours} of {total}\n{done.stderr}"
+
+
+def system_calls(trace: Path) -> list[Counter[str]]:
+    """By name, of the thread that asked for the marks, from each mark to the next."""
+    sections: list[Counter[str]] = []
+    inside = None
+    for line in trace.read_text(errors="replace").splitlines():
+        thread, call = line.split(None, 1)
+        if "/hot_path_begins" in call:
+            inside = thread
+            sections.append(Counter())
+        elif "/hot_path_ends" in call:
+            inside = None
+        elif thread == inside and "resumed>" not in call:
+            sections[-1][re.match(r"\w+", call)[0]] += 1
+    return sections
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
+def test_no_system_call_is_made(cwd):
+    traced = []
+    for name, command in {"plain": JOB, "dumped": [TDUMP_RUN, "-c", "all.yaml", "--", *JOB]}.items():
+        done = execute(["strace", "-f", "-o", name, *command, *MODES], cwd, STEADY_HEAP)
+        assert done.returncode == 0, done.stderr
+        traced.append(system_calls(cwd / name))
+    plain, dumped = traced
+    assert len(plain) == len(dumped) == 2 * len(MODES)
+    for mode, before, after in zip(MODES, plain[1::2], dumped[1::2], strict=True):
+        more = after - before
+        wakes = more.pop("futex", 0)
+        # A writer that went to sleep is woken. It cannot do so more often than there are records.
+        assert not more and wakes < 50, f"{mode}: {after} instead of {before}"

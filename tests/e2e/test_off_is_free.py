@@ -1,0 +1,128 @@
+"""Between recorded steps the module hooks are away and the steps are counted all the same; a job close to Python's
+recursion limit stays below it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import tdump
+import torch
+from conftest import TDUMP_RUN, execute, latest
+
+TRAINING = """
+import copy, json, pickle, sys
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.rest = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    def forward(self, x):
+        return self.rest(self.first(x))
+
+torch.manual_seed(0)
+net, loss, x = Net(), nn.MSELoss(), torch.randn(3, 4)
+compiled = 0
+def backend(graph, inputs):
+    global compiled
+    compiled += 1
+    return graph.forward
+call = torch.compile(net, backend=backend) if "compile" in sys.argv else net
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+hooks, outputs, pickled = [], [], []
+for step in range(60):
+    optimizer.zero_grad()
+    y = call(x)
+    hooks.append(len(torch_module._global_forward_hooks))
+    outputs.append(y.detach().clone())
+    loss(y, x).backward()
+    optimizer.step()
+    if step == 30:
+        text = pickle.dumps(net)
+        pickled = [b"tdump" in text, torch.equal(pickle.loads(text)(x), copy.deepcopy(net)(x))]
+other = nn.Sequential(nn.Linear(4, 1))
+with torch.no_grad():
+    outputs.append(other(x))
+hooks.append(len(torch_module._global_forward_hooks))
+if "away" in sys.argv:
+    raised = []
+    for module in (net, other):
+        try:
+            module(torch.ones(2, 3))
+        except RuntimeError as error:
+            raised.append(str(error))
+    outputs.append(torch.tensor(len(raised)))
+torch.save(outputs, sys.argv[1])
+json.dump({"hooks": hooks, "pickled": pickled, "compiled": compiled}, sys.stdout)
+"""
+
+
+def trained(app, cwd, config, *words):
+    """What the job tells with and without tdump, and what it computed, which must be the same."""
+    (cwd / "tdump.yaml").write_text(config)
+    told, computed = [], []
+    for name, command in {"plain": [], "dumped": [TDUMP_RUN, "-c", "tdump.yaml", "--"]}.items():
+        done = execute([*command, sys.executable, app(TRAINING), name, *words], cwd)
+        assert done.returncode == 0, done.stderr
+        told.append(json.loads(done.stdout))
+        computed.append(torch.load(cwd / name))
+    assert all(torch.equal(a, b) for a, b in zip(*computed, strict=True))
+    assert told[0]["pickled"] == told[1]["pickled"] == [False, True]
+    return told, computed[0]
+
+
+def test_the_hooks_are_away_between_recorded_steps(app, tmp_path):
+    told, outputs = trained(app, tmp_path, "steps: 45-46\ncapture: [{level: full, role: output}]\n", "away")
+    hooks = told[1]["hooks"]
+    assert hooks[0] == 1  # they learn what is outermost
+    assert hooks[25:45] == [0] * 20 and hooks[45:47] == [1, 1] and hooks[47:60] == [0] * 13
+    assert hooks[60] == 1  # a model that was built since is seen
+    passes = [tdump.load_pass(p) for p in latest(tmp_path).passes(0)]
+    assert [p.info.local_step for p in passes] == [45, 46]
+    for p, output in zip(passes, outputs[45:47], strict=True):
+        assert torch.equal(p["."], output) and set(p) == {".", "first", "rest", "rest.0", "rest.1", "MSELoss"}
+
+
+def test_a_rank_that_is_not_selected_rests_for_good(app, tmp_path):
+    told, _ = trained(app, tmp_path, "ranks: 1\ncapture: [{level: full, role: output}]\n")
+    assert set(told[1]["hooks"][25:60]) == {0}
+
+
+def test_where_something_is_compiled_they_stay_and_nothing_is_compiled_anew(app, tmp_path):
+    told, _ = trained(app, tmp_path, "steps: 20-21\ncapture: [{level: full, role: output}]\n", "compile")
+    assert set(told[1]["hooks"]) == {1}
+    assert told[0]["compiled"] == told[1]["compiled"] > 0
+
+
+DEEP = """
+import sys, torch
+class Deep(torch.nn.Module):
+    def __init__(self, levels):
+        super().__init__()
+        if levels: self.below = Deep(levels - 1)
+    def forward(self, x):
+        return self.below(x) if hasattr(self, "below") else x + 1
+sys.setrecursionlimit(10_000)
+deep = Deep(200)
+x = torch.zeros(1)
+limit = 850  # four frames a level without hooks, enough for 200 levels; with hooks it would be five
+sys.setrecursionlimit(limit)
+print([float(deep(x)) for _ in range(3)])
+"""
+
+
+def test_a_deep_model_needs_no_higher_recursion_limit(app, tmp_path):
+    (tmp_path / "tdump.yaml").write_text("steps: 1\ncapture: [{level: full, role: output}]\n")
+    plain = execute([sys.executable, app(DEEP)], tmp_path)
+    assert plain.stdout == "[1.0, 1.0, 1.0]\n", plain.stderr
+    assert (
+        "RecursionError" in execute([sys.executable, app(DEEP.replace("limit = 850", "limit = 790"))], tmp_path).stderr
+    )
+    dumped = execute([TDUMP_RUN, "-c", "tdump.yaml", "--", sys.executable, app(DEEP)], tmp_path)
+    assert dumped.stdout == plain.stdout, dumped.stderr
+    (p,) = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
+    assert len(p) == 201
