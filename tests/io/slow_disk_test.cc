@@ -1,0 +1,118 @@
+// L01: a job that makes data faster than the disk takes it. Memory stays below its cap, every drop
+// is counted, and nobody waits for ever, not even when the disk fails meanwhile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "tests/io/forwarding_env.h"
+#include "tests/io/sink_fixture.h"
+
+namespace tdump::io {
+namespace {
+
+constexpr uint64_t kArena = 4 << 20;
+constexpr uint64_t kRecords = 256;
+constexpr size_t kBytes = 256 << 10;  // 64 MiB in all
+
+// Takes 8 MiB a second; from `fails_after` bytes on every write is an error.
+class SlowEnv final : public test::ForwardingEnv {
+ public:
+  explicit SlowEnv(uint64_t fails_after) : ForwardingEnv(NewMemoryEnv()), left_(fails_after) {}
+  Result<std::unique_ptr<WritableFile>> CreateExclusive(Path path, int mode) override {
+    TDUMP_ASSIGN_OR_RETURN(auto file, base_->CreateExclusive(path, mode));
+    if (!path.ends_with(".part")) return file;
+    return std::unique_ptr<WritableFile>(new File(this, std::move(file)));
+  }
+
+ private:
+  class File final : public WritableFile {
+   public:
+    File(SlowEnv* env, std::unique_ptr<WritableFile> base) : env_(*env), base_(std::move(base)) {}
+    Status Append(std::span<const std::byte> bytes) override {
+      return WriteAt(base_->Size(), bytes);
+    }
+    Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
+      std::this_thread::sleep_for(std::chrono::microseconds(bytes.size() / 8));
+      if (bytes.size() > env_.left_) return {StatusCode::kIo, "EIO: the disk went away"};
+      env_.left_ -= bytes.size();
+      return base_->WriteAt(offset, bytes);
+    }
+    Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
+    Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
+    Status Sync() override { return base_->Sync(); }
+    Status Close() override { return base_->Close(); }
+    uint64_t Size() const override { return base_->Size(); }
+
+   private:
+    SlowEnv& env_;
+    const std::unique_ptr<WritableFile> base_;
+  };
+  uint64_t left_;
+};
+
+uint64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Records as fast as they can be made; the largest growth of resident memory on the way.
+uint64_t Produce(SinkRig* rig) {
+  const std::vector<std::byte> bytes = Bytes(kBytes, 1, 3);
+  const OperatorId op = rig->Op("a");
+  const uint64_t before = ResidentBytes();
+  uint64_t most = before;
+  rig->Open(0);
+  for (uint64_t i = 0; i < kRecords; ++i) {
+    std::vector<std::byte> own = bytes;
+    own[0] = static_cast<std::byte>(i);  // not the same content twice
+    rig->Keep(rig->NewCall(op), "0", own);
+    most = std::max(most, ResidentBytes());
+  }
+  rig->sink->close_pass();
+  return most - before;
+}
+
+TEST(SlowDisk, DropsAreCountedAndMemoryStaysBelowItsCap) {
+  SlowEnv env(~uint64_t{0});
+  SinkRig rig({.arena_bytes = kArena, .at_limit = AtLimit::kDrop}, &env);
+  const uint64_t grown = Produce(&rig);
+  ASSERT_TRUE(rig.sink->Drain(120'000));
+  const ProcessEntry process = rig.Manifest();
+  const PassEntry& pass = process.passes.at(0);
+  ASSERT_EQ(pass.not_kept.size(), 1u);
+  EXPECT_EQ(pass.not_kept[0].reason, static_cast<uint8_t>(SkipReason::kMemoryLimit));
+  const uint64_t kept = pass.payload_bytes / kBytes;
+  EXPECT_EQ(kept + pass.not_kept[0].count, kRecords);
+  EXPECT_LT(kept, kRecords);
+  EXPECT_GE(kept, kArena / kBytes / 2);
+  EXPECT_EQ(process.counts.at(0).not_kept, pass.not_kept[0].count);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // The files lie in memory here.
+  EXPECT_LE(grown, kArena + pass.file_bytes + (16 << 20));
+#endif
+  rig.sink.reset();
+  rig.manifest.reset();
+}
+
+TEST(SlowDisk, ADiskThatFailsWhileTheJobWaitsLetsItGoOn) {
+  for (const AtLimit policy : {AtLimit::kBlock, AtLimit::kDrop, AtLimit::kStats}) {
+    SlowEnv env(3 << 20);
+    SinkRig rig({.arena_bytes = kArena, .at_limit = policy}, &env);
+    Produce(&rig);  // comes back
+    ASSERT_TRUE(rig.sink->Drain(120'000));
+    const ProcessEntry process = rig.Manifest();
+    EXPECT_THAT(process.passes.at(0).error, testing::HasSubstr("the disk went away"));
+    EXPECT_EQ(rig.told.size(), 1u);
+    rig.sink.reset();
+    rig.manifest.reset();
+  }
+}
+
+}  // namespace
+}  // namespace tdump::io
