@@ -10,7 +10,10 @@
 namespace tdump::io {
 namespace {
 
-constexpr size_t kMaxContents = 1 << 20;  // equal payloads are looked for among this many
+// Of a pass, what is held in memory: equal payloads are looked for among so many, and so many of
+// the latest records lend statistics, sample and slice to one that refers to them.
+constexpr size_t kMaxContents = 1 << 17;
+constexpr uint64_t kMaxValues = 1 << 14;
 // Bytes of a record's or call's frames, names and index entry.
 constexpr uint64_t kFrameEstimate = 512;
 
@@ -130,7 +133,8 @@ void PassRecording::AddRecord(const CaptureEntry& entry) {
   streams_.erase(&entry);
   stored.reason = record.reason;
   stored.written = true;
-  stored_[record.record] = stored;
+  stored_[record.record] = std::move(stored);
+  if (record.record > kMaxValues) stored_[record.record - kMaxValues].values.reset();
 }
 
 // The payload was given up and its summary made where it was.
@@ -308,6 +312,10 @@ void PassRecording::ReferTo(CaptureItem* item, Stored* stored) {
   if (stored->payload.same_as == 0) stored->payload.same_as = item->earlier;
   stored->values = earlier.values;
   stored->kept = wanted & earlier.kept;
+  if (stored->values == nullptr) {
+    const bool holds_slice = (stored->kept & kPartPayload) != 0;
+    stored->kept &= ~(kPartStats | kPartSample | (holds_slice ? kPartNone : kPartSlice));
+  }
   if (stored->kept == wanted) return;
   const auto reason =
       earlier.reason != 0 ? static_cast<SkipReason>(earlier.reason) : SkipReason::kCopyFailed;
