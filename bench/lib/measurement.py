@@ -84,7 +84,9 @@ def run_all(bench: Bench, chosen: Sequence[tuple[str, Measurement]]) -> tuple[li
         for row in rows:
             row.group = group
         done += rows
-        print(f"{time.monotonic() - began:6.1f} s  {', '.join(row.name for row in rows)}", file=sys.stderr, flush=True)
+        for row in rows:
+            value = "not run" if row.value is None else f"{row.value:.3f} {row.unit}"
+            print(f"{time.monotonic() - began:6.1f} s  {row.name}: {value}", file=sys.stderr, flush=True)
         for left in bench.work.iterdir():
             clear(left) if left.is_dir() else left.unlink()
     return done, failed

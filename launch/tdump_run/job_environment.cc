@@ -11,6 +11,8 @@
 namespace tdump::launch {
 namespace {
 
+constexpr const char* kAsanStarts = "verify_asan_link_order=0";
+
 // `entry` in a list separated by `:`; LD_PRELOAD also takes spaces.
 bool Lists(const std::string& list, const std::string& entry, const char* separators) {
   size_t begin = 0;
@@ -48,6 +50,10 @@ EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentC
     changes.emplace_back("LD_PRELOAD",
                          preload.empty() ? installation.shim : preload + ":" + installation.shim);
   }
+  // A program built with AddressSanitizer refuses to start behind a preloaded object.
+  const std::string asan = value("ASAN_OPTIONS");
+  if (asan.find("verify_asan_link_order") == std::string::npos)
+    changes.emplace_back("ASAN_OPTIONS", (asan.empty() ? "" : asan + ":") + kAsanStarts);
   const std::string python = value("PYTHONPATH");
   if (!installation.python.empty() && !Lists(python, installation.python, ":")) {
     changes.emplace_back("PYTHONPATH",

@@ -7,6 +7,7 @@
 //   TDUMP_LAUNCH        start time and that pid: names the job where no launcher does
 //   TDUMP_CHILDREN      0 with --no-children
 //   LD_PRELOAD          what was there, then the shim; TDUMP_LD_PRELOAD_BEFORE: what was there
+//   ASAN_OPTIONS        what was there, then verify_asan_link_order=0
 //   PYTHONPATH          the folder of the entry point, then what was there
 #pragma once
 
