@@ -127,7 +127,12 @@ class Differ {
     if (notes_.size() < kMostListed) ++notes_[head];
   }
 
+  // Of the first step that has the weight: what follows depends on what was computed. The same for
+  // what an optimizer keeps, "weight.exp_avg".
   void AddParameter(const Row& row, const Outcome& outcome) {
+    if (row.key.role == Role::kState && row.key.arg.find('.') != std::string::npos) return;
+    const auto [first, added] = weight_steps_.try_emplace({row.rank_b, row.name}, row.step_b);
+    if (!added && first->second != row.step_b) return;
     ParameterReport& p = report_.parameters;
     ++p.pairs;
     const bool buffer = row.key.role == Role::kState;
@@ -274,6 +279,7 @@ class Differ {
     std::set<std::string> seen, differing;
   };
   Names parameters_, buffers_;
+  std::map<std::pair<int32_t, std::string>, uint64_t> weight_steps_;  // rank, name: first step
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::set<std::pair<std::string, std::string>> damaged_;  // file, what

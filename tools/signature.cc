@@ -32,7 +32,8 @@ SignatureFacts ReadSignature(const LoadedRun& run) {
     if (!record.hash) return true;
     const Key& key = record.key;
     if (key.role == Role::kParam) ++facts.parameters;
-    if (key.role == Role::kState) ++facts.states;
+    // Without what an optimizer keeps, "weight.exp_avg".
+    if (key.role == Role::kState && key.arg.find('.') == std::string::npos) ++facts.states;
     if (key.role == Role::kInput && key.path == "." && key.op.empty() && key.call == 0)
       facts.inputs.push_back(
           {key.arg, std::string(record.dtype.view()), ShapeText(record), HashText(*record.hash)});

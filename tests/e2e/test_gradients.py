@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import SOURCE, TDUMP_RUN, execute, latest
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
 
 JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "gradients.py")]
 CONFIG = """
@@ -220,6 +220,18 @@ def test_gradients_are_in_the_pass_of_their_step(boundary, tmp_path, app):
         assert [(r.role, r.arg, r.call) for r in p.records()][:1] == [("grad_output", "", 0)]
         assert p["0@grad_output#"].item() == p["0@param_grad#bias"].item() == step
     assert len(passes) == 3
+
+
+def test_weights_of_a_diff_are_those_before_the_first_step(tmp_path, app):
+    """Parameters of later steps and what the optimizer keeps depend on what was computed."""
+    (tmp_path / "c.yaml").write_text("capture: [{role: [param, state, param_grad], level: full}]\n")
+    rates = STEPPED.replace("SGD(", "SGD(momentum=0.9, params="), STEPPED.replace("SGD(", "SGD(params=")
+    for name, text in zip("ab", rates, strict=True):
+        job = app("torch_seed = __import__('torch').manual_seed(0)" + text, f"{name}.py")
+        done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", name, "--", sys.executable, job], tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = execute([BUILD / "bin" / "tdump-diff", "a", "b"], tmp_path)
+    assert "weights   2 of 2 parameters equal" in done.stdout, done.stdout
 
 
 def test_a_job_without_a_backward_is_told(tmp_path, app):
