@@ -30,7 +30,8 @@ void PartView::TakeSlice(const Keep& keep) {
     if (part.size == 0) bytes_ = 0;
     if (part.size != 0 && whole.strides[dim] != 0) bytes_ *= static_cast<uint64_t>(part.size);
     // Not beyond the end where nothing is left of the dimension.
-    if (part.size != 0) view_.data += part.begin * whole.strides[dim] * whole.unit_bytes;
+    if (part.size != 0 && view_.data != nullptr)
+      view_.data += part.begin * whole.strides[dim] * whole.unit_bytes;
   }
   view_.sizes = {sizes_.data(), whole.sizes.size()};
   view_.strides = {strides_.data(), whole.sizes.size()};

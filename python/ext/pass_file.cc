@@ -37,8 +37,8 @@ struct Entry {
   std::string arg;
   uint64_t call_begin;
   uint64_t seen;
-  bool plain;  // an output of the forward phase, not recomputed
-  bool has_values;
+  bool plain;                        // an output of the forward phase, not recomputed
+  int values;                        // ValuesOf
   std::vector<std::string> aliases;  // `name` by the other paths of a shared module
 };
 
@@ -49,10 +49,11 @@ std::vector<std::string> AliasNames(const io::Record& record) {
   return names;
 }
 
-// Its own, or those of its components.
-bool HasValues(const io::Record& record) {
+// 1: its own. 2: those of its components, if they kept theirs. 0: none.
+int ValuesOf(const io::Record& record) {
+  if (record.payload || record.slice) return 1;
   const bool composite = record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
-  return record.payload || record.slice || (composite && record.reason == SkipReason::kNone);
+  return composite && record.reason == SkipReason::kNone ? 2 : 0;
 }
 
 nb::tuple Entries(const io::PassReader& pass) {
@@ -66,7 +67,7 @@ nb::tuple Entries(const io::PassReader& pass) {
       const bool plain =
           key.role == Role::kOutput && key.phase == Phase::kForward && !key.recompute;
       entries.push_back({record.id, PlainName(key.root, key.path, key.op), key.arg,
-                         record.call_begin, record.seen, plain, HasValues(record),
+                         record.call_begin, record.seen, plain, ValuesOf(record),
                          AliasNames(record)});
       return true;
     });
@@ -74,7 +75,7 @@ nb::tuple Entries(const io::PassReader& pass) {
   nb::list list;
   for (const Entry& entry : entries) {
     list.append(nb::make_tuple(entry.id, Text(entry.name), Text(entry.arg), entry.call_begin,
-                               entry.seen, entry.plain, entry.has_values, Texts(entry.aliases)));
+                               entry.seen, entry.plain, entry.values, Texts(entry.aliases)));
   }
   return nb::make_tuple(list, status.ok() ? nb::none() : Text(status.message()));
 }

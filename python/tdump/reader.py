@@ -170,13 +170,19 @@ def _plain_names(entries: list[tuple[Any, ...]]) -> tuple[dict[str, int], dict[s
     kept: dict[str, int] = {}
     not_kept: dict[str, int] = {}
     by_alias: dict[str, int] = {}
-    for number, name, arg, call_begin, _, _, has_payload, aliases in outputs:
+    composite: list[str] = []
+    for number, name, arg, call_begin, _, _, values, aliases in outputs:
         of_operator = calls.setdefault(name, {})
         n = of_operator.setdefault(call_begin, len(of_operator))
         suffix = (f"::call{n}" if n else "") + (f".{arg}" if arg else "")
-        (kept if has_payload else not_kept).setdefault(name + suffix, number)
+        (kept if values else not_kept).setdefault(name + suffix, number)
+        if values == _components.OF_PARTS:
+            composite.append(name + suffix)
         for alias in aliases:
             by_alias.setdefault(alias + suffix, number)
+    for name in composite:  # it is there as far as its components are
+        if f"{name}.values" not in kept and name in kept:
+            not_kept[name] = kept.pop(name)
     return kept, not_kept, by_alias
 
 

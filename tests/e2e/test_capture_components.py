@@ -70,6 +70,17 @@ def test_statistics_are_of_the_components(seen):
     assert (stats["min"], stats["max"], stats["sum"]) == (integers.min(), integers.max(), integers.sum())
 
 
+def test_without_its_components_a_tensor_is_not_there(tmp_path):
+    done = execute([TDUMP_RUN, "--level", "hash", "--", sys.executable, JOBS / "components.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = latest(tmp_path).passes(0)
+    hashes = tdump.load_pass(file)
+    assert list(hashes) == [] and hashes.record("csr").layout == "sparse_csr"
+    assert hashes.record("csr.values").hash is not None
+    with pytest.raises(KeyError, match="components were not kept"):
+        hashes["csr"]
+
+
 def test_numpy_has_the_parts(seen):
     arrays = tdump.load_pass(seen.path, as_="numpy")
     assert set(arrays["csr"]) == {"crow_indices", "col_indices", "values"}
