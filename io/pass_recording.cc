@@ -121,7 +121,7 @@ void PassRecording::AddRecord(const CaptureEntry& entry) {
     Lose(record.op_id, SkipReason::kDiskLimit);
   } else {
     if (item->hash != nullptr)
-      KeepGiven(*item, &stored);
+      KeepGiven(item, &stored);
     else if (item->earlier != 0)
       ReferTo(item, &stored);
     else if (record.reason == 0 && entry.stream == CaptureEntry::Stream::kPieces)
@@ -137,13 +137,18 @@ void PassRecording::AddRecord(const CaptureEntry& entry) {
   if (record.record > kMaxValues) stored_[record.record - kMaxValues].values.reset();
 }
 
-// The payload was given up and its summary made where it was.
-void PassRecording::KeepGiven(const CaptureItem& item, Stored* stored) {
-  stored->hash = *item.hash;
-  stored->kept |= kPartHash;
-  if (item.statistics == nullptr) return;
+// The payload was given up and its summary made where it was. Nothing is missing where no more than
+// that was asked for.
+void PassRecording::KeepGiven(CaptureItem* item, Stored* stored) {
+  const Parts asked = item->record.parts_asked;
+  const bool enough = (asked & ~(kPartMeta | kPartHash | kPartStats)) == 0;
+  const Parts wanted = enough ? asked : kPartHash | kPartStats;
+  if (enough) item->SetReason(SkipReason::kNone, "");
+  stored->hash = *item->hash;
+  stored->kept |= wanted & kPartHash;
+  if (item->statistics == nullptr || (wanted & kPartStats) == 0) return;
   auto values = std::make_shared<ValueParts>();
-  values->statistics = ToSection(*item.statistics);
+  values->statistics = ToSection(*item->statistics);
   stored->kept |= values->kept();
   stored->values = std::move(values);
 }

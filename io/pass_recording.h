@@ -111,7 +111,7 @@ class PassRecording {
   bool Open();
   void Settle(CaptureEntry* entry, std::vector<CaptureEntry*>* done);
   void EndStream(const CaptureEntry& head, Stored* stored);
-  void KeepGiven(const CaptureItem& item, Stored* stored);
+  void KeepGiven(CaptureItem* item, Stored* stored);
   void AddCall(const CaptureEntry& entry);
   void AddRecord(const CaptureEntry& entry);
   void KeepValues(CaptureItem* item, Stored* stored);

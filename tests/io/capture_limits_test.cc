@@ -117,18 +117,19 @@ std::vector<std::byte> Ramp(size_t count) {
   return bytes;
 }
 
-void KeepFloats(SinkRig* rig, OperatorId op, const std::vector<std::byte>& bytes) {
+void KeepFloats(SinkRig* rig, OperatorId op, const std::vector<std::byte>& bytes,
+                Parts parts = kLevelFull) {
   const int64_t sizes[] = {static_cast<int64_t>(bytes.size() / 4)}, strides[] = {1};
   Observation seen = SinkRig::Seen("0", "float32", sizes, strides);
   seen.meta.dtype = MakeDType("float32", 32);
   const Call call = rig->NewCall(op);
-  const Slot slot = rig->sink->reserve(call, seen, kLevelFull, bytes.size());
+  const Slot slot = rig->sink->reserve(call, seen, parts, bytes.size());
   if (slot.data != nullptr) {
     std::memcpy(slot.data, bytes.data(), bytes.size());
     rig->sink->commit(slot);
   } else if (slot.in_pieces) {
     MemoryPieces pieces(bytes);
-    rig->sink->stream(call, seen, kLevelFull, bytes.size(), &pieces);
+    rig->sink->stream(call, seen, parts, bytes.size(), &pieces);
   }
 }
 
@@ -153,11 +154,15 @@ TEST(CaptureLimits, StatisticsAndHashStandForWhatFindsNoRoom) {
   for (int i = 0; i < 12; ++i) KeepFloats(&rig, op, ramp);
   const auto large = Ramp(100'000);
   KeepFloats(&rig, op, large);
+  KeepFloats(&rig, op, ramp, kPartMeta | kPartHash);
   env.Go();
   ASSERT_TRUE(rig.sink->Drain(20'000));
   std::map<uint64_t, Record> by_id;
   for (const Record& record : rig.Records("pass00000.tdp")) by_id[record.id] = record;
-  ASSERT_EQ(by_id.size(), 13u);
+  ASSERT_EQ(by_id.size(), 14u);
+  EXPECT_EQ(by_id[14].reason, SkipReason::kNone);  // all that was asked for
+  EXPECT_EQ(by_id[14].parts_kept, kPartMeta | kPartHash);
+  EXPECT_EQ(by_id[14].hash, HashPayload(ramp));
   EXPECT_EQ(by_id[1].parts_kept, kLevelFull);
   uint64_t summaries = 0;
   for (uint64_t id = 1; id <= 12; ++id) {
@@ -168,7 +173,7 @@ TEST(CaptureLimits, StatisticsAndHashStandForWhatFindsNoRoom) {
   EXPECT_GE(summaries, 4u);
   ExpectSummary(by_id[13], large);
   const ProcessEntry process = rig.Manifest();
-  EXPECT_EQ(process.counts.at(0).records, 13u);
+  EXPECT_EQ(process.counts.at(0).records, 14u);
   EXPECT_EQ(process.counts.at(0).not_kept, summaries + 1);
 }
 
