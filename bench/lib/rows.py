@@ -69,22 +69,33 @@ def _met(row: Row) -> str:
     return "not run" if row.value is None else {None: "", True: "met", False: "NOT MET"}[row.met]
 
 
+_HEAD = ("", "value", "", "95 %", "must", "aim", "", "CPU", "against")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.name,
+        _number(row.value),
+        row.unit,
+        _interval(row),
+        _number(row.must),
+        _number(row.aim),
+        _met(row),
+        _number(row.cpu),
+        row.against,
+    )
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """For docs/performance.md."""
+    head = ("What", "Figure", "", "95 %", "Must", "Aim", "", "CPU", "Against")
+    lines = [head, ("---",) * len(head), *(_cells(row) for row in rows)]
+    notes = [f"- {row.name}: {row.note}" for row in rows if row.note]
+    return "\n".join([f"| {' | '.join(line)} |" for line in lines] + ["", *notes]) + "\n"
+
+
 def as_table(rows: Sequence[Row]) -> str:
-    head = ("", "value", "", "95 %", "must", "aim", "", "CPU", "against")
-    lines = [
-        (
-            row.name,
-            _number(row.value),
-            row.unit,
-            _interval(row),
-            _number(row.must),
-            _number(row.aim),
-            _met(row),
-            _number(row.cpu),
-            row.against,
-        )
-        for row in rows
-    ]
+    head, lines = _HEAD, [_cells(row) for row in rows]
     widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
     text = [
         "  ".join(

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from lib.intervals import bootstrap
 from lib.pairs import Pairs, join, take
-from lib.rows import Row, as_json, as_table
+from lib.rows import Row, as_json, as_markdown, as_table
 from lib.side import Turn
 
 
@@ -84,6 +84,12 @@ def test_the_table_and_the_json_say_the_same():
         "rate         x               0.900         not run         write",
         "",
         "rate: not run: no disk",
+    ]
+    assert as_markdown(rows).splitlines()[2:] == [
+        "| full | 1.250 | x | 1.200-1.300 | 1.120 | 1.050 | NOT MET | 1.010 | plain |",
+        "| rate |  | x |  | 0.900 |  | not run |  | write |",
+        "",
+        "- rate: not run: no disk",
     ]
     first, second = json.loads(as_json(rows))
     assert list(first)[:9] == ["group", "name", "value", "unit", "better", "against", "must", "aim", "met"]
