@@ -307,9 +307,7 @@ OperatorId OwnerOf(const ForwardOrigin* cause, const ModuleFrame* frame, const R
   return found != kNoOperator ? found : owner;
 }
 
-OperatorId Intern(ThreadState* thread, Runtime* runtime, OperatorId owner, const AtenOperator* op) {
-  OperatorId& known = thread->operators.IdBelow(owner, *op);
-  if (known != kNoOperator) return known;
+OperatorId Intern(Runtime* runtime, OperatorId owner, const AtenOperator* op) {
   OperatorInfo info;
   info.kind = OperatorKind::kAten;
   info.op = op->name;
@@ -320,7 +318,14 @@ OperatorId Intern(ThreadState* thread, Runtime* runtime, OperatorId owner, const
     info.path = module.path;
     info.cls = module.cls;
   }
-  return known = runtime->operators->Intern(info);
+  return runtime->operators->Intern(info);
+}
+
+// Nothing of the operator is wanted, whatever the call.
+bool IsRejected(Runtime* runtime, OperatorId id) {
+  if (id == kNoOperator) return false;
+  const RuleId rule = runtime->plan->op(id, runtime->operators->Get(id), nullptr);
+  return rule == kNoRule || !runtime->plan->wants_calls(rule);
 }
 
 // For the backward operators of the node that this operator makes.
@@ -354,10 +359,15 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
   if (!backward && fn.seqNr() >= 0) NoteOrigin(runtime, thread, fn.seqNr(), owner);
   std::optional<uint32_t> lane;
   if (cause != nullptr) lane = cause->lane;
-  if (recorder.Begin(Intern(thread, runtime, owner, op), nullptr,
-                     backward ? Phase::kBackward : Phase::kForward, recompute, &thread->scope,
-                     lane)) {
+  AtenOperators::Id& known = thread->operators.IdBelow(owner, *op);
+  const uint64_t pass = runtime->gate->pass.load(std::memory_order_acquire);
+  if (known.rejected_in == pass) return range;
+  if (known.id == kNoOperator) known.id = Intern(runtime, owner, op);
+  if (recorder.Begin(known.id, nullptr, backward ? Phase::kBackward : Phase::kForward, recompute,
+                     &thread->scope, lane)) {
     RecordInputs(recorder, range.get(), inputs);
+  } else if (IsRejected(runtime, known.id)) {
+    known.rejected_in = pass;
   }
   return range;
 }

@@ -155,17 +155,17 @@ const AtenOperator* AtenOperators::Of(const at::RecordFunction& range) {
   return op;
 }
 
-OperatorId& AtenOperators::IdBelow(OperatorId owner, const AtenOperator& op) {
+AtenOperators::Id& AtenOperators::IdBelow(OperatorId owner, const AtenOperator& op) {
   if (2 * used_ids_ >= ids_.size()) GrowIds();
   const uint64_t key = uint64_t{op.number} << 32 | owner;
   size_t at = (key * 0x9e3779b97f4a7c15u) >> 32;
   for (;; ++at) {
     Id& id = ids_[at & (ids_.size() - 1)];
-    if (id.key == key) return id.id;
+    if (id.key == key) return id;
     if (id.key != 0) continue;
     ++used_ids_;
     id.key = key;
-    return id.id;
+    return id;
   }
 }
 

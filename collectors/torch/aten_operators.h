@@ -40,15 +40,16 @@ class AtenOperators {
  public:
   // Null: the range is no operator.
   const AtenOperator* Of(const at::RecordFunction& range);
-  // Where the id of the operator below this owner is kept; kNoOperator: not known yet. The
-  // reference holds until the next call.
-  OperatorId& IdBelow(OperatorId owner, const AtenOperator& op);
+  // The operator below one owner.
+  struct Id {
+    uint64_t key = 0;                     // 0: free
+    OperatorId id = kNoOperator;          // kNoOperator: not known yet
+    uint64_t rejected_in = ~uint64_t{0};  // the last pass in which nothing of it was wanted
+  };
+  // The reference holds until the next call.
+  Id& IdBelow(OperatorId owner, const AtenOperator& op);
 
  private:
-  struct Id {
-    uint64_t key = 0;  // 0: free
-    OperatorId id = kNoOperator;
-  };
   void GrowIds();
 
   // By the address of the name, which belongs to the operator's schema; an operator may be
