@@ -282,6 +282,10 @@ size_t CheckWhatIsLeft(const Killed& killed) {
   for (const ProcessEntry& process : (*store)->processes()) {
     for (const Damage& item : process.damage) {
       if (item.what.ends_with("killed at its start")) continue;
+      // The kernel may cut a write at a page when the process is killed in it: an entry of the
+      // manifest that was never acknowledged.
+      const bool tail = item.file.ends_with("manifest.tdm");
+      if (tail && item.what.ends_with("reading stopped here")) continue;
       ADD_FAILURE() << item.file << ", byte " << item.offset << ": " << item.what;
     }
     for (const PassEntry& pass : process.passes) {
