@@ -1,12 +1,11 @@
 #include "compare/pass_diff.h"
 
-#include "compare/parts.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
 
+#include "compare/parts.h"
 #include "core/key.h"
 
 namespace tdump::compare {

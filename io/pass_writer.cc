@@ -185,7 +185,8 @@ Status PassWriter::EndPayload(const PayloadSection& payload, const Hash128& hash
   if (!status_.ok()) return status_;
   std::string header;
   AppendStruct(MakeFrameHeader(FrameKind::kPayload, payload.stored_bytes, LowWord(hash)), &header);
-  Status written = place_->WriteAt(payload.offset - header.size(), std::as_bytes(std::span(header)));
+  Status written =
+      place_->WriteAt(payload.offset - header.size(), std::as_bytes(std::span(header)));
   if (!written.ok()) return Fail(std::move(written));
   payload_bytes_ += payload.stored_bytes;
   return Status();

@@ -62,8 +62,8 @@ class PassWriter {
   // says where it lies; `same_as` is 0.
   Result<PayloadSection> AddPayload(std::span<const std::byte> logical, const Hash128& hash,
                                     Codec codec, uint32_t width = 1);
-  // A payload whose bytes come in pieces, with other frames added in between. Until EndPayload() its
-  // frame counts as padding.
+  // A payload whose bytes come in pieces, with other frames added in between. Until EndPayload()
+  // its frame counts as padding.
   Result<PayloadSection> BeginPayload(uint64_t bytes);
   Status AddPiece(const PayloadSection& payload, uint64_t offset, std::span<const std::byte> bytes);
   Status EndPayload(const PayloadSection& payload, const Hash128& hash);

@@ -22,8 +22,8 @@ struct Findings {
 
 // A pass that was killed ends somewhere: no damage.
 bool IsTheEnd(const io::PassEntry& entry, const io::Damage& damage) {
-  return entry.part &&
-         (damage.offset >= entry.offset + entry.file_bytes || damage.what.ends_with("reading stopped here"));
+  return entry.part && (damage.offset >= entry.offset + entry.file_bytes ||
+                        damage.what.ends_with("reading stopped here"));
 }
 
 void VerifyOne(const LoadedRun& run, const io::IndexedPass& place, std::mutex* mutex,
