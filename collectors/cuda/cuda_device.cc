@@ -49,6 +49,8 @@ bool IsNarrow(const StridedSource& source) {
   return true;
 }
 
+Status NoContext() { return Internal("the CUDA context of the device is gone"); }
+
 }  // namespace
 
 // The device's context is current, and what is unsafe in a graph capture of another thread is
@@ -77,10 +79,6 @@ class CudaDevice::Entered {
   int mode_ = kCaptureRelaxed;
   bool ok_ = false, pushed_ = false, relaxed_ = false;
 };
-
-namespace {
-Status NoContext() { return Internal("the CUDA context of the device is gone"); }
-}  // namespace
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::Open(int ordinal) noexcept try {
   TDUMP_ASSIGN_OR_RETURN(const Driver* driver, Driver::Get());
