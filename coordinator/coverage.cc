@@ -355,6 +355,8 @@ std::string_view ToString(Verdict verdict) {
   return "INCOMPLETE";
 }
 
+namespace {
+
 // Global steps of passes that the ring overwrote.
 std::set<uint64_t> OverwrittenSteps(const io::ProcessEntry& process) {
   std::map<uint64_t, uint64_t> numbers;
@@ -366,6 +368,8 @@ std::set<uint64_t> OverwrittenSteps(const io::ProcessEntry& process) {
   }
   return steps;
 }
+
+}  // namespace
 
 std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIndex& index) {
   std::vector<RankCoverage> ranks(index.ranks.size());

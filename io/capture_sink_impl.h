@@ -13,9 +13,8 @@
 //   2. It copies the payload into the entry; commit() is one store. An entry that the writer meets
 //      before its commit is set aside and looked at again.
 //   3. The writer thread takes all entries there are, hands them to their passes in order, gives
-//   the
-//      room back, and counts them out. When nothing came for a while it sleeps; only then does the
-//      next push wake it. In between it looks every few milliseconds.
+//      the room back, and counts them out. When nothing came for a while it sleeps; only then does
+//      the next push wake it. In between it looks every few milliseconds.
 // Exactly one thread at a time is the writer (`writing_` is held): the thread of the sink or, with
 // memory.thread: false, whoever opens or closes a pass or finds the arena full.
 #pragma once

@@ -167,7 +167,7 @@ class DecodedTiles final : public TileReader {
     if (width == 1 && element < 8) return table_[element][static_cast<uint8_t>(bytes[unit])];
     return decoder_.Decode({bytes + size_t{unit} * width, width}, element);
   }
-  // Counts a part that is not finite; true if it is.
+  // Counts what is special of a part; true if it is not finite.
   static bool Special(double part, ValueCounts* counts) {
     counts->negative_zeros += part == 0 && std::signbit(part);
     if (std::isfinite(part)) return false;

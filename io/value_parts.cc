@@ -229,7 +229,7 @@ Record SliceAsRecord(const Record& record) {
   Record part = record;
   const Slice& slice = *record.slice;
   part.sizes = slice.sizes;
-  // Only which dimensions are stored once matters to readers of the payload.
+  // The strides stay: readers of the payload ask only which dimensions are stored once.
   part.payload = slice.payload;
   part.hash = slice.hash;
   part.tile_digests = slice.tile_digests;

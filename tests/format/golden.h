@@ -7,7 +7,8 @@
 //                   know
 //   manifest.tdm    one process's journal: every entry, and the preallocated tail (cut to 64 bytes)
 //   merged.tdm      the merged manifest of a run that has that journal
-//
+//   packed.tdp      a packed file of two passes that share a payload; packed_manifest.tdm: the
+//                   entries of such passes
 //   parts.tdp       records with statistics, a sample or a slice
 //   compressed.tdp  payloads in codec 2; its bytes may change with the library, not what they mean
 //
