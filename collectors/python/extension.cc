@@ -61,6 +61,7 @@ PyObject* Enter(PyObject*, PyObject* module) {
 }
 
 PyObject* Leave(PyObject*, PyObject* serial) {
+  if (serial == Py_None) Py_RETURN_NONE;  // what Enter() gave when memory was out
   const unsigned long long number = PyLong_AsUnsignedLongLong(serial);
   if (PyErr_Occurred() != nullptr) return nullptr;
   LeaveWatched(number);
@@ -118,9 +119,9 @@ PyObject* Describe(PyObject*, PyObject* args) {
   ModuleEntry* entry = table.Add(module);
   if (entry == nullptr) return nullptr;
   const OperatorId before = entry->op;
-  entry->op = runtime->operators->Intern(info);
   entry->root = table.RootOf(root_number);
   entry->root->prefix = prefix;
+  entry->op = runtime->operators->Intern(info);
   entry->is_root = is_root != 0;
   entry->ignored = entry->op == kNoOperator;
   entry->told_as =
@@ -226,32 +227,51 @@ PyObject* Note(PyObject*, PyObject* text) {
   Py_RETURN_NONE;
 }
 
+// No exception goes into Python: where memory is out, nothing is recorded and the job goes on.
+template <PyObject* (*kFunction)(PyObject*, PyObject*)>
+PyObject* Quiet(PyObject* self, PyObject* args) noexcept try {
+  return kFunction(self, args);
+} catch (...) {
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+template <PyObject* (*kFunction)(PyObject*, PyObject* const*, Py_ssize_t)>
+PyObject* QuietFast(PyObject* self, PyObject* const* args, Py_ssize_t count) noexcept try {
+  return kFunction(self, args, count);
+} catch (...) {
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+
 PyCFunction Fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
 PyMethodDef methods[] = {
-    {"running", Running, METH_NOARGS, "Whether tdump runs in this process."},
-    {"start", Start, METH_VARARGS, "start(resolve, evaluate): installs the callbacks."},
-    {"pre", Fast(Pre), METH_FASTCALL, "pre(module, args)"},
-    {"post", Fast(Post), METH_FASTCALL, "post(module, kwargs, output)"},
-    {"failed", Failed, METH_O, "failed(module): its forward raised."},
-    {"hook_switch", HookSwitch, METH_VARARGS, "hook_switch(rest, stand)"},
-    {"enter", Enter, METH_O, "enter(module): a call while the hooks rest; what leave() takes."},
-    {"leave", Leave, METH_O, "leave(serial): the end of that call."},
-    {"stand", Stand, METH_NOARGS, "stand(): brings the hooks back."},
-    {"keep", Keep, METH_NOARGS, "keep(): brings the hooks back for good."},
-    {"known", Known, METH_O, "known(module): whether it has been named."},
-    {"describe", Describe, METH_VARARGS,
+    {"running", Quiet<Running>, METH_NOARGS, "Whether tdump runs in this process."},
+    {"start", Quiet<Start>, METH_VARARGS, "start(resolve, evaluate): installs the callbacks."},
+    {"pre", Fast(QuietFast<Pre>), METH_FASTCALL, "pre(module, args)"},
+    {"post", Fast(QuietFast<Post>), METH_FASTCALL, "post(module, kwargs, output)"},
+    {"failed", Quiet<Failed>, METH_O, "failed(module): its forward raised."},
+    {"hook_switch", Quiet<HookSwitch>, METH_VARARGS, "hook_switch(rest, stand)"},
+    {"enter", Quiet<Enter>, METH_O,
+     "enter(module): a call while the hooks rest; what leave() takes."},
+    {"leave", Quiet<Leave>, METH_O, "leave(serial): the end of that call."},
+    {"stand", Quiet<Stand>, METH_NOARGS, "stand(): brings the hooks back."},
+    {"keep", Quiet<Keep>, METH_NOARGS, "keep(): brings the hooks back for good."},
+    {"known", Quiet<Known>, METH_O, "known(module): whether it has been named."},
+    {"describe", Quiet<Describe>, METH_VARARGS,
      "describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)"},
-    {"ignore", Ignore, METH_O, "ignore(module): a wrapper."},
-    {"stale", Stale, METH_O, "stale(root_number): its modules were moved or added."},
-    {"root_prefixes", RootPrefixes, METH_NOARGS, "names.roots of the configuration."},
-    {"tap", Fast(TapValue), METH_FASTCALL, "tap(value, name, tags)"},
-    {"optimizer_state", KeepOptimizerState, METH_O, "optimizer_state(optimizer): after its step."},
-    {"set_members", SetMembers, METH_VARARGS, "set_members(root_number, modules)"},
-    {"boundary", TellBoundary, METH_VARARGS, "boundary(kind, instance, name, number, rank, world)"},
-    {"note", Note, METH_O, "note(text): a line for the coverage."},
+    {"ignore", Quiet<Ignore>, METH_O, "ignore(module): a wrapper."},
+    {"stale", Quiet<Stale>, METH_O, "stale(root_number): its modules were moved or added."},
+    {"root_prefixes", Quiet<RootPrefixes>, METH_NOARGS, "names.roots of the configuration."},
+    {"tap", Fast(QuietFast<TapValue>), METH_FASTCALL, "tap(value, name, tags)"},
+    {"optimizer_state", Quiet<KeepOptimizerState>, METH_O,
+     "optimizer_state(optimizer): after its step."},
+    {"set_members", Quiet<SetMembers>, METH_VARARGS, "set_members(root_number, modules)"},
+    {"boundary", Quiet<TellBoundary>, METH_VARARGS,
+     "boundary(kind, instance, name, number, rank, world)"},
+    {"note", Quiet<Note>, METH_O, "note(text): a line for the coverage."},
     {nullptr, nullptr, 0, nullptr},
 };
 

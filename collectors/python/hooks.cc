@@ -82,10 +82,6 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
   return verdict;
 }
 
-}  // namespace
-
-namespace {
-
 // Frames the interpreter may still go down, with what BalanceDepth() gave.
 #if PY_VERSION_HEX >= 0x030C0000
 int& Remaining(PyThreadState* state) { return state->py_recursion_remaining; }

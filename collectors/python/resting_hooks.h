@@ -4,9 +4,9 @@
 //   1. A module is outermost when no other module's call is open. Which modules that are is learned
 //      while the hooks stand. When many outermost calls in a row were of known ones and this step
 //      is not recorded, the hooks go.
-//   2. A watched module tells the clock of its outermost calls through Enter() and Leave(). When
-//      the step that begins there is recorded, the hooks are back before its forward runs: the
-//      hook of the module goes on with the call that Enter() opened.
+//   2. A watched module tells the clock of its outermost calls through EnterWatched() and
+//      LeaveWatched(). When the step that begins there is recorded, the hooks are back before its
+//      forward runs: the hook of the module goes on with the call that EnterWatched() opened.
 //   3. They come back, too, when a module is built or moved, when something is compiled (compiled
 //      code guards on the hooks), and now and then, to learn of models that were not known.
 // They never go where steps begin without the call of a module, or by the name of a part.
@@ -24,7 +24,7 @@
 namespace tdump::collectors {
 
 // `rest([module, ...])` takes the hooks away and watches these modules, or returns False when that
-// cannot be done; `stand()` brings them back. Borrowed for ever.
+// cannot be done; `stand()` brings them back. Kept for as long as the process lives.
 void SetHookSwitch(PyObject* rest, PyObject* stand);
 
 // From the hook of a module whose call was told to the clock.
