@@ -99,7 +99,7 @@ std::string_view ToString(SkipReason reason) {
     case SkipReason::kNone:
       return "none";
     case SkipReason::kNotOnCpu:
-      return "not on the CPU (not in this version)";
+      return "another device, meta only";
     case SkipReason::kNoData:
       return "no data (meta, fake or functional tensor)";
     case SkipReason::kLayout:
@@ -143,12 +143,9 @@ std::string_view ToString(StepMode mode) {
 }
 
 std::string PartsToString(Parts parts) {
-  static constexpr std::pair<Parts, std::string_view> kNames[] = {{kPartMeta, "meta"},
-                                                                  {kPartHash, "hash"},
-                                                                  {kPartStats, "stats"},
-                                                                  {kPartSample, "sample"},
-                                                                  {kPartSlice, "slice"},
-                                                                  {kPartPayload, "payload"}};
+  static constexpr std::pair<Parts, std::string_view> kNames[] = {
+      {kPartMeta, "meta"},     {kPartHash, "hash"},   {kPartStats, "stats"},
+      {kPartSample, "sample"}, {kPartSlice, "slice"}, {kPartPayload, "payload"}};
   std::string text;
   for (const auto& [bit, name] : kNames) {
     if ((parts & bit) == 0) continue;

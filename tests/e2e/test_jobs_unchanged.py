@@ -35,7 +35,7 @@ REASONS = {
     "meta_parameter": {f"{NO_DATA} meta"},
     "fake": {f"{NO_DATA} FakeTensor"},
     "functional": {f"{NO_DATA} functional"},
-    "privateuse1": {"not on the CPU (not in this version) testdevice:0"},
+    "privateuse1": {"another device, meta only testdevice:0"},
     "sparse": set(),
     "nested": set(),
     "quantised": set(),
