@@ -10,7 +10,8 @@ namespace tdump::collectors {
 
 // Hands a tensor that `view` found on a device (`view.device_data`) to the sink: kept, or skipped
 // with a reason. On the thread that runs the operator; nothing of the device is waited for but,
-// with `memory.at_limit: block`, room in a full staging ring.
+// with `memory.at_limit: block`, room in a full staging ring and, piece by piece, the copies of a
+// tensor larger than it.
 void CaptureOnDevice(Sink& sink, const Call& call, const Observation& observation,
                      const Decision& decision, const at::TensorBase& tensor,
                      const TensorView& view);

@@ -26,8 +26,6 @@ class TDUMP_TORCH_EXPORT OptimizerState {
   // `optimizer`: identity only.
   OptimizerState(Runtime* runtime, const void* optimizer);
 
-  // Whether the open pass records anything at all.
-  bool armed() const noexcept { return runtime_->gate->armed(); }
   // What follows is of the parameter `name` of the module `op`. False: no rule wants it. May throw
   // std::bad_alloc.
   bool Begin(OperatorId op, std::string_view name);

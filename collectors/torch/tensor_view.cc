@@ -153,10 +153,6 @@ void DescribeOnDevice(const TensorImpl& impl, TensorView* view) {
   Refuse(view, SkipReason::kNotOnCpu, view->device);
 }
 
-}  // namespace
-
-namespace {
-
 void DescribeScheme(const at::TensorBase& tensor, TensorView* view) {
   if (view->subclass.empty()) view->subclass = SchemeOf(tensor, view->meta.layout);
   view->meta.subclass = view->subclass;
