@@ -1,4 +1,4 @@
-// One step measures a float32 or bfloat16 tensor of --mib MiB once.
+// One step measures a float32 or bfloat16 tensor of MIB MiB once.
 //   statistics DTYPE MIB tdump     all fields of core/statistics.h, one thread
 //   statistics DTYPE MIB torch     aminmax, mean, std and count_nonzero(isnan) of it, one thread
 #include <ATen/Parallel.h>

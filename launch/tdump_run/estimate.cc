@@ -60,7 +60,7 @@ class PassEstimator {
       not_kept_ += 300;  // about what its metadata takes
       return;
     }
-    ++estimate.records;
+    ++estimate_.records;
     const uint64_t unit = record.dtype.unit_bytes();
     TensorMeta meta;
     meta.dtype = record.dtype;
@@ -84,18 +84,18 @@ class PassEstimator {
       added_ += kPayloadSection + TileBytes(slice) + Framed(slice);
       if ((parts & ~(kPartSlice | kPartMeta)) == 0) copied = slice;
     }
-    estimate.copied_bytes += copied;
+    estimate_.copied_bytes += copied;
     if ((parts & kPartPayload) == 0) return;
     added_ += kPayloadSection;
-    if (!record.hash) ++estimate.unknown;
+    if (!record.hash) ++estimate_.unknown;
     if (record.hash && !contents_.emplace(*record.hash, bytes, record.dtype.view()).second) return;
     added_ += TileBytes(bytes) + Framed(bytes);
   }
 
   // `meta_bytes`: of the file without payloads.
   StepEstimate Finish(uint64_t meta_bytes) {
-    estimate.file_bytes = meta_bytes + added_ - std::min(not_kept_, meta_bytes);
-    return estimate;
+    estimate_.file_bytes = meta_bytes + added_ - std::min(not_kept_, meta_bytes);
+    return estimate_;
   }
 
  private:
@@ -139,7 +139,7 @@ class PassEstimator {
   const uint64_t step_;
   std::set<std::tuple<io::Hash128, uint64_t, std::string>> contents_;
   uint64_t added_ = 0, not_kept_ = 0;
-  StepEstimate estimate;
+  StepEstimate estimate_;
 };
 
 Result<StepEstimate> EstimatePass(const io::PassStore& store, const io::ProcessEntry& process,

@@ -1,8 +1,7 @@
 // tdump-run --estimate: what a configuration will write, before it is used.
 //
 //   1. Without --from, the job is run once as it is, with hashes instead of values, in the first
-//   two
-//      selected steps, into a temporary directory (EstimateSettings). The first step also has what
+//      two selected steps, into a temporary directory (ProbeOptions). The first step also has what
 //      is taken once (the signature); the second stands for all others.
 //   2. Each record of those steps is asked what the configuration keeps of it; equal contents count
 //      once, as the writer stores them once. The metadata is that of the files written.
@@ -39,7 +38,7 @@ struct RankEstimate {
   uint64_t files() const;
 };
 
-// `selected`: the steps that the configuration selects, `config.steps`.
+// What `config` would write for each selected rank of `run`, by its first two steps.
 Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& run,
                                                   const filters::Config& config);
 

@@ -56,7 +56,7 @@ int Run(const Options& options, const Installation& installation) {
   return Fail(error, status);
 }
 
-// Looks at the run below `run` and says what `settings` would write. Exit status: 0, or 2.
+// Looks at the run in `run` and says what `config` would write. Exit status: 0, or 2.
 int PrintEstimate(const filters::Config& config, const std::string& run) {
   const auto ranks = EstimateFromRun(Env::Posix(), run, config);
   if (!ranks.ok()) return Fail(ranks.status().message(), 2);
