@@ -28,7 +28,8 @@ def run(cwd: Path, level: str | None):
     if level is not None:
         config = cwd / "tdump.yaml"
         config.write_text(
-            "steps: {select: all, boundary: explicit}\nmemory: {device: 300MiB, host: 2GiB, max_block: 100%}\noutput: {layout: pass}\n"
+            "steps: {select: all, boundary: explicit}\noutput: {layout: pass}\n"
+            "memory: {device: 300MiB, host: 2GiB, max_block: 100%}\n"
             f"signature: false\ncapture:\n  - {{leaf: true, role: [output], level: {level}}}\n"
         )
         command = [str(BUILD / "bin" / "tdump-run"), "-c", str(config), "--", *command]
@@ -89,8 +90,8 @@ def test_the_jobs_streams_are_not_waited_for(full):
 def test_staging_is_what_it_says(full):
     message, _, facts, _ = full
     assert "staging 300.0 MiB a GPU" in message or "staging 300 MiB a GPU" in message
-    # The ring, the modules of the kernels, events; nothing that grows.
-    assert 300 << 20 <= facts["used_by_tdump"] < 500 << 20 or facts["used_by_tdump"] < 900 << 20
+    # The ring, the modules of the kernels, events, and what torch loads besides; nothing that grows.
+    assert 300 << 20 <= facts["used_by_tdump"] < 900 << 20
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="of the device")
