@@ -15,6 +15,14 @@ from conftest import BUILD, TDUMP_RUN, execute, latest
 
 JOB = Path(__file__).parent / "jobs" / "awkward_values.py"
 # The bare job imports tdump too: without a plugin its functions do nothing.
+EVERYTHING = """
+steps: all
+collect: {aten: on}
+capture:
+  - role: [input, output, before, after, grad_input, grad_output, param, param_grad, state]
+    level: [full, stats]
+  - {op: '.*', role: [input, output, before, after], phase: [forward, backward], level: [full, stats]}
+"""
 ENV = {"PYTHONPATH": str(BUILD / "python")}
 
 
@@ -34,6 +42,28 @@ def test_results_gradients_and_rng_are_the_bare_run_s(job):
     bare, dumped, _, _ = job
     assert dumped.returncode == 0, dumped.stderr
     assert dumped.stdout == bare.stdout and len(bare.stdout) == 65
+
+
+def test_training_in_place_gives_the_same_bits_with_everything_captured(tmp_path):
+    script = [sys.executable, JOB.with_name("in_place_training.py")]
+    (tmp_path / "everything.yaml").write_text(EVERYTHING)
+    bare = execute(script, tmp_path, ENV)
+    assert bare.returncode == 0, bare.stderr
+    dumped = execute([TDUMP_RUN, "-c", "everything.yaml", "--", *script], tmp_path)
+    assert dumped.returncode == 0, dumped.stderr
+    assert len(bare.stdout.splitlines()) == 3 * (2 * 3 + 5 * 9) + 1  # nine parameters: gradient, value, three of AdamW
+    assert dumped.stdout.splitlines() == bare.stdout.splitlines()
+    passes = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
+    assert len(passes) == 3
+    both = {"module": {"input", "output", "grad_input", "grad_output", "param", "param_grad", "state"}}
+    both["aten"] = {"input", "output", "before", "after"}
+    for seen in passes:
+        records = list(seen.records())
+        for kind, roles in both.items():
+            assert {r.role for r in records if r.kind == kind} == roles
+        assert {"forward", "backward"} == {r.phase for r in records if r.kind == "aten"}
+        for record in records:
+            assert {"payload", "stats"} <= set(record.kept) and not record.reason, record
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:

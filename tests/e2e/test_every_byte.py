@@ -1,0 +1,120 @@
+"""Every operator of MiniLM (two layers of it) in each mode, byte by byte against a second observer of the same process; so too where the
+job writes in ways that no version of a tensor tells of."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import tdump
+import torch
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
+
+JOB = SOURCE / "tests" / "e2e" / "jobs" / "copied_modes.py"
+OBSERVER = BUILD / "tests" / "jobs" / "copy_operators.so"
+MODES = ["inference", "no_grad", "training"]
+LAYERS = 2
+CONFIG = """
+steps: all
+signature: false
+collect: {aten: on}
+capture:
+  - {op: '.*', role: [input, output, before, after], phase: [forward, backward], level: full}
+  - {role: [input, output], level: full}
+"""
+
+
+def operators(file: Path) -> list[tuple[str, dict[tuple[str, str], bytes]]]:
+    """What the second observer copied: per call, its name and (role, place) -> bytes."""
+    data = memoryview(file.read_bytes())
+    at = 0
+
+    def field() -> bytes:
+        nonlocal at
+        (size,) = struct.unpack_from("<Q", data, at)
+        at += 8 + size
+        return bytes(data[at - size : at])
+
+    calls: list[tuple[str, dict[tuple[str, str], bytes]]] = []
+    while at < len(data):
+        kind = data[at]
+        at += 1
+        if kind == ord("C"):
+            calls.append((field().decode(), {}))
+        else:
+            key = field().decode(), field().decode()
+            assert key not in calls[-1][1]
+            calls[-1][1][key] = field()
+    return calls
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    cwd = tmp_path_factory.mktemp("copied")
+    (cwd / "all.yaml").write_text(CONFIG)
+    done = execute([TDUMP_RUN, "-c", "all.yaml", "--", sys.executable, JOB, OBSERVER, *MODES], cwd)
+    assert done.returncode == 0, done.stderr
+    yield cwd
+    shutil.rmtree(cwd)
+
+
+@pytest.fixture(scope="module", params=MODES)
+def seen(request, job):
+    """Of a mode: its name, its passes, and the copies of its operators and of the outputs of its second model."""
+    mode = request.param
+    files = latest(job).passes(0)
+    count, rest = divmod(len(files), len(MODES))  # as many steps in each mode
+    assert count > 0 and rest == 0
+    first = MODES.index(mode) * count
+    passes = [tdump.load_pass(file) for file in files[first : first + count]]
+    return mode, passes, operators(job / f"{mode}.bin"), torch.load(job / "outputs.pt")[mode]
+
+
+def bytes_of(value) -> bytes:
+    return torch.as_tensor(value).contiguous().numpy().tobytes()
+
+
+def recorded_operators(passes):
+    """In the order they began, of each its name and its records: (role, place) -> bytes."""
+    for p in passes:
+        records: dict[int, dict[tuple[str, str], object]] = {}
+        for record in p.records():
+            if record.kind == "aten":
+                assert (record.role, record.arg) not in records.setdefault(record.call_begin, {})
+                records[record.call_begin][record.role, record.arg] = record
+        for call in sorted((c for c in p.calls() if c.kind == "aten"), key=lambda c: c.begin):
+            mine = records.pop(call.begin, {})
+            yield call.op, {key: bytes_of(p.tensor(record)) for key, record in mine.items()}
+        assert not records
+
+
+def test_every_record_of_every_operator(seen):
+    mode, passes, expected, _ = seen
+    recorded = list(recorded_operators(passes))
+    assert [name for name, _ in recorded] == [name for name, _ in expected]
+    for n, ((name, mine), (_, theirs)) in enumerate(zip(recorded, expected, strict=True)):
+        assert set(mine) == set(theirs), (n, name)
+        for key, copy in theirs.items():
+            assert mine[key] == copy, (n, name, key)
+    count = Counter(name for name, _ in expected)
+    # Two steps of 2 layers of 6 linears, and of the pooler and the other model.
+    assert count["aten::addmm"] == 2 * (LAYERS * 6 + 2)
+    assert count["opaque::negate_"] == count["opaque::add_one"] == 2
+    assert (count["aten::native_layer_norm_backward"] == 2 * (2 * LAYERS + 1)) == (mode == "training")
+
+
+def test_outputs_before_and_after_writes_that_nothing_tells_of(seen):
+    _, passes, _, expected = seen
+    recorded = []
+    for p in passes:
+        records = [r for r in p.records() if r.path.startswith("seen.") and r.kind != "aten"]
+        recorded += [(r.path[5:], r.role, bytes_of(p.tensor(r))) for r in sorted(records, key=lambda r: r.seen)]
+    # An Identity: its input is its output.
+    assert recorded == [(name, role, copy) for name, copy in expected for role in ("input", "output")]
+    names = ["first", "data", "in_place", "unsaid"]
+    assert [name for name, _ in expected] == 2 * names
+    assert len({copy for _, copy in expected}) == len(names)
