@@ -51,6 +51,8 @@ def assemble(record: Record, parts: dict[str, Any]) -> Any:
         make: Callable[..., Any] = getattr(torch, f"{record.layout}_tensor")
         return make(*(parts[name] for name in LAYOUTS[record.layout]), record.shape, check_invariants=False)
     if record.layout == "nested":
+        if parts["sizes"].dim() != 2:  # without any tensor in it
+            return torch.nested.nested_tensor([], dtype=parts["values"].dtype)
         return torch._nested_view_from_buffer(parts["values"], parts["sizes"], parts["strides"], parts["offsets"])
     return torch.nested.nested_tensor_from_jagged(parts["values"], parts["offsets"])
 

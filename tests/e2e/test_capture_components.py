@@ -37,10 +37,10 @@ def test_sparse(seen, name):
     assert seen.record(name).kept == ("meta",) and seen.record(name).reason == ""
 
 
-@pytest.mark.parametrize("name", ["nested", "jagged"])
+@pytest.mark.parametrize("name", ["nested", "nested_empty", "jagged"])
 def test_nested(seen, name):
     want, got = tensors()[name], seen[name]
-    assert got.is_nested and got.layout == want.layout
+    assert got.is_nested and (got.layout, got.dtype) == (want.layout, want.dtype)
     assert [part.tolist() for part in got.unbind()] == [part.tolist() for part in want.unbind()]
 
 

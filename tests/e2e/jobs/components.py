@@ -22,6 +22,7 @@ def tensors() -> dict[str, torch.Tensor]:
         "bsr": blocks.to_sparse_bsr((2, 2)),
         "bsc": blocks.to_sparse_bsc((2, 2)),
         "nested": torch.nested.nested_tensor(rows),
+        "nested_empty": torch.nested.nested_tensor([], dtype=torch.float64),
         "jagged": torch.nested.nested_tensor(rows, layout=torch.jagged),
         "per_tensor": torch.quantize_per_tensor(x, 0.25, 3, torch.qint8),
         "per_channel_64": torch.quantize_per_channel(x, scales, zero_points, 0, torch.quint8),
