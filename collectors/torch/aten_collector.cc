@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <exception>
+#include <new>
 #include <string_view>
 
 #include "collectors/torch/aten_operators.h"
@@ -38,6 +39,14 @@ struct Range : at::ObserverContext {
 
 constexpr size_t kRangeBytes = 64;  // of the largest kind of range
 
+// Of an operator of which nothing is wanted. Only the outermost operator of a thread has a range,
+// so each thread has one for good: LibTorch's delete leaves it.
+struct ClosedRange final : Range {
+  using Range::Range;
+  void End(const RecordFunction&) override;
+  static void operator delete(ClosedRange*, std::destroying_delete_t) {}
+};
+
 // A written argument, for its state afterwards. Weak: LibTorch must not see a further owner.
 struct Written {
   uint32_t argument;  // of the schema
@@ -47,6 +56,7 @@ struct Written {
 
 struct ThreadState {
   AtenOperators operators;
+  ModuleCalls& calls = ModuleCalls::OfThread();
   bool open = false;  // inside an operator: nothing below it is looked at
   int wrapped = 0;    // inside an operator on tensors that only stand for others
   int compiled = 0;   // inside code that torch.compile or AOTInductor made
@@ -61,6 +71,7 @@ struct ThreadState {
   Recorder::CallScope scope;
   std::vector<Written> written;
   std::vector<void*> free_ranges;
+  ClosedRange closed{this};
   ForwardOrigins::Log* origins = nullptr;
 
   ~ThreadState();
@@ -103,6 +114,8 @@ void Range::operator delete(void* block, size_t bytes) {
   }
   ::operator delete(block);
 }
+
+void ClosedRange::End(const RecordFunction&) { thread->open = false; }
 
 ForwardOrigins& Origins() {
   static auto* origins = new ForwardOrigins;  // never destroyed: threads may come late
@@ -212,8 +225,14 @@ class Place {
 };
 
 // Python has handled an operator and works on what its tensors stand for (a fake tensor is made).
-bool BelowPython() {
-  return c10::impl::tls_local_dispatch_key_set().excluded_.has(DispatchKey::Python);
+bool BelowPython(const c10::impl::LocalDispatchKeySet& keys) {
+  return keys.excluded_.has(DispatchKey::Python);
+}
+
+// TracingRegion() need not be asked else: a mode of Python's dispatch and the tracer each include a
+// key of theirs for as long as they are on.
+bool MayTrace(const c10::impl::LocalDispatchKeySet& keys) {
+  return !(keys.included_ - c10::default_included_set).empty() || BelowPython(keys);
 }
 
 // ---- operators ----
@@ -340,28 +359,32 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
                                                    const RecordFunction& fn,
                                                    const AtenOperator* op) {
   const c10::ArrayRef<IValue> inputs = fn.inputs();
-  if (TracingRegion() != nullptr || AnyWrapper(inputs))
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  if ((MayTrace(keys) && TracingRegion() != nullptr) || AnyWrapper(inputs))
     return std::make_unique<WrappedRange>(thread);
-  if ((thread->wrapped > 0 || BelowPython()) && AllMeta(inputs)) return nullptr;
+  if ((thread->wrapped > 0 || BelowPython(keys)) && AllMeta(inputs)) return nullptr;
   if (thread->compiled > 0) {
     runtime->sink->note(
         "torch.compile: operators inside compiled code are not captured (not in this version)");
     return nullptr;
   }
-  auto range = std::make_unique<OpRange>(thread, op);
-  const ModuleFrame* frame = ModuleCalls::OfThread().top();
+  const ModuleFrame* frame = thread->calls.top();
   const bool recompute = frame != nullptr && frame->recompute;
   const bool backward = !recompute && InBackward();
   if (backward) frame = nullptr;
-  Recorder& recorder = *runtime->recorder;
   const ForwardOrigin* cause = backward ? CauseOf(*thread) : nullptr;
   const OperatorId owner = OwnerOf(cause, frame, *runtime, inputs);
   if (!backward && fn.seqNr() >= 0) NoteOrigin(runtime, thread, fn.seqNr(), owner);
-  std::optional<uint32_t> lane;
-  if (cause != nullptr) lane = cause->lane;
   AtenOperators::Id& known = thread->operators.IdBelow(owner, *op);
   const uint64_t pass = runtime->gate->pass.load(std::memory_order_acquire);
-  if (known.rejected_in == pass) return range;
+  if (known.rejected_in == pass) {
+    thread->open = true;
+    return std::unique_ptr<at::ObserverContext>(&thread->closed);
+  }
+  auto range = std::make_unique<OpRange>(thread, op);
+  std::optional<uint32_t> lane;
+  if (cause != nullptr) lane = cause->lane;
+  Recorder& recorder = *runtime->recorder;
   if (known.id == kNoOperator) known.id = Intern(runtime, owner, op);
   if (recorder.Begin(known.id, nullptr, backward ? Phase::kBackward : Phase::kForward, recompute,
                      &thread->scope, lane)) {

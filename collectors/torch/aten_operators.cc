@@ -136,7 +136,8 @@ bool IsDefault(const c10::IValue& value, const AtenOperator::Argument& argument)
 const AtenOperator* AtenOperators::Of(const at::RecordFunction& range) {
   const char* name = range.name();
   const auto same = [&](const AtenOperator& op) {
-    return op.name == name && op.overload == range.overload_name();
+    return std::strcmp(op.name.c_str(), name) == 0 &&
+           std::strcmp(op.overload.c_str(), range.overload_name()) == 0;
   };
   auto& recent = recent_[(reinterpret_cast<uintptr_t>(name) >> 4) % recent_.size()];
   if (recent.first == name && same(*recent.second)) return recent.second;
@@ -155,11 +156,9 @@ const AtenOperator* AtenOperators::Of(const at::RecordFunction& range) {
   return op;
 }
 
-AtenOperators::Id& AtenOperators::IdBelow(OperatorId owner, const AtenOperator& op) {
+AtenOperators::Id& AtenOperators::FindOrAdd(uint64_t key) {
   if (2 * used_ids_ >= ids_.size()) GrowIds();
-  const uint64_t key = uint64_t{op.number} << 32 | owner;
-  size_t at = (key * 0x9e3779b97f4a7c15u) >> 32;
-  for (;; ++at) {
+  for (size_t at = PlaceOf(key);; ++at) {
     Id& id = ids_[at & (ids_.size() - 1)];
     if (id.key == key) return id;
     if (id.key != 0) continue;
@@ -174,7 +173,7 @@ void AtenOperators::GrowIds() {
   before.swap(ids_);
   for (const Id& old : before) {
     if (old.key == 0) continue;
-    size_t at = (old.key * 0x9e3779b97f4a7c15u) >> 32;
+    size_t at = PlaceOf(old.key);
     while (ids_[at & (ids_.size() - 1)].key != 0) ++at;
     ids_[at & (ids_.size() - 1)] = old;
   }

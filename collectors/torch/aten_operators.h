@@ -47,9 +47,19 @@ class AtenOperators {
     uint64_t rejected_in = ~uint64_t{0};  // the last pass in which nothing of it was wanted
   };
   // The reference holds until the next call.
-  Id& IdBelow(OperatorId owner, const AtenOperator& op);
+  Id& IdBelow(OperatorId owner, const AtenOperator& op) {
+    const uint64_t key = uint64_t{op.number} << 32 | owner;
+    if (!ids_.empty()) {
+      Id& first = ids_[PlaceOf(key) & (ids_.size() - 1)];
+      if (first.key == key) [[likely]]
+        return first;
+    }
+    return FindOrAdd(key);
+  }
 
  private:
+  static size_t PlaceOf(uint64_t key) { return (key * 0x9e3779b97f4a7c15u) >> 32; }
+  Id& FindOrAdd(uint64_t key);
   void GrowIds();
 
   // By the address of the name, which belongs to the operator's schema; an operator may be
