@@ -12,6 +12,9 @@ constexpr int64_t kWaitForCommitsNs = 500'000'000;
 constexpr uint32_t kMostStreams = 4;
 constexpr int64_t kWaitNs = 20'000'000;
 constexpr uint64_t kMostForMetadata = 4 << 20;
+constexpr int64_t kLeastStepNs = 100'000'000;  // a share of less is noise of the scheduler
+// How much longer than values the metadata of a pass may wait before it is lost.
+constexpr int64_t kMetadataWaitNs = 1'000'000'000;
 
 }  // namespace
 
@@ -42,11 +45,11 @@ AtLimit CaptureSinkImpl::AtLimitNow(const PassSlot& pass) const {
   return over && options_.at_limit == AtLimit::kBlock ? AtLimit::kStats : options_.at_limit;
 }
 
-// What is left of `share`: of the time since the pass began or, where that was longer, of the step
-// before it.
+// What is left of `share`: of the time since the pass began, of the step before it or of 100 ms,
+// whichever is longest.
 int64_t CaptureSinkImpl::LeftToBlock(PassSlot* pass, int64_t now, double share) const {
   if (options_.max_block >= 1) return kWaitNs;
-  const int64_t step = std::max(now - pass->opened_ns, pass->step_ns);
+  const int64_t step = std::max({now - pass->opened_ns, pass->step_ns, kLeastStepNs});
   const auto blocked = static_cast<int64_t>(pass->blocked_ns.load(std::memory_order_relaxed));
   return static_cast<int64_t>(share * static_cast<double>(step)) - blocked;
 }
@@ -65,14 +68,15 @@ bool CaptureSinkImpl::TakeStream(PassSlot* pass) {
 
 // Waits once. False when waiting is not wanted, or could last for ever: nothing is on its way to
 // the disk and what fills the arena is not committed, perhaps by this very thread. Metadata may
-// wait for twice the share before it is lost, and counted.
+// wait for a second more than the share before it is lost, and counted.
 bool CaptureSinkImpl::WaitForRoom(PassSlot* pass, bool values, Waiting* waiting) {
   Wake(kNap);
   const AtLimit at_limit = AtLimitNow(*pass);
   if (stopped() || at_limit == AtLimit::kDrop) return false;
   if (values && at_limit == AtLimit::kStats) return false;
   const int64_t start = env_->MonotonicNs();
-  const int64_t left = LeftToBlock(pass, start, options_.max_block * (values ? 1 : 2));
+  const int64_t left =
+      LeftToBlock(pass, start, options_.max_block) + (values ? 0 : kMetadataWaitNs);
   if (left <= 0) {
     if (values) pass->over_share.store(true, std::memory_order_relaxed);
     return false;
