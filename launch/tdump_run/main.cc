@@ -90,7 +90,13 @@ int Estimate(const Options& options, const Installation& installation) {
     why = job.status().message();
   else
     status = RunJob(options.command, job->environment, &why);
-  if (why.empty()) {
+  if (why.empty() && !std::filesystem::exists(directory + "/run", error)) {
+    const int nothing = Fail(
+        "the command ended without running an operator that is recorded, so there is nothing to "
+        "estimate from; expected a job that runs at least one selected step",
+        2);
+    if (status == 0) status = nothing;
+  } else if (why.empty()) {
     const int printed = PrintEstimate(settings->config, directory + "/run");
     if (status == 0) status = printed;
   }

@@ -107,3 +107,11 @@ def test_the_estimate_is_what_the_run_takes(place, python, level):
         estimated = int(re.search(r"\((\d+) bytes\) in 6 files", text)[1])
         assert abs(estimated - real) <= 0.02 * real + 2048, f"{text}\nreal: {real}"
         assert "slowdown   +" in text
+
+
+def test_an_estimate_needs_a_step_to_estimate_from(place):
+    told = execute([TDUMP_RUN, "--dump", "--estimate", "--", "true"], place)
+    assert told.returncode == 2 and "nothing to estimate from" in told.stderr, told.stderr
+    assert "/tmp" not in told.stderr
+    failed = execute([TDUMP_RUN, "--dump", "--estimate", "--", "sh", "-c", "exit 7"], place)
+    assert failed.returncode == 7 and "nothing to estimate from" in failed.stderr, failed.stderr
