@@ -118,7 +118,14 @@ void ReadLevel(Reader& r, const Setting& s, Rule* rule) {
   Level level;
   bool good = true;
   if (s.node.is_sequence()) {
-    for (const YamlPtr& item : s.node.items) good &= AddWord(r, {s.key, *item}, &level);
+    for (const YamlPtr& item : s.node.items) {
+      if (s.node.items.size() > 1 && item->is_text() && item->text == "off") {
+        r.Bad({s.key, *item}, "'off' beside other levels; expected it alone, or left out");
+        good = false;
+      } else {
+        good &= AddWord(r, {s.key, *item}, &level);
+      }
+    }
     if (s.node.items.empty())
       r.Bad(s, "an empty list", std::string(kLevelWords) + ", or a list of them");
   } else {

@@ -56,6 +56,8 @@ TEST(RuleSchema, Levels) {
   EXPECT_EQ(RuleOf("{level: full}").level, kPartMeta | kPartHash | kPartPayload);
   EXPECT_EQ(RuleOf("{level: [hash, full]}").level, kLevelFull);
   EXPECT_EQ(RuleOf("{level: [full, stats]}").level, kLevelFull | kPartStats);
+  EXPECT_EQ(RuleOf("{level: [off]}").level, kPartNone);
+  EXPECT_THAT(BadRule("{level: [full, off]}"), HasSubstr("'off' beside other levels"));
   EXPECT_EQ(RuleOf("{level: sample:16}").sample, 16u);
   const Rule slice = RuleOf("{level: 'slice[0:8, :]'}");
   EXPECT_EQ(slice.level, kPartMeta | kPartSlice);
