@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "compare/payload_view.h"
 #include "io/value_parts.h"
@@ -25,10 +24,6 @@ io::Record SampleAsRecord(const io::Record& record) {
   return flat;
 }
 
-double Rms(const Statistics& s) {
-  return s.has_range() ? s.l2 / std::sqrt(static_cast<double>(s.finite)) : 0;
-}
-
 // NaN and infinities are special whatever else is known.
 void JudgeStatistics(const Statistics& a, const Statistics& b, Comparison* comparison) {
   if (a == b) {
@@ -42,7 +37,7 @@ void JudgeStatistics(const Statistics& a, const Statistics& b, Comparison* compa
   comparison->notes.push_back(
       fmt::format("statistics differ: mean {:.6g} and {:.6g}, rms {:.6g} "
                   "and {:.6g}, NaN {} and {}",
-                  a.mean, b.mean, Rms(a), Rms(b), a.nan, b.nan));
+                  a.mean, b.mean, a.rms(), b.rms(), a.nan, b.nan));
 }
 
 }  // namespace

@@ -1,6 +1,29 @@
 #include "core/statistics.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tdump {
+
+std::string_view ToString(StatisticsKind kind) {
+  switch (kind) {
+    case StatisticsKind::kReal:
+      return "real";
+    case StatisticsKind::kComplex:
+      return "complex";
+    case StatisticsKind::kInteger:
+      return "integer";
+    case StatisticsKind::kBits:
+      return "bits";
+  }
+  return "unknown";
+}
+
+double Statistics::absmax() const { return std::max(std::fabs(min), std::fabs(max)); }
+
+double Statistics::rms() const {
+  return has_range() ? l2 / std::sqrt(static_cast<double>(finite)) : 0;
+}
 
 Statistics FinishStatistics(StatisticsKind kind, uint64_t count, const ValueCounts& counts,
                             const TileMoments& moments) {

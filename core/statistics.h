@@ -5,11 +5,13 @@
 //
 // Finite values only, unless a field says otherwise; a NaN or infinity is counted and left out.
 // Where no value is finite, min, max, mean, mean_abs, l1 and l2 have no meaning; std needs two. A
-// reader shows these as "none" (has_range(), has_std()); the fields are then 0.
+// reader shows these as "none" (has_range(), has_std()); the fields are then 0, absmax() and rms()
+// too.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "core/statistics_tile.h"
 
@@ -23,6 +25,8 @@ enum class StatisticsKind : uint8_t {
   kInteger = 2,  // bool too: 0 and 1
   kBits = 3,     // a dtype that says nothing about numbers: only `count` is set
 };
+// "real", "complex", "integer", "bits"; "unknown" for what a newer tdump wrote.
+std::string_view ToString(StatisticsKind kind);
 
 struct Statistics {
   StatisticsKind kind = StatisticsKind::kReal;
@@ -52,6 +56,10 @@ struct Statistics {
 
   bool has_range() const { return finite != 0; }
   bool has_std() const { return finite > 1; }
+  // Largest |x|; of kInteger rounded to a double.
+  double absmax() const;
+  // Root of the mean of the squares: l2 / sqrt(finite).
+  double rms() const;
   bool operator==(const Statistics&) const = default;
 };
 

@@ -163,9 +163,9 @@ struct Observation {
 // record and counted in the coverage.
 enum class SkipReason : uint8_t {
   kNone = 0,
-  kNotOnCpu,  // "cuda", "privateuseone": no collector for that device in this version
+  kNotOnCpu,  // on a device whose values no collector takes: "xpu", "cuda:0" where CUDA is missing
   kNoData,    // meta, fake, functional, batched: a shape without data
-  kLayout,    // sparse, nested, quantised, mkldnn, opaque
+  kLayout,    // mkldnn, opaque, quantised with several values a byte: only their meta is known
   kSubclass,  // DTensor and other wrapper subclasses
   kMemoryLimit,
   kDiskLimit,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/statistics_tree.h"
 #include "io/statistics_tile.h"
 #include "io/value.h"
 
@@ -27,30 +28,6 @@ class DefaultFloats {
 
  private:
   std::fenv_t before_;
-};
-
-// Nodes of the merging tree: one for each set bit of the number of tiles.
-class MergeTree {
- public:
-  void Add(TileMoments node) {
-    for (uint64_t n = tiles_++; (n & 1) != 0; n >>= 1) {
-      node = Merge(nodes_.back(), node);
-      nodes_.pop_back();
-    }
-    nodes_.push_back(node);
-  }
-  TileMoments Finish() {
-    TileMoments all;
-    for (size_t i = nodes_.size(); i-- > 0;)
-      all = i + 1 == nodes_.size() ? nodes_[i] : Merge(nodes_[i], all);
-    nodes_.clear();
-    tiles_ = 0;
-    return all;
-  }
-
- private:
-  std::vector<TileMoments> nodes_;
-  uint64_t tiles_ = 0;
 };
 
 struct IntegerTotals {
@@ -300,7 +277,7 @@ class StatisticsAccumulator::Impl {
   const uint32_t unit_bytes_;
   const size_t tile_bytes_;
   const std::unique_ptr<TileReader> reader_;
-  MergeTree tree_;
+  MomentsTree tree_;
   ValueCounts counts_;
   IntegerTotals totals_;
   std::vector<std::byte> partial_;  // of a tile

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace tdump::tools {
@@ -25,17 +24,15 @@ std::string Whole(__int128 value) {
 
 std::string Short(double value) { return fmt::format("{:.6g}", value); }
 
-double Rms(const Statistics& s) { return s.l2 / std::sqrt(static_cast<double>(s.finite)); }
-
 }  // namespace
 
 std::string AbsmaxText(const Statistics& s) {
   if (!s.has_range()) return "-";
   if (s.kind == StatisticsKind::kInteger) return Whole(std::max(s.exact_max, -s.exact_min));
-  return fmt::format("{:.9g}", std::max(std::fabs(s.min), std::fabs(s.max)));
+  return fmt::format("{:.9g}", s.absmax());
 }
 
-std::string RmsText(const Statistics& s) { return s.has_range() ? Short(Rms(s)) : "-"; }
+std::string RmsText(const Statistics& s) { return s.has_range() ? Short(s.rms()) : "-"; }
 
 std::string StatisticsText(const Statistics& s) {
   std::string text = s.kind == StatisticsKind::kBits ? "none for this dtype" : "";
@@ -48,7 +45,7 @@ std::string StatisticsText(const Statistics& s) {
     add("max", exact ? Whole(s.exact_max) : Short(s.max));
     add("mean", Short(s.mean));
     if (s.has_std()) add("std", Short(s.std));
-    add("rms", Short(Rms(s)));
+    add("rms", Short(s.rms()));
     if (s.zeros != 0) add("zeros", fmt::format("{}", s.zeros));
   } else if (text.empty()) {
     text = s.count == 0 ? "no elements" : "nothing finite";
@@ -65,9 +62,7 @@ std::string StatisticsText(const Statistics& s) {
 
 nlohmann::ordered_json StatisticsJson(const Statistics& s) {
   using Json = nlohmann::ordered_json;
-  static constexpr const char* kKinds[] = {"real", "complex", "integer", "bits"};
-  const auto kind = static_cast<size_t>(s.kind);
-  Json json = {{"kind", kind < 4 ? kKinds[kind] : "unknown"},
+  Json json = {{"kind", ToString(s.kind)},
                {"count", s.count},
                {"finite", s.finite},
                {"nan", s.nan},
@@ -90,7 +85,7 @@ nlohmann::ordered_json StatisticsJson(const Statistics& s) {
   json["mean_abs"] = s.mean_abs;
   json["l1"] = s.l1;
   json["l2"] = s.l2;
-  json["rms"] = Rms(s);
+  json["rms"] = s.rms();
   json["histogram"] = s.histogram;
   return json;
 }

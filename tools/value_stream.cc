@@ -157,9 +157,9 @@ Measure MeasureOf(const Statistics& statistics) {
   measure.nan = statistics.nan;
   measure.infinite = statistics.positive_inf + statistics.negative_inf;
   if (statistics.has_range()) {
-    measure.absmax = std::max(std::fabs(statistics.min), std::fabs(statistics.max));
+    measure.absmax = statistics.absmax();
     measure.absmax_text = AbsmaxText(statistics);
-    measure.rms = statistics.l2 / std::sqrt(static_cast<double>(statistics.finite));
+    measure.rms = statistics.rms();
   }
   if (measure.infinite == 0) return measure;
   measure.absmax = std::numeric_limits<double>::infinity();

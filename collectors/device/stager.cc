@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/statistics.h"
+#include "core/statistics_tree.h"
 
 namespace tdump::collectors {
 namespace {
@@ -22,22 +23,6 @@ uint64_t TilesOf(uint64_t bytes) { return (bytes + kTile - 1) / kTile; }
 
 uint64_t RoundUp(uint64_t bytes) {
   return (bytes + StagingRing::kAlignment - 1) / StagingRing::kAlignment * StagingRing::kAlignment;
-}
-
-// In the order of core/statistics_tile.h: complete subtrees from the left, then what is left over.
-TileMoments MergeTiles(std::span<const TileMoments> tiles) {
-  TileMoments nodes[64];
-  uint64_t done = 0;
-  int depth = 0;
-  for (const TileMoments& tile : tiles) {
-    nodes[depth++] = tile;
-    for (uint64_t carry = done++; (carry & 1) != 0; carry >>= 1) {
-      nodes[depth - 2] = Merge(nodes[depth - 2], nodes[depth - 1]);
-      --depth;
-    }
-  }
-  for (; depth > 1; --depth) nodes[depth - 2] = Merge(nodes[depth - 2], nodes[depth - 1]);
-  return nodes[0];
 }
 
 }  // namespace
@@ -138,8 +123,9 @@ class Stager::Copy final : public DeviceCopy {
   void FinishStatistics() noexcept {
     const auto* counts = reinterpret_cast<const ValueCounts*>(Host() + counts_at_);
     const auto* tiles = reinterpret_cast<const TileMoments*>(Host() + moments_at_);
-    statistics_ = tdump::FinishStatistics(StatisticsKind::kReal, elements_, *counts,
-                                          MergeTiles({tiles, tiles_}));
+    MomentsTree tree;
+    for (uint64_t tile = 0; tile < tiles_; ++tile) tree.Add(tiles[tile]);
+    statistics_ = tdump::FinishStatistics(StatisticsKind::kReal, elements_, *counts, tree.Finish());
   }
   State Fail(std::string_view text) noexcept {
     stage_ = Stage::kFailed;

@@ -1,7 +1,7 @@
 #include "python/ext/part_dict.h"
 
 #include <algorithm>
-#include <cmath>
+#include <string_view>
 
 #include "python/ext/errors.h"
 
@@ -29,15 +29,8 @@ void AddRange(const Statistics& s, nb::dict* out) {
   d["mean_abs"] = s.mean_abs;
   d["l1"] = s.l1;
   d["l2"] = s.l2;
-  d["absmax"] = exact ? WholeNumber(std::max(s.exact_max, -s.exact_min))
-                      : Real(std::max(std::fabs(s.min), std::fabs(s.max)));
-  d["rms"] = s.l2 / std::sqrt(static_cast<double>(s.finite));
-}
-
-const char* KindName(StatisticsKind kind) {
-  static constexpr const char* kNames[] = {"real", "complex", "integer", "bits"};
-  const auto i = static_cast<size_t>(kind);
-  return i < 4 ? kNames[i] : "unknown";
+  d["absmax"] = exact ? WholeNumber(std::max(s.exact_max, -s.exact_min)) : Real(s.absmax());
+  d["rms"] = s.rms();
 }
 
 }  // namespace
@@ -46,7 +39,8 @@ nb::object StatisticsOrNone(const io::Record& record) {
   if (!record.statistics) return nb::none();
   const Statistics& s = *record.statistics;
   nb::dict d;
-  d["kind"] = KindName(s.kind);
+  const std::string_view kind = ToString(s.kind);
+  d["kind"] = nb::str(kind.data(), kind.size());
   d["count"] = s.count;
   d["finite"] = s.finite;
   d["nan"] = s.nan;

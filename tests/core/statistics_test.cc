@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/statistics_tree.h"
+
 namespace tdump {
 namespace {
 
@@ -31,6 +33,8 @@ TEST(StatisticsTile, SmallNumbersByHand) {
   EXPECT_EQ(s.mean_abs, 7.0 / 3);
   EXPECT_EQ(s.l2, std::sqrt(21.0));
   EXPECT_EQ(s.std, 3);  // deviations 0, -3, 3: sqrt(18 / 2)
+  EXPECT_EQ(s.absmax(), 4);
+  EXPECT_DOUBLE_EQ(s.rms(), std::sqrt(7.0));
 }
 
 TEST(StatisticsTile, NothingFiniteIsNone) {
@@ -38,6 +42,8 @@ TEST(StatisticsTile, NothingFiniteIsNone) {
   EXPECT_FALSE(s.has_range());
   EXPECT_FALSE(s.has_std());
   EXPECT_EQ(s.min, 0);
+  EXPECT_EQ(s.absmax(), 0);
+  EXPECT_EQ(s.rms(), 0);
   EXPECT_TRUE(Finish(Tile({3}), 1).has_range());
   EXPECT_FALSE(Finish(Tile({3}), 1).has_std());
 }
@@ -85,6 +91,23 @@ TEST(StatisticsTile, MergeIsAsTheWhole) {
   const Statistics left = Finish(Merge(Tile({kNan}), Tile({10, 20})), 3);
   EXPECT_EQ(left.finite, 2u);
   EXPECT_EQ(left.min, 10);
+}
+
+// Values chosen so that another order of merging gives another last bit.
+TEST(MomentsTree, MergesInPairsFromTheLeft) {
+  std::vector<TileMoments> tiles;
+  for (int i = 0; i < 7; ++i) tiles.push_back(Tile({std::pow(10.0, i) / 3, 1.0 / (i + 7)}));
+  const TileMoments pairs = Merge(Merge(tiles[0], tiles[1]), Merge(tiles[2], tiles[3]));
+  const TileMoments rest = Merge(Merge(tiles[4], tiles[5]), tiles[6]);
+  MomentsTree tree;
+  for (const TileMoments& tile : tiles) tree.Add(tile);
+  EXPECT_EQ(Finish(tree.Finish(), 14), Finish(Merge(pairs, rest), 14));
+  EXPECT_EQ(tree.Finish().finite, 0);
+  tree.Add(tiles[3]);
+  EXPECT_EQ(Finish(tree.Finish(), 2), Finish(tiles[3], 2));
+  TileMoments one_by_one = tiles[0];
+  for (int i = 1; i < 7; ++i) one_by_one = Merge(one_by_one, tiles[i]);
+  EXPECT_FALSE(Finish(one_by_one, 14) == Finish(Merge(pairs, rest), 14));
 }
 
 TEST(StatisticsTile, HistogramBins) {
