@@ -5,13 +5,20 @@
 #include <algorithm>
 #include <charconv>
 
+#include "io/pack_address.h"
+
 namespace tdump::io {
 namespace {
 
 constexpr std::string_view kLatest = "latest";
 constexpr std::string_view kRunsDirectory = "outputs";
 
-bool Exists(Env* env, const std::string& path) { return env->Stat(path).ok(); }
+// A file or directory, or a packed file of which a pass is named.
+bool Exists(Env* env, const std::string& path) {
+  if (env->Stat(path).ok()) return true;
+  const auto packed = ParsePackAddress(path);
+  return packed && env->Stat(packed->file).ok();
+}
 
 template <class T>
 bool TakeNumber(std::string_view* text, T* number) {
@@ -103,6 +110,27 @@ bool ParsePlace(std::string_view text, Address* address) {
   return true;
 }
 
+// The name as ToText(key) begins.
+std::string EscapedName(const Key& key) {
+  std::string text = key.root.empty() ? "" : EscapeField(key.root) + ":";
+  text += EscapeField(key.path);
+  return key.op.empty() ? text : text + "/" + EscapeField(key.op);
+}
+
+// Whether `name` is `base`, then the parts that may be left out, in order.
+bool MatchesAfter(std::string_view name, const std::string& base, const Key& key) {
+  if (!name.starts_with(base)) return false;
+  name.remove_prefix(base.size());
+  const auto take = [&](const std::string& part) {
+    const bool there = name.starts_with(part);
+    if (there) name.remove_prefix(part.size());
+    return there;
+  };
+  if (!take(fmt::format("::call{}", key.call)) && key.call != 0) return false;
+  take(fmt::format("@{}", ToString(key.role)));
+  return name.empty() || name == "#" + key.arg || name == "#" + EscapeField(key.arg);
+}
+
 }  // namespace
 
 Result<RunRef> ResolveRun(Env* env, std::string_view text) {
@@ -153,25 +181,11 @@ Result<Address> ResolveAddress(Env* env, std::string_view text) {
 }
 
 bool NameMatches(std::string_view name, const Key& key) {
-  if (name == ToText(key)) return true;
-  // Both spellings of the name, then the parts that may be left out, in order.
-  const std::string plain = PlainName(key.root, key.path, key.op);
-  const std::string text = ToText(key);
-  const std::string escaped = text.substr(0, std::min(text.find("::call"), text.find('@')));
-  for (const std::string& base : {plain, escaped}) {
-    std::string_view rest = name;
-    if (!rest.starts_with(base)) continue;
-    rest.remove_prefix(base.size());
-    const auto take = [&](const std::string& part) {
-      const bool there = rest.starts_with(part);
-      if (there) rest.remove_prefix(part.size());
-      return there;
-    };
-    if (!take(fmt::format("::call{}", key.call)) && key.call != 0) continue;
-    take(fmt::format("@{}", ToString(key.role)));
-    if (rest.empty() || rest == "#" + key.arg || rest == "#" + EscapeField(key.arg)) return true;
-  }
-  return false;
+  // Most records of a walk are told apart by their names alone.
+  if (MatchesAfter(name, PlainName(key.root, key.path, key.op), key)) return true;
+  const std::string escaped = EscapedName(key);
+  if (!name.starts_with(escaped)) return false;
+  return MatchesAfter(name, escaped, key) || name == ToText(key);
 }
 
 uint32_t GenerationOf(const RunRef& run, const PassStore& store) {

@@ -2,7 +2,7 @@
 // (docs/guide.md, "Naming runs and records").
 //
 //   RUN      = directory | "latest" | RUN "@" generation | RUN "/rank" N | rank directory
-//            | pass file
+//            | pass file | packed file [ "#" ordinal of a pass ]
 //   ADDRESS  = RUN [ ":" step [ "/" rank [ "/" name ] ] ]
 //   name     = plain name or key text, each with "::callN", "@role" and "#arg" left out at will:
 //              latest:4/2/encoder.layer.0.attention    runs/a:0/1/mlp/aten::mm::call1@input#1

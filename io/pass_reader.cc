@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "core/text.h"
+#include "io/pack_address.h"
 #include "io/pack_scan.h"
 #include "io/pass_scan.h"
 #include "io/pass_verify.h"
@@ -213,36 +214,35 @@ Result<std::unique_ptr<PassReader>> OpenSlice(Env* env, const std::string& path,
       new FilePassReader(env, std::move(file), std::move(contents), complete));
 }
 
+// Which passes there are and how to name one.
+Status NoSuchPass(const std::string& path, const std::vector<PackedPass>& passes,
+                  std::optional<uint64_t> ordinal) {
+  std::vector<uint64_t> ordinals;
+  for (const PackedPass& pass : passes) ordinals.push_back(pass.info.ordinal);
+  const std::string what =
+      ordinal ? fmt::format("it has no pass {}", *ordinal) : "no number of a pass was given";
+  return InvalidArgument(fmt::format(
+      "{}: a packed file of {}, number {}, and {}; name one as '{}#{}'", path,
+      Plural(passes.size(), "pass"), RangesText(ordinals), what, path, ordinals.front()));
+}
+
 // `ordinal` empty: the only one.
 Result<std::unique_ptr<PassReader>> OpenPacked(Env* env, const std::string& path,
                                                std::optional<uint64_t> ordinal) {
   TDUMP_ASSIGN_OR_RETURN(const auto passes, ScanPack(env, path));
+  if (passes.empty()) return Corrupt(path + ": a packed file without a pass");
   for (const PackedPass& pass : passes) {
     if (ordinal ? pass.info.ordinal == *ordinal : passes.size() == 1)
       return OpenSlice(env, path, pass.offset, pass.bytes);
   }
-  if (passes.empty()) return Corrupt(path + ": a packed file without a pass");
-  return NotFound(fmt::format("{}: a packed file with passes {} to {}; name one: '{}#{}'", path,
-                              passes.front().info.ordinal, passes.back().info.ordinal, path,
-                              passes.front().info.ordinal));
-}
-
-// FILE#ORDINAL
-std::optional<std::pair<std::string, uint64_t>> SplitOrdinal(const std::string& path) {
-  const size_t mark = path.rfind('#');
-  if (mark == std::string::npos) return std::nullopt;
-  uint64_t ordinal = 0;
-  const char* end = path.data() + path.size();
-  const auto [stop, error] = std::from_chars(path.data() + mark + 1, end, ordinal);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return std::pair(path.substr(0, mark), ordinal);
+  return NoSuchPass(path, passes, ordinal);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path) {
-  if (const auto packed = SplitOrdinal(path); packed && !env->Stat(path).ok())
-    return OpenPacked(env, packed->first, packed->second);
+  if (const auto packed = ParsePackAddress(path); packed && !env->Stat(path).ok())
+    return OpenPacked(env, packed->file, packed->ordinal);
   auto reader = OpenSlice(env, path, 0, FrameFile::kToTheEnd);
   if (!reader.ok() && IsPackedFile(env, path)) return OpenPacked(env, path, std::nullopt);
   return reader;

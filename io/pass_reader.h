@@ -20,7 +20,8 @@ class PassReader {
   // Opens `path`. A file without a valid footer (`.part`, torn, killed) is scanned frame by frame
   // and what stands is kept; complete() is then false and `damage()` says where reading stopped.
   // Error: not a pass file at all.
-  // `path` may be a packed file that holds one pass, or `FILE#ORDINAL` for one of several.
+  // `path` may be a packed file that holds one pass, or `FILE#ORDINAL` for one of several; without
+  // the ordinal that is kInvalidArgument, which names them.
   static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path);
   // The `bytes` of a packed file from `offset` on. Offsets in damage() and in errors count from the
   // start of the file.

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "io/manifest_reader.h"
+#include "io/pack_address.h"
 #include "io/pack_scan.h"
 #include "io/pass_scan.h"
 
@@ -247,7 +248,12 @@ class FilePassStore : public PassStore {
       : env_(env), run_(std::move(run)), threads_(threads) {}
 
   Status Read() {
-    TDUMP_ASSIGN_OR_RETURN(const FileInfo info, env_->Stat(run_));
+    Result<FileInfo> found = env_->Stat(run_);
+    if (const auto packed = ParsePackAddress(run_); packed && !found.ok()) {
+      run_ = packed->file;
+      return ReadPass(packed->ordinal);
+    }
+    TDUMP_ASSIGN_OR_RETURN(const FileInfo info, std::move(found));
     if (!info.is_directory) return ReadSingleFile(info);
     TDUMP_ASSIGN_OR_RETURN(const auto names, env_->List(run_));
     std::vector<std::vector<std::string>> files;
@@ -311,6 +317,16 @@ class FilePassStore : public PassStore {
   bool IsMergedRun() const {
     const auto manifest = FrameFile::Open(env_, JoinPath(run_, kManifestName), kManifestMagic);
     return manifest.ok() && (*manifest)->header().rank < 0;
+  }
+
+  // One pass of a packed file; the reader says which there are when it is none of them.
+  Status ReadPass(uint64_t ordinal) {
+    TDUMP_RETURN_IF_ERROR(PassReader::Open(env_, fmt::format("{}#{}", run_, ordinal)).status());
+    TDUMP_ASSIGN_OR_RETURN(const FileInfo info, env_->Stat(run_));
+    TDUMP_RETURN_IF_ERROR(ReadSingleFile(info));
+    std::erase_if(processes_.front().passes,
+                  [&](const PassEntry& pass) { return pass.info.ordinal != ordinal; });
+    return Status::Ok();
   }
 
   Status ReadSingleFile(const FileInfo& info) {

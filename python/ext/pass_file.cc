@@ -1,17 +1,19 @@
 #include "python/ext/pass_file.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "core/key.h"
 #include "io/pass_reader.h"
 #include "io/value_parts.h"
 #include "python/ext/errors.h"
+#include "python/ext/name_index.h"
 #include "python/ext/payload.h"
 #include "python/ext/record_dict.h"
 
@@ -29,55 +31,31 @@ std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path, uint64_t offset,
   return ValueOf(io::PassReader::Open(Env::Posix(), file));
 }
 
-// What the plain view is made from, of every record that can be read, in file
-// order. Far smaller than the records.
-struct Entry {
-  uint64_t id;
-  std::string name;
-  std::string arg;
-  uint64_t call_begin;
-  uint64_t seen;
-  bool plain;                        // an output of the forward phase, not recomputed
-  int values;                        // ValuesOf
-  std::vector<std::string> aliases;  // `name` by the other paths of a shared module
-};
-
-std::vector<std::string> AliasNames(const io::Record& record) {
-  std::vector<std::string> names;
-  for (const std::string& path : record.aliases)
-    names.push_back(PlainName(record.key.root, path, record.key.op));
+// Name -> id, in the order of the list.
+nb::dict NamesDict(const std::vector<NameIndex::Named>& list) {
+  nb::dict names;
+  for (const NameIndex::Named& named : list) {
+    if (PyDict_SetDefault(names.ptr(), Text(named.name).ptr(), nb::int_(named.id).ptr()) == nullptr)
+      throw nb::python_error();
+  }
   return names;
 }
 
-// 1: its own. 2: those of its components, if they kept theirs. 0: none.
-int ValuesOf(const io::Record& record) {
-  if (record.payload || record.slice) return 1;
-  const bool composite = record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
-  return composite && record.reason == SkipReason::kNone ? 2 : 0;
+// Bytes that are no UTF-8 come as Text() gave them away.
+std::optional<uint64_t> FindKey(const NameIndex& names, const nb::str& text) {
+  Py_ssize_t bytes = 0;
+  if (const char* utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &bytes))
+    return names.Find({utf8, static_cast<size_t>(bytes)});
+  PyErr_Clear();
+  const nb::bytes raw =
+      nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape"));
+  if (!raw.is_valid()) throw nb::python_error();
+  return names.Find({raw.c_str(), raw.size()});
 }
 
-nb::tuple Entries(const io::PassReader& pass) {
-  std::vector<Entry> entries;
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    entries.reserve(pass.record_count());
-    status = pass.ForEachRecord([&](const io::Record& record) {
-      const Key& key = record.key;
-      const bool plain =
-          key.role == Role::kOutput && key.phase == Phase::kForward && !key.recompute;
-      entries.push_back({record.id, PlainName(key.root, key.path, key.op), key.arg,
-                         record.call_begin, record.seen, plain, ValuesOf(record),
-                         AliasNames(record)});
-      return true;
-    });
-  }
-  nb::list list;
-  for (const Entry& entry : entries) {
-    list.append(nb::make_tuple(entry.id, Text(entry.name), Text(entry.arg), entry.call_begin,
-                               entry.seen, entry.plain, entry.values, Texts(entry.aliases)));
-  }
-  return nb::make_tuple(list, status.ok() ? nb::none() : Text(status.message()));
+std::unique_ptr<NameIndex> IndexNames(const io::PassReader& pass) {
+  nb::gil_scoped_release release;
+  return std::make_unique<NameIndex>(pass);
 }
 
 nb::list Calls(const io::PassReader& pass, uint64_t first, uint64_t count) {
@@ -89,10 +67,6 @@ nb::list Calls(const io::PassReader& pass, uint64_t first, uint64_t count) {
   });
   if (list.size() == 0) Check(status);
   return list;
-}
-
-uint64_t FindRecord(const io::PassReader& pass, const std::string& text) {
-  return ValueOf(pass.Find(ValueOf(ParseKey(text)))).id;
 }
 
 nb::list DamageOf(const io::PassReader& pass) {
@@ -128,13 +102,23 @@ void BindPassFile(nb::module_& module) {
       .def_prop_ro("complete", &io::PassReader::complete)
       .def_prop_ro("record_count", &io::PassReader::record_count)
       .def_prop_ro("damage", DamageOf)
-      .def("entries", Entries, "(tuples of what the plain view needs, the first error or None)")
+      .def("names", IndexNames, "one walk over all records")
       .def("record",
            [](const io::PassReader& pass, uint64_t id) { return ToDict(ValueOf(pass.Get(id))); })
-      .def("find", FindRecord, "id of the record with this key text")
       .def("calls", Calls, nb::arg("first"), nb::arg("count"))
       .def("payload", OpenPayload, nb::arg("id"), nb::arg("verify"))
       .def("verify", Verify);
+  nb::class_<NameIndex>(module, "NameIndex")
+      .def_prop_ro("kept", [](const NameIndex& names) { return NamesDict(names.kept()); })
+      .def_prop_ro("not_kept", [](const NameIndex& names) { return NamesDict(names.not_kept()); })
+      .def_prop_ro("aliases", [](const NameIndex& names) { return NamesDict(names.aliases()); })
+      .def_prop_ro("order", [](const NameIndex& names) { return names.order(); })
+      .def_prop_ro("error",
+                   [](const NameIndex& names) {
+                     const Status& status = names.status();
+                     return status.ok() ? nb::none() : Text(status.message());
+                   })
+      .def("find", FindKey, "id of the record with this key text, or None");
   module.def("open_pass", OpenPass);
 }
 

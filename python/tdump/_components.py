@@ -8,8 +8,6 @@ from typing import Any
 
 from tdump._records import Record
 
-# What the extension says of a record whose values are those of its components.
-OF_PARTS = 2
 # Layout -> the components that make the tensor. Its own record has no values.
 LAYOUTS: dict[str, tuple[str, ...]] = {
     "sparse_coo": ("indices", "values"),

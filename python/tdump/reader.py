@@ -55,10 +55,11 @@ class Pass(Mapping[str, Any]):
         self.info = PassInfo(**file.info)
         self.complete: bool = file.complete
         self.damage = tuple(Damage(*item) for item in file.damage)
-        entries, error = file.entries()
-        self._judge(error, allow_damage)
-        self._order = [entry[0] for entry in entries]
-        self._ids, self._not_kept, self._aliases = _plain_names(entries)
+        self._names = names = file.names()
+        self._judge(names.error, allow_damage)
+        self._ids: dict[str, int] = names.kept
+        self._not_kept: dict[str, int] = names.not_kept
+        self._aliases: dict[str, int] = names.aliases
 
     def _judge(self, error: str | None, allow_damage: bool) -> None:
         """Warns of what is unfinished, raises on what is damaged."""
@@ -90,7 +91,7 @@ class Pass(Mapping[str, Any]):
 
     def record(self, name: str | int) -> Record:
         """The record of a plain name, a key text or an id, whatever was kept of it."""
-        return Record(**self._file.record(name if isinstance(name, int) else self._id_of(name, kept=False)))
+        return Record(**self._file.record(name if isinstance(name, int) else self._id_of(name)))
 
     def tensor(self, record: Record | int) -> Any:
         """The values of a record; where only a slice was kept, those. A sparse, nested or quantised tensor is put
@@ -118,8 +119,8 @@ class Pass(Mapping[str, Any]):
     def _parts(self, record: Record, names: tuple[str, ...]) -> dict[str, Any]:
         """The components of a tensor, which have records of their own."""
         try:
-            return {name: self.tensor(self._file.find(_components.key_of(record, name))) for name in names}
-        except (KeyError, FileNotFoundError) as error:
+            return {name: self.tensor(self._id_of(_components.key_of(record, name))) for name in names}
+        except KeyError as error:
             why = " ".join(filter(None, (record.reason, record.reason_detail))) or str(error)
             raise KeyError(f"{record.key}: the values of its components were not kept ({why})") from None
 
@@ -134,7 +135,7 @@ class Pass(Mapping[str, Any]):
 
     def records(self) -> Iterator[Record]:
         """All records that can be read, in file order."""
-        for number in self._order:
+        for number in self._names.order:
             yield Record(**self._file.record(number))
 
     def calls(self) -> Iterator[CallRecord]:
@@ -148,42 +149,17 @@ class Pass(Mapping[str, Any]):
         """Reads everything, payloads included; what does not hold."""
         return [Damage(*item) for item in self._file.verify()]
 
-    def _id_of(self, name: str, kept: bool = True) -> int:
-        if name in self._ids:
-            return self._ids[name]
-        if name in self._not_kept:
-            return self._not_kept[name]  # tensor() says why it has no values
-        if name in self._aliases:
-            return self._aliases[name]
-        if "@" in name and "#" in name:
-            try:
-                return self._file.find(name)
-            except (FileNotFoundError, ValueError):
-                pass
-        raise KeyError(f"{self.path} has no record {name!r}{_near(name, self._ids)}")
-
-
-def _plain_names(entries: list[tuple[Any, ...]]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Plain name -> record id: of the records with values, of those without, and by other names of shared modules."""
-    outputs = sorted((e for e in entries if e[5]), key=lambda e: (e[4], e[0]))
-    calls: dict[str, dict[int, int]] = {}  # operator -> call -> how many of its calls appeared before
-    kept: dict[str, int] = {}
-    not_kept: dict[str, int] = {}
-    by_alias: dict[str, int] = {}
-    composite: list[str] = []
-    for number, name, arg, call_begin, _, _, values, aliases in outputs:
-        of_operator = calls.setdefault(name, {})
-        n = of_operator.setdefault(call_begin, len(of_operator))
-        suffix = (f"::call{n}" if n else "") + (f".{arg}" if arg else "")
-        (kept if values else not_kept).setdefault(name + suffix, number)
-        if values == _components.OF_PARTS:
-            composite.append(name + suffix)
-        for alias in aliases:
-            by_alias.setdefault(alias + suffix, number)
-    for name in composite:  # it is there as far as its components are
-        if f"{name}.values" not in kept and name in kept:
-            not_kept[name] = kept.pop(name)
-    return kept, not_kept, by_alias
+    def _id_of(self, name: str) -> int:
+        number = self._ids.get(name)
+        if number is None:
+            number = self._not_kept.get(name)  # tensor() says why it has no values
+        if number is None:
+            number = self._aliases.get(name)
+        if number is None and "@" in name:
+            number = self._names.find(name)
+        if number is None:
+            raise KeyError(f"{self.path} has no record {name!r}{_near(name, self._ids)}")
+        return number
 
 
 def _near(name: str, names: Mapping[str, int]) -> str:

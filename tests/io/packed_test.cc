@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "io/address.h"
 #include "io/pack_scan.h"
 #include "io/pass_store.h"
 #include "tests/io/forwarding_env.h"
@@ -30,7 +31,7 @@ void Step(SinkRig* rig, uint64_t pass) {
   rig->Keep(rig->NewCall(rig->Op("weights")), "0", Bytes(kWeights, 11, 3));
   rig->Keep(rig->NewCall(rig->Op("layer")), "1", Activation(pass));
   const Call call = rig->NewCall(rig->Op("layer"));
-  rig->sink->end_call(call, {}, "text");
+  rig->sink->end_call(call, {}, {});
   rig->sink->close_pass();
 }
 
@@ -127,12 +128,37 @@ TEST(Packed, PassesAreFoundWithoutTheManifest) {
   const auto opened = PassReader::Open(rig.env, file + "#1");
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   CheckPass(**opened, 1);
-  EXPECT_THAT(PassReader::Open(rig.env, file).status().message(),
-              HasSubstr("passes 0 to 2; name one: 'run/rank0/pack00000.tdp#0'"));
-  EXPECT_FALSE(PassReader::Open(rig.env, file + "#3").ok());
   const auto alone = OpenStore(rig.env, file);
   ASSERT_NE(alone, nullptr);
   EXPECT_EQ(alone->processes()[0].passes.size(), 3u);
+}
+
+TEST(Packed, OnePassIsNamedByItsOrdinal) {
+  SinkRig rig(Packed());
+  for (uint64_t pass = 0; pass < 3; ++pass) Step(&rig, pass);
+  ASSERT_TRUE(rig.sink->Drain(1000));
+  const std::string file = rig.directory + "/pack00000.tdp";
+  const Status several = PassReader::Open(rig.env, file).status();
+  EXPECT_EQ(several.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      several.message(),
+      "run/rank0/pack00000.tdp: a packed file of 3 passes, number 0-2, and no number of a pass "
+      "was given; name one as 'run/rank0/pack00000.tdp#0'");
+  for (const Status& missing : {PassReader::Open(rig.env, file + "#3").status(),
+                                PassStore::Open(rig.env, file + "#3").status()}) {
+    EXPECT_EQ(missing.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(missing.message(), HasSubstr("number 0-2, and it has no pass 3; name one as"));
+  }
+  const auto run = ResolveRun(rig.env, file + "#1");
+  ASSERT_TRUE(run.ok()) << run.status().message();
+  const auto store = OpenStore(rig.env, run->path);
+  ASSERT_NE(store, nullptr);
+  ASSERT_EQ(store->processes()[0].passes.size(), 1u);
+  EXPECT_EQ(store->processes()[0].passes[0].info.ordinal, 1u);
+  const auto address = ResolveAddress(rig.env, file + "#2:2/0/a@output#0");
+  ASSERT_TRUE(address.ok()) << address.status().message();
+  EXPECT_EQ(address->run.path, file + "#2");
+  EXPECT_EQ(address->name, "a@output#0");
 }
 
 TEST(Packed, APassThatBeginsWhileAnotherIsWrittenGoesToASecondFile) {
@@ -141,7 +167,7 @@ TEST(Packed, APassThatBeginsWhileAnotherIsWrittenGoesToASecondFile) {
   rig.Keep(rig.NewCall(rig.Op("weights")), "0", Bytes(kWeights, 11, 3));
   const Call late = rig.NewCall(rig.Op("layer"));
   const Slot slot = rig.Keep(late, "1", Activation(0), kLevelFull, false);
-  rig.sink->end_call(late, {}, "text");
+  rig.sink->end_call(late, {}, {});
   Step(&rig, 1);
   rig.sink->commit(slot);
   Step(&rig, 2);

@@ -86,6 +86,27 @@ def test_records_and_calls(file):
         step.tensor(records[15])
 
 
+def test_a_record_is_found_by_every_spelling_of_its_key():
+    """Compared with a search through all records."""
+    step = tdump.load_pass(GOLDEN / "pass.tdp", as_="numpy")
+    for record in step.records():
+        for text in {record.key, record.key.replace("aten%3A%3A", "aten::")}:
+            assert step.record(text).id == record.id, text
+    for text in ("encoder@output#none", "encoder@nothing#0", "encoder@output", "\udcff@output#"):
+        with pytest.raises(KeyError, match="has no record"):
+            step.record(text)
+
+
+def test_a_pass_of_a_packed_file_is_named_by_its_number():
+    file = GOLDEN / "packed.tdp"
+    assert [tdump.load_pass(f"{file}#{n}", as_="numpy").info.ordinal for n in (0, 1)] == [0, 1]
+    with pytest.raises(ValueError, match=r"packed\.tdp: a packed file of 2 passes, number 0-1, .*name one as '.*#0'"):
+        tdump.load_pass(file)
+    with pytest.raises(ValueError, match=r"it has no pass 7; name one as '.*packed\.tdp#0'"):
+        tdump.load_pass(f"{file}#7")
+    assert {entry.ordinal for entry in tdump.open(f"{file}#1").passes} == {1}
+
+
 def run_python(code: str, *arguments: str) -> str:
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
