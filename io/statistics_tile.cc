@@ -10,6 +10,10 @@
 #include <bit>
 #include <cstring>
 
+// The code without vectors too, where every processor has some: tests compare with it.
+#ifndef HWY_COMPILE_ALL_ATTAINABLE
+#define HWY_COMPILE_ALL_ATTAINABLE
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "io/statistics_tile.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -421,6 +425,8 @@ TileMoments TileWith(RealType type, const std::byte* values, int elements, Value
   return {};
 }
 
+int64_t Target() { return HWY_TARGET; }
+
 }  // namespace
 }  // namespace tdump::io::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -428,10 +434,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tdump::io {
 HWY_EXPORT(TileWith);
+HWY_EXPORT(Target);
 
 TileMoments TileOf(RealType type, const std::byte* values, int elements, ValueCounts* counts) {
   return HWY_DYNAMIC_DISPATCH(TileWith)(type, values, elements, counts);
 }
+
+int64_t TileTarget() { return HWY_DYNAMIC_DISPATCH(Target)(); }
 
 }  // namespace tdump::io
 #endif

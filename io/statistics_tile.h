@@ -15,4 +15,7 @@ enum class RealType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16 };
 // sees to the rounding mode and that subnormals are on.
 TileMoments TileOf(RealType type, const std::byte* values, int elements, ValueCounts* counts);
 
+// The kind of vectors that TileOf() uses, as Highway's HWY_TARGET.
+int64_t TileTarget();
+
 }  // namespace tdump::io

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#define HWY_COMPILE_ALL_ATTAINABLE  // as io/statistics_tile.cc
 #include <hwy/highway.h>
 
 #include <bit>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "io/statistics_tile.h"
 #include "io/value.h"
 
 #if defined(__SSE2__)
@@ -121,6 +123,7 @@ class StatisticsTargets : public testing::TestWithParam<int64_t> {
   void SetUp() override {
     hwy::SetSupportedTargetsForTest(GetParam());
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    ASSERT_EQ(TileTarget(), GetParam());
   }
   void TearDown() override {
     hwy::SetSupportedTargetsForTest(0);
@@ -172,9 +175,12 @@ TEST_P(StatisticsTargets, BesideAFlushToZeroJob) {
   EXPECT_EQ(s.zeros, 0u);
 }
 
-TEST(Statistics, ThreeKindsOfVectorsWereTested) {
-  EXPECT_GE(hwy::SupportedAndGeneratedTargets().size(), 3u)
-      << "this processor cannot show that results do not depend on vectors";
+// None that this processor has is left out, and the code without vectors is among them.
+TEST(Statistics, EveryKindOfVectorIsTested) {
+  int64_t tested = 0;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) tested |= target;
+  EXPECT_EQ(tested, HWY_ATTAINABLE_TARGETS & hwy::SupportedTargets());
+  EXPECT_NE(tested & (HWY_SCALAR | HWY_EMU128), 0);
 }
 
 TEST(Statistics, TheCutHasNoEffect) {
@@ -205,6 +211,19 @@ TEST(Statistics, MeansOfLargeConstants) {
   const Statistics tenth = Of(kFloat32, std::vector<float>(1'392'640, 0.1f));
   EXPECT_EQ(tenth.mean, static_cast<double>(0.1f));
   EXPECT_EQ(tenth.std, 0);
+}
+
+// 2^27 halves, as the writer gets a tensor of that size: a piece at a time.
+TEST(Statistics, TheMeanOfHalfAGibibyte) {
+  const std::vector<float> piece(1 << 20, 0.5f);
+  StatisticsAccumulator accumulator(kFloat32);
+  for (int i = 0; i < 128; ++i) accumulator.Update(std::as_bytes(std::span(piece)));
+  const Statistics s = accumulator.Finish();
+  EXPECT_EQ(s.count, uint64_t{1} << 27);
+  EXPECT_EQ(s.mean, 0.5);
+  EXPECT_EQ(s.std, 0);
+  EXPECT_EQ(s.l1, 0x1p26);
+  EXPECT_EQ(s.l2, std::sqrt(0x1p25));
 }
 
 // google/CommonLoopUtils#380
