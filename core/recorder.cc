@@ -234,7 +234,7 @@ Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId r
   ThreadState& local = Local();
   scope->call = Call{};
   scope->arguments.Clear();
-  scope->text.clear();
+  scope->text.Clear();
   scope->rule = rule;
   scope->first_state = false;
   Call& call = scope->call;
@@ -285,7 +285,7 @@ bool Recorder::BeginDetached(OperatorId op, CallScope* scope) noexcept try {
   if (rule == kNoRule) return false;
   scope->call = Call{};
   scope->arguments.Clear();
-  scope->text.clear();
+  scope->text.Clear();
   scope->rule = rule;
   scope->first_state = false;
   scope->call.op = op;
@@ -335,7 +335,7 @@ void Recorder::End(CallScope* scope, bool threw) noexcept try {
   if (CloseOpen(call)) {
     call.threw = threw;
     if (!threw) call.end = gate_->NextSequence();
-    sink_->end_call(call, scope->arguments.bytes(), scope->text);
+    sink_->end_call(call, scope->arguments.bytes(), scope->text.bytes());
   }
   call.begin = 0;
 } catch (...) {
@@ -358,7 +358,7 @@ bool Recorder::CloseOpen(const Call& call) {
     local.open.pop_back();
     if (shared_->TakeEnded(inner.begin)) continue;
     inner.threw = true;
-    sink_->end_call(inner, {}, "");
+    sink_->end_call(inner, {}, {});
   }
   local.open.pop_back();
   return true;

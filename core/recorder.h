@@ -17,10 +17,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "core/argument_list.h"
+#include "core/call_text.h"
 #include "core/clock.h"
 #include "core/gate.h"
 #include "core/operator_table.h"
@@ -36,7 +36,7 @@ class Recorder {
     Call call;
     RuleId rule = kNoRule;
     ArgumentList arguments;
-    std::string text;          // scalar and string arguments, at most 1 KiB
+    CallText text;             // scalar and string arguments
     bool first_state = false;  // of BeginState: the first time for this operator in the run
     uint64_t kept = 0;         // records of this operator in this step so far, for `max`
   };

@@ -89,9 +89,9 @@ class Sink {
   virtual void skip(const Call& call, const Observation& observation, const Keep& keep,
                     SkipReason reason, std::string_view detail) noexcept = 0;
   // Writes the call record. `arguments` are the bytes of an ArgumentList with every tensor argument
-  // and result of the call; `text` its scalar and string arguments, at most 1 KiB are kept.
+  // and result of the call; `text` those of a CallText with its scalar and string arguments.
   virtual void end_call(const Call& call, std::span<const std::byte> arguments,
-                        std::string_view text) noexcept = 0;
+                        std::span<const std::byte> text) noexcept = 0;
   // The plan selects this operator: the coverage expects to see it
   // called. Once per operator is enough.
   virtual void expect(OperatorId op) noexcept = 0;

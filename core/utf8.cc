@@ -41,6 +41,12 @@ size_t FirstInvalidUtf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+std::string_view CutUtf8(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) >> 6) == 2) --bytes;
+  return text.substr(0, bytes);
+}
+
 size_t CharactersIn(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c >> 6) != 2; });
 }

@@ -13,6 +13,8 @@ size_t DecodeUtf8(std::string_view text, uint32_t* code);
 size_t Utf8Length(std::string_view text);
 // Offset of the first byte that is not part of a well-formed character; npos when all are.
 size_t FirstInvalidUtf8(std::string_view text);
+// At most `bytes` bytes of the text, cut where no character goes on.
+std::string_view CutUtf8(std::string_view text, size_t bytes);
 // Number of characters, counting each byte that does not continue one.
 size_t CharactersIn(std::string_view text);
 

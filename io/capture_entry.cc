@@ -4,13 +4,13 @@
 #include <cstring>
 #include <new>
 
+#include "core/utf8.h"
 #include "io/format.h"
 
 namespace tdump::io {
 namespace {
 
 constexpr uint64_t kPayloadAlignment = 64;
-constexpr size_t kReasonDetail = 200;
 
 // Copies arrays and texts one behind the other. Arrays first: they are aligned to 8.
 class Packer {
@@ -51,15 +51,6 @@ class Packer {
   std::byte* at_;
 };
 
-// At most kReasonDetail bytes, never inside a UTF-8 sequence.
-std::string_view CutDetail(std::string_view detail) {
-  size_t bytes = std::min(detail.size(), kReasonDetail);
-  while (bytes > 0 && bytes < detail.size() &&
-         (static_cast<unsigned char>(detail[bytes]) & 0xC0) == 0x80)
-    --bytes;
-  return detail.substr(0, bytes);
-}
-
 std::byte* PayloadBehind(std::byte* room, uint64_t bytes, uint64_t payload) {
   return room + (bytes - PadTo(payload, kPayloadAlignment));
 }
@@ -75,7 +66,7 @@ uint64_t EntryBytes(const RecordEntry& from) {
       (from.hash == nullptr ? 0 : sizeof(Hash128));
   const uint64_t texts = seen.arg.size() + meta.device.size() + meta.dim_names.size() +
                          meta.subclass.size() + seen.dims.size() + seen.placements.size() +
-                         seen.mesh.size() + std::min(from.detail.size(), kReasonDetail);
+                         seen.mesh.size() + std::min(from.detail.size(), kMaxReasonDetail);
   return PadTo(sizeof(CaptureEntry) + arrays + texts, kPayloadAlignment) +
          PadTo(from.payload, kPayloadAlignment);
 }
@@ -101,25 +92,26 @@ CaptureEntry* MakeEntry(const RecordEntry& from, uint64_t bytes, std::byte* room
   seen.meta.device = pack.Text(seen.meta.device);
   seen.meta.dim_names = pack.Text(seen.meta.dim_names);
   seen.meta.subclass = pack.Text(seen.meta.subclass);
-  entry->detail = pack.Text(CutDetail(from.detail));
+  entry->detail = pack.Text(CutUtf8(from.detail, kMaxReasonDetail));
   entry->payload = PayloadBehind(room, bytes, from.payload);
   entry->bytes = from.payload;
   return entry;
 }
 
-uint64_t CallEntryBytes(std::span<const std::byte> arguments, std::string_view text) {
-  return PadTo(sizeof(CaptureEntry) + PadTo(arguments.size(), 8) + text.size(), kPayloadAlignment);
+uint64_t CallEntryBytes(std::span<const std::byte> arguments, std::span<const std::byte> text) {
+  return PadTo(sizeof(CaptureEntry) + PadTo(arguments.size(), 8) + PadTo(text.size(), 8),
+               kPayloadAlignment);
 }
 
 CaptureEntry* MakeCallEntry(const Call& call, std::span<const std::byte> arguments,
-                            std::string_view text, uint64_t bytes, std::byte* room) {
+                            std::span<const std::byte> text, uint64_t bytes, std::byte* room) {
   auto* entry = new (room) CaptureEntry;
   entry->kind = CaptureEntry::Kind::kCall;
   entry->room = bytes;
   entry->call = call;
   Packer pack(room + sizeof(CaptureEntry));
   entry->arguments = pack.Array(arguments);
-  entry->text = pack.Text(text);
+  entry->text = pack.Array(text);
   entry->is_committed.store(true, std::memory_order_relaxed);
   return entry;
 }

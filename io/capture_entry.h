@@ -18,6 +18,8 @@ namespace tdump::io {
 
 struct PassSlot;
 
+inline constexpr size_t kMaxReasonDetail = 200;  // bytes; what is longer is cut
+
 struct CaptureEntry {
   enum class Kind : uint8_t { kRecord, kCall, kPiece };
   enum class Stream : uint8_t { kNone, kPieces };
@@ -44,9 +46,9 @@ struct CaptureEntry {
   const Statistics* statistics = nullptr;  // made by the producer
   const Hash128* hash = nullptr;           // made by the producer: the payload was given up
   DeviceCopy* copy = nullptr;              // when_ready()
-  // A call.
+  // A call: bytes of an ArgumentList and of a CallText.
   std::span<const std::byte> arguments;
-  std::string_view text;
+  std::span<const std::byte> text;
   // A piece: the stream's record, and where in its payload it belongs.
   CaptureEntry* head = nullptr;
   uint64_t offset = 0;
@@ -77,9 +79,9 @@ struct RecordEntry {
 // Bytes of the whole entry, and the entry made in a room of so many bytes.
 uint64_t EntryBytes(const RecordEntry& from);
 CaptureEntry* MakeEntry(const RecordEntry& from, uint64_t bytes, std::byte* room);
-uint64_t CallEntryBytes(std::span<const std::byte> arguments, std::string_view text);
+uint64_t CallEntryBytes(std::span<const std::byte> arguments, std::span<const std::byte> text);
 CaptureEntry* MakeCallEntry(const Call& call, std::span<const std::byte> arguments,
-                            std::string_view text, uint64_t bytes, std::byte* room);
+                            std::span<const std::byte> text, uint64_t bytes, std::byte* room);
 uint64_t PieceEntryBytes(uint64_t payload);
 CaptureEntry* MakePieceEntry(CaptureEntry* head, uint64_t offset, uint64_t payload, uint64_t bytes,
                              std::byte* room);

@@ -1,13 +1,11 @@
 #include "io/capture_item.h"
 
-#include <algorithm>
-
+#include "core/utf8.h"
 #include "io/hash.h"
 
 namespace tdump::io {
 namespace {
 
-constexpr size_t kReasonDetail = 200;
 constexpr Parts kFromPayload = kPartPayload | kPartSample | kPartSlice;
 
 uint8_t RecordFlags(const Call& call, const Observation& observation) {
@@ -108,11 +106,7 @@ void CaptureItem::ReadUncommitted(const CaptureEntry& entry, SkipReason reason) 
 
 void CaptureItem::SetReason(SkipReason reason, std::string_view detail) {
   record.reason = static_cast<uint8_t>(reason);
-  size_t bytes = std::min(detail.size(), kReasonDetail);
-  while (bytes > 0 && bytes < detail.size() &&
-         (static_cast<unsigned char>(detail[bytes]) & 0xC0) == 0x80)
-    --bytes;
-  record.reason_detail.assign(detail.substr(0, bytes));
+  record.reason_detail.assign(CutUtf8(detail, kMaxReasonDetail));
 }
 
 }  // namespace tdump::io

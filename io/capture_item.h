@@ -35,7 +35,6 @@ struct CaptureItem {
   void Read(const CaptureEntry& entry);
   // Of an entry that is not committed: what its producer may still be writing is left alone.
   void ReadUncommitted(const CaptureEntry& entry, SkipReason reason);
-  // `detail` longer than 200 bytes is cut.
   void SetReason(SkipReason reason, std::string_view detail);
 
  private:

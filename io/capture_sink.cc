@@ -9,7 +9,6 @@ namespace {
 constexpr size_t kMaxNotes = 1000;
 constexpr size_t kMaxOperators = 1 << 22;
 constexpr uint64_t kMostOfAPiece = 4 << 20;
-constexpr size_t kCallText = 1024;
 
 }  // namespace
 
@@ -186,12 +185,11 @@ void CaptureSinkImpl::skip(const Call& call, const Observation& observation, con
 }
 
 void CaptureSinkImpl::end_call(const Call& call, std::span<const std::byte> arguments,
-                               std::string_view text) noexcept {
+                               std::span<const std::byte> text) noexcept {
   if (refuses()) return;
   (void)Seen(call);
   PassSlot* pass = slots_.Enter(call.pass);
   if (pass == nullptr) return;
-  text = text.substr(0, kCallText);
   const uint64_t bytes = CallEntryBytes(arguments, text);
   std::byte* room = TakeRoom(pass, bytes, false);
   if (room == nullptr) {

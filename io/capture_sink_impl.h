@@ -61,7 +61,7 @@ class CaptureSinkImpl final : public CaptureSink {
   void skip(const Call& call, const Observation& observation, const Keep& keep, SkipReason reason,
             std::string_view detail) noexcept override;
   void end_call(const Call& call, std::span<const std::byte> arguments,
-                std::string_view text) noexcept override;
+                std::span<const std::byte> text) noexcept override;
   void expect(OperatorId op) noexcept override;
   void note(std::string_view text) noexcept override;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/argument_list.h"
+#include "core/call_text.h"
 #include "io/payload_reader.h"
 
 namespace tdump::io {
@@ -100,7 +101,8 @@ void PassRecording::AddCall(const CaptureEntry& entry) {
   ++context_->Tally(entry.call.op).calls;
   if (!Open()) return;
   if (!context_->budget->Allow(kFrameEstimate, false)) return TellLimit();
-  Status added = writer_->AddCall(entry.call, ArgumentList::Decode(entry.arguments), entry.text);
+  Status added = writer_->AddCall(entry.call, ArgumentList::Decode(entry.arguments),
+                                  CallText::ToString(entry.text));
   if (!added.ok()) return Fail(added);
   Charge();
 }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "core/call_text.h"
+#include "core/utf8.h"
 #include "io/archive.h"
 #include "io/frame_builder.h"
 
@@ -13,14 +15,6 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr size_t kWriteThrough = 256 << 10;  // longer payloads go to the file from where they lie
-constexpr size_t kCallText = 1024;
-
-// At most `bytes`, never inside a UTF-8 sequence.
-std::string_view Cut(std::string_view text, size_t bytes) {
-  if (text.size() <= bytes) return text;
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
-  return text.substr(0, bytes);
-}
 
 void AppendValues(const ValueParts& values, std::string* body) {
   if (values.statistics) AppendSection(*values.statistics, body);
@@ -228,7 +222,7 @@ Status PassWriter::AddCall(const Call& call, std::span<const ArgumentMeta> argum
   call_.phase = static_cast<uint8_t>(call.phase);
   call_.flags = static_cast<uint8_t>((call.recompute ? 1 : 0) | (call.compiled ? 2 : 0) |
                                      (call.threw ? 4 : 0));
-  call_.text = Cut(text, kCallText);
+  call_.text = CutUtf8(text, CallText::kMaxBytes);
   call_.arguments.resize(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     ArgumentEntry& entry = call_.arguments[i];

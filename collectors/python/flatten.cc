@@ -1,12 +1,12 @@
 #include "collectors/python/flatten.h"
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <vector>
 
 #include "collectors/python/python_tensor.h"
 #include "collectors/torch/capture.h"
+#include "core/index_text.h"
 
 namespace tdump::collectors {
 namespace {
@@ -27,24 +27,22 @@ class PathPart {
   size_t length_;
 };
 
-std::string_view IndexText(Py_ssize_t index, char (&buffer)[24]) {
-  return {buffer,
-          static_cast<size_t>(std::to_chars(buffer, buffer + sizeof buffer, index).ptr - buffer)};
-}
-
 // Where the text of a key that has none of its own is made.
 struct KeyBuffer {
-  char bytes[32];
+  char bytes[4 + IndexText::kMaxBytes];
 };
+
+std::string_view NumberText(std::string_view before, long long number, KeyBuffer* buffer) {
+  char* at = std::copy(before.begin(), before.end(), buffer->bytes);
+  if (number < 0) *at++ = '-';
+  const auto size = static_cast<unsigned long long>(number);
+  at = IndexText::Copy(number < 0 ? 0 - size : size, at);
+  return {buffer->bytes, static_cast<size_t>(at - buffer->bytes)};
+}
 
 // Keys that are strings or integers name a part; others are counted. Valid as long as the key and
 // the buffer.
 std::string_view KeyText(PyObject* key, Py_ssize_t position, KeyBuffer* buffer) {
-  const auto number_text = [&](std::string_view before, long long number) {
-    char* const at = std::copy(before.begin(), before.end(), buffer->bytes);
-    char* const end = std::to_chars(at, buffer->bytes + sizeof(KeyBuffer), number).ptr;
-    return std::string_view(buffer->bytes, static_cast<size_t>(end - buffer->bytes));
-  };
   if (PyUnicode_Check(key)) {
     Py_ssize_t length = 0;
     const char* text = PyUnicode_AsUTF8AndSize(key, &length);
@@ -52,10 +50,10 @@ std::string_view KeyText(PyObject* key, Py_ssize_t position, KeyBuffer* buffer) 
     PyErr_Clear();
   } else if (PyLong_CheckExact(key)) {
     const long long number = PyLong_AsLongLong(key);
-    if (number != -1 || PyErr_Occurred() == nullptr) return number_text("", number);
+    if (number != -1 || PyErr_Occurred() == nullptr) return NumberText("", number, buffer);
     PyErr_Clear();
   }
-  return number_text("key", position);
+  return NumberText("key", position, buffer);
 }
 
 // Attribute without a fuss: a new reference, or null with no error set.
@@ -92,17 +90,35 @@ PyTypeObject* UserDict() {
   return reinterpret_cast<PyTypeObject*>(cls);
 }
 
-// Text of None, a bool or a short integer without making an object; "" for anything else.
-std::string_view ShortText(PyObject* value, KeyBuffer* buffer) {
-  if (value == Py_None) return "None";
-  if (value == Py_True) return "True";
-  if (value == Py_False) return "False";
-  if (!PyLong_CheckExact(value)) return "";
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow != 0) return "";
-  char* const end = std::to_chars(buffer->bytes, buffer->bytes + sizeof(KeyBuffer), number).ptr;
-  return {buffer->bytes, static_cast<size_t>(end - buffer->bytes)};
+// Adds what goes in without making an object or a text.
+bool AddPlain(PyObject* value, std::string_view name, CallText* text) {
+  if (value == Py_None) return text->AddText(name, "None"), true;
+  if (value == Py_True) return text->AddText(name, "True"), true;
+  if (value == Py_False) return text->AddText(name, "False"), true;
+  if (PyFloat_CheckExact(value)) return text->AddPythonFloat(name, PyFloat_AS_DOUBLE(value)), true;
+  if (PyLong_CheckExact(value)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow == 0) text->AddInteger(name, number);
+    return overflow == 0;
+  }
+  if (!PyUnicode_CheckExact(value) || !PyUnicode_IS_ASCII(value)) return false;
+  const auto* ascii = reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(value));
+  text->AddPythonString(name, {ascii, static_cast<size_t>(PyUnicode_GET_LENGTH(value))});
+  return true;
+}
+
+// A long integer, a str that is not ASCII: repr() knows their text.
+void AddRepr(PyObject* value, std::string_view name, CallText* text) {
+  const bool plain = PyUnicode_CheckExact(value) || PyLong_CheckExact(value);
+  PyObject* made = plain ? PyObject_Repr(value) : nullptr;
+  const char* utf8 = made != nullptr ? PyUnicode_AsUTF8(made) : nullptr;
+  if (utf8 != nullptr)
+    text->AddText(name, utf8);
+  else
+    text->AddPythonObject(name, Py_TYPE(value)->tp_name);
+  Py_XDECREF(made);
+  PyErr_Clear();
 }
 
 struct TextPool {
@@ -194,8 +210,8 @@ bool Flattener::VisitContainer(PyObject* value) {
 void Flattener::VisitSequence(PyObject* sequence) {
   // Sizes are read anew each time: nothing here holds a list back from changing.
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
-    char buffer[24];
-    PathPart part(path_.get(), IndexText(i, buffer));
+    KeyBuffer buffer;
+    PathPart part(path_.get(), NumberText("", i, &buffer));
     PyObject* item = Py_NewRef(PySequence_Fast_GET_ITEM(sequence, i));
     VisitValue(item);
     Py_DECREF(item);
@@ -273,23 +289,11 @@ void Flattener::VisitTensor(PyObject* tensor) {
 
 void Flattener::NoteValue(PyObject* value) {
   ++leaves_;
-  if (!HasRoomForText(*scope_)) return;
+  if (scope_->text.full()) return;
   ThreadText name;
   if (role_ == Role::kOutput) (*name).append("out").append((*path_).empty() ? "" : ".");
   (*name).append(*path_);
-  KeyBuffer buffer;
-  if (const std::string_view text = ShortText(value, &buffer); !text.empty())
-    return AddText(scope_, *name, text);
-  const bool plain =
-      PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value);
-  PyObject* text = plain ? PyObject_Repr(value) : nullptr;
-  const char* utf8 = text != nullptr ? PyUnicode_AsUTF8(text) : nullptr;
-  if (utf8 != nullptr)
-    AddText(scope_, *name, utf8);
-  else
-    AddText(scope_, *name, "<" + std::string(Py_TYPE(value)->tp_name) + ">");
-  Py_XDECREF(text);
-  PyErr_Clear();
+  if (!AddPlain(value, *name, &scope_->text)) AddRepr(value, *name, &scope_->text);
 }
 
 }  // namespace tdump::collectors

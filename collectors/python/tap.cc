@@ -14,33 +14,41 @@
 namespace tdump::collectors {
 namespace {
 
-// A str or number as text; of anything else the type.
-std::string TextOf(PyObject* object) {
+// A str or number as text; of anything else the type. A str is its own text, which it keeps.
+void TextOf(PyObject* object, std::string* result) {
   const bool plain = PyUnicode_Check(object) || PyLong_Check(object) || PyFloat_Check(object);
-  if (!plain) return std::string("<") + Py_TYPE(object)->tp_name + ">";
+  if (!plain) {
+    result->assign("<").append(Py_TYPE(object)->tp_name).append(">");
+    return;
+  }
   PyObject* text = PyObject_Str(object);
   Py_ssize_t length = 0;
   const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &length) : nullptr;
-  std::string result = utf8 != nullptr ? std::string(utf8, static_cast<size_t>(length)) : "";
+  result->assign(utf8 != nullptr ? utf8 : "", static_cast<size_t>(length));
   Py_XDECREF(text);
   PyErr_Clear();
-  return result;
 }
 
 void AddTags(Recorder::CallScope* scope, PyObject* tags) {
-  for (Py_ssize_t i = 0; PyTuple_Check(tags) && i < PyTuple_GET_SIZE(tags); ++i)
-    AddText(scope, "tag", TextOf(PyTuple_GET_ITEM(tags, i)));
+  ThreadText tag;
+  for (Py_ssize_t i = 0; PyTuple_Check(tags) && i < PyTuple_GET_SIZE(tags); ++i) {
+    TextOf(PyTuple_GET_ITEM(tags, i), tag.get());
+    scope->text.AddText("tag", *tag);
+  }
 }
 
 void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tags) {
   Activate(runtime);
-  std::string text = TextOf(name);
+  const char* region = TracingRegion();
+  if (region == nullptr && !runtime->gate->armed()) return;
+  ThreadText reused;
+  std::string& text = *reused;
+  TextOf(name, &text);
   if (text.empty()) text = "tap";
-  if (const char* region = TracingRegion()) {
+  if (region != nullptr) {
     return runtime->sink->note(std::string(region) + ": the tap '" + text +
                                "' is traced here, not run; not captured (not in this version)");
   }
-  if (!runtime->gate->armed()) return;
   ModuleCalls& calls = ModuleCalls::OfThread();
   if (!calls.empty()) calls.DropStale(runtime, InterpreterDepth());
   const ModuleFrame* inside = calls.top();

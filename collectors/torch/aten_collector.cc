@@ -4,7 +4,6 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <charconv>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
+#include "core/index_text.h"
 
 namespace tdump::collectors {
 namespace {
@@ -210,10 +210,10 @@ class Place {
       text_ = arg;
       return;
     }
-    const size_t length = std::min(arg.size(), sizeof buffer_ - 16);
+    const size_t length = std::min(arg.size(), sizeof buffer_ - 1 - IndexText::kMaxBytes);
     char* at = std::copy_n(arg.data(), length, buffer_);
     if (length != 0) *at++ = '.';
-    at = std::to_chars(at, buffer_ + sizeof buffer_, item).ptr;
+    at = IndexText::Copy(static_cast<uint64_t>(item), at);
     text_ = {buffer_, static_cast<size_t>(at - buffer_)};
   }
   Place(const Place&) = delete;
@@ -257,7 +257,7 @@ struct OpRange final : Range {
 
 void RecordInputs(Recorder& recorder, OpRange* range, c10::ArrayRef<IValue> inputs) {
   Recorder::CallScope* scope = &range->thread->scope;
-  if (!range->op->overload.empty()) AddText(scope, "overload", range->op->overload);
+  if (!range->op->overload.empty()) scope->text.AddText("overload", range->op->overload);
   const std::vector<AtenOperator::Argument>& arguments = range->op->arguments;
   for (size_t i = 0; i < inputs.size() && i < arguments.size(); ++i) {
     const AtenOperator::Argument& argument = arguments[i];
@@ -270,9 +270,7 @@ void RecordInputs(Recorder& recorder, OpRange* range, c10::ArrayRef<IValue> inpu
             {static_cast<uint32_t>(i), item, WeakTensor(tensor.getIntrusivePtr())});
     });
     if (inputs[i].isTensor() || inputs[i].isNone() || IsDefault(inputs[i], argument)) continue;
-    ValueText buffer;
-    const std::string_view text = TextOf(inputs[i], &buffer);
-    if (!text.empty()) AddText(scope, argument.name, text);
+    AddValue(argument.name, inputs[i], &scope->text);
   }
 }
 
@@ -284,9 +282,7 @@ void RecordOutputs(Recorder& recorder, OpRange* range, const std::vector<IValue>
     ForEachTensor(outputs[i], [&](const at::Tensor& tensor, int32_t item) {
       Capture(recorder, scope, {Role::kOutput, Place(arg, item).text()}, tensor);
     });
-    ValueText buffer;
-    const std::string_view text = TextOf(outputs[i], &buffer);
-    if (!text.empty()) AddText(scope, "returns", text);
+    AddValue("returns", outputs[i], &scope->text);
   }
   for (const Written& one : range->thread->written) {
     const Place place(range->op->arguments[one.argument].arg, one.item);

@@ -3,8 +3,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
-#include <charconv>
+#include <bit>
+#include <cstdlib>
 #include <cstring>
+
+#include "collectors/torch/device_text.h"
 
 namespace tdump::collectors {
 namespace {
@@ -25,11 +28,7 @@ std::vector<AtenOperator::Argument> ArgumentsOf(const c10::FunctionSchema& schem
     own.arg =
         argument.kwarg_only() ? "kwargs." + argument.name() : std::to_string(arguments.size() - 1);
     own.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
-    if (argument.default_value()) {
-      ValueText text;
-      own.default_value = *argument.default_value();
-      own.default_text = TextOf(own.default_value, &text);
-    }
+    if (argument.default_value()) own.default_value = *argument.default_value();
   }
   return arguments;
 }
@@ -49,88 +48,60 @@ AtenOperator Describe(const at::RecordFunction& range) {
   return op;
 }
 
-// Appends to a buffer and drops what has no room.
-class Writer {
- public:
-  explicit Writer(ValueText* buffer) : begin_(buffer->bytes), at_(begin_) {}
-  void Add(std::string_view text) {
-    const size_t bytes = std::min(text.size(), room());
-    std::memcpy(at_, text.data(), bytes);
-    at_ += bytes;
-  }
-  void Add(bool value) { Add(std::string_view(value ? "true" : "false")); }
-  void Add(int64_t value) { AddNumber(value); }
-  void Add(double value) { AddNumber(value); }
-  size_t size() const { return static_cast<size_t>(at_ - begin_); }
-  std::string_view text() const { return {begin_, size()}; }
+bool SameBits(double a, double b) { return std::bit_cast<int64_t>(a) == std::bit_cast<int64_t>(b); }
 
- private:
-  size_t room() const { return sizeof(ValueText) - size(); }
-  template <class Number>
-  void AddNumber(Number value) {
-    const auto end = std::to_chars(at_, at_ + room(), value);
-    if (end.ec == std::errc()) at_ = end.ptr;
-  }
-  char* const begin_;
-  char* at_;
-};
+// 1 and 1.0 have one text; larger ones may be written differently.
+bool SameText(int64_t integer, double number) {
+  return std::abs(integer) < 100'000 && SameBits(static_cast<double>(integer), number);
+}
 
-// A list of numbers, at most about 256 bytes of it.
-template <class Add>
-std::string_view ListText(c10::ArrayRef<c10::IValue> items, Writer* out, Add add) {
-  out->Add(std::string_view("["));
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (i != 0) out->Add(std::string_view(","));
-    add(items[i]);
-    if (out->size() > 256) {
-      out->Add(std::string_view(",..."));
-      break;
-    }
+bool SameText(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isInt()) {
+    if (b.isDouble()) return SameText(a.toInt(), b.toDouble());
+    return b.isInt() && a.toInt() == b.toInt();
   }
-  out->Add(std::string_view("]"));
-  return out->text();
+  if (a.isDouble()) {
+    if (b.isInt()) return SameText(b.toInt(), a.toDouble());
+    return b.isDouble() && SameBits(a.toDouble(), b.toDouble());
+  }
+  if (a.isBool()) return b.isBool() && a.toBool() == b.toBool();
+  if (a.isString()) return b.isString() && a.toStringRef() == b.toStringRef();
+  if (a.isDevice()) return b.isDevice() && a.toDevice() == b.toDevice();
+  if (!a.isList() || !b.isList()) return false;
+  const c10::ArrayRef<c10::IValue> items = a.toListRef(), others = b.toListRef();
+  return std::equal(items.begin(), items.end(), others.begin(), others.end(),
+                    [](const auto& one, const auto& other) { return SameText(one, other); });
 }
 
 }  // namespace
 
-std::string_view TextOf(const c10::IValue& value, ValueText* buffer) {
-  Writer out(buffer);
-  if (value.isNone() || value.isTensor()) return "";
+void AddValue(std::string_view name, const c10::IValue& value, CallText* text) noexcept {
+  const auto items = [&] { return value.toListRef(); };
+  if (value.isNone() || value.isTensor()) return;
   if (value.isInt()) {
-    out.Add(value.toInt());
+    text->AddInteger(name, value.toInt());
   } else if (value.isDouble()) {
-    out.Add(value.toDouble());
+    text->AddDouble(name, value.toDouble());
   } else if (value.isBool()) {
-    out.Add(value.toBool());
+    text->AddBool(name, value.toBool());
   } else if (value.isString()) {
-    return value.toStringRef();
+    if (!value.toStringRef().empty()) text->AddText(name, value.toStringRef());
   } else if (value.isDevice()) {
-    out.Add(std::string_view(value.toDevice().str()));
+    text->AddText(name, DeviceText(value.toDevice()));
   } else if (value.isComplexDouble()) {
     const auto number = value.toComplexDouble();
-    out.Add(number.real());
-    out.Add(std::string_view("+"));
-    out.Add(number.imag());
-    out.Add(std::string_view("j"));
+    text->AddComplex(name, number.real(), number.imag());
   } else if (value.isIntList()) {
-    return ListText(value.toListRef(), &out,
-                    [&](const c10::IValue& item) { out.Add(item.toInt()); });
+    text->AddIntegers(name, items().size(), [&](size_t i) { return items()[i].toInt(); });
   } else if (value.isDoubleList()) {
-    return ListText(value.toListRef(), &out,
-                    [&](const c10::IValue& item) { out.Add(item.toDouble()); });
+    text->AddDoubles(name, items().size(), [&](size_t i) { return items()[i].toDouble(); });
   } else if (value.isBoolList()) {
-    return ListText(value.toListRef(), &out,
-                    [&](const c10::IValue& item) { out.Add(item.toBool()); });
+    text->AddBools(name, items().size(), [&](size_t i) { return items()[i].toBool(); });
   }
-  return out.text();
 }
 
 bool IsDefault(const c10::IValue& value, const AtenOperator::Argument& argument) {
-  const c10::IValue& other = argument.default_value;
-  if (value.isInt() && other.isInt()) return value.toInt() == other.toInt();
-  if (value.isBool() && other.isBool()) return value.toBool() == other.toBool();
-  ValueText buffer;
-  return TextOf(value, &buffer) == argument.default_text;
+  return SameText(value, argument.default_value);
 }
 
 const AtenOperator* AtenOperators::Of(const at::RecordFunction& range) {

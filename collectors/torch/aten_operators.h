@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/call_text.h"
 #include "core/types.h"
 
 namespace tdump::collectors {
@@ -20,7 +21,6 @@ struct AtenOperator {
     std::string name;           // of the schema: "self"
     std::string arg;            // of the record: "0", or "kwargs.out"
     c10::IValue default_value;  // None where there is none
-    std::string default_text;   // its text, "" for none
     bool written = false;       // in-place, out=
   };
 
@@ -71,13 +71,9 @@ class AtenOperators {
   size_t used_ids_ = 0;
 };
 
-// Where the text of a value is made.
-struct ValueText {
-  char bytes[512];
-};
-// Text of an argument that is no tensor, for the call's text; "" for None and for what has no short
-// text. Allocates nothing; valid as long as the value and the buffer.
-std::string_view TextOf(const c10::IValue& value, ValueText* buffer);
+// Adds an argument or result that is no tensor to the call's text; nothing for None and for what
+// has no short text.
+void AddValue(std::string_view name, const c10::IValue& value, CallText* text) noexcept;
 // Whether the value is the default of the argument, or has a text like it.
 bool IsDefault(const c10::IValue& value, const AtenOperator::Argument& argument);
 

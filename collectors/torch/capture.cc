@@ -122,7 +122,8 @@ bool IsComposite(Layout layout) {
 void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
                     const at::TensorBase& tensor) {
   TensorView view;
-  if (!DescribeShape(tensor, seen.subclass, &view)) return AddText(scope, seen.arg, "undefined");
+  if (!DescribeShape(tensor, seen.subclass, &view))
+    return scope->text.AddText(seen.arg, "undefined");
   if (!Wants(recorder, *scope, seen.role))
     return recorder.NoteArgument(scope, seen.role, seen.arg, view.meta);
   if (!FitsTheFormat(view.meta)) {
@@ -169,23 +170,6 @@ void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
     recorder.sink().note(std::string("a tensor could not be read: ") + error.what());
   } catch (...) {
     recorder.sink().note("a tensor could not be read");
-  }
-}
-
-void AddText(Recorder::CallScope* scope, std::string_view name, std::string_view value) noexcept {
-  try {
-    std::string& text = scope->text;
-    if (!HasRoomForText(*scope)) return;
-    if (!text.empty()) text += "; ";
-    text.append(name).append(name.empty() ? "" : "=").append(value);
-    if (text.size() > kMaxText) {
-      text.resize(kMaxText - 3);
-      while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80)
-        text.pop_back();
-      if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0) text.pop_back();
-      text += "...";
-    }
-  } catch (...) {
   }
 }
 

@@ -48,12 +48,4 @@ TDUMP_TORCH_EXPORT void Capture(Recorder& recorder, Recorder::CallScope* scope, 
 // The Python class of jagged tensors; who knows it captures their components too.
 inline constexpr std::string_view kJaggedClass = "NestedTensor";
 
-inline constexpr size_t kMaxText = 1024;  // bytes of a call's text
-inline bool HasRoomForText(const Recorder::CallScope& scope) {
-  return scope.text.size() < kMaxText;
-}
-// Adds "name=value" to the call's text, which holds scalar and string arguments, at most 1 KiB.
-TDUMP_TORCH_EXPORT void AddText(Recorder::CallScope* scope, std::string_view name,
-                                std::string_view value) noexcept;
-
 }  // namespace tdump::collectors

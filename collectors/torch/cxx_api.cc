@@ -8,10 +8,12 @@
 #include "collectors/torch/capture.h"
 #include "collectors/torch/cxx_modules.h"
 #include "collectors/torch/gradients.h"
+#include "collectors/torch/known_names.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/tap.h"
 #include "collectors/torch/torch_state.h"
+#include "core/index_text.h"
 
 namespace tdump::collectors {
 namespace {
@@ -28,19 +30,28 @@ ModuleFrame* FrameOf(void* token) {
   return ModuleCalls::OfThread().WithSerial(reinterpret_cast<uint64_t>(token));
 }
 
-// A part of the program that is no watched module: `name` below what is open.
-ModuleIdentity NamedPart(Runtime* runtime, const char* name, std::string* path) {
+OperatorId InternPart(Runtime* runtime, OperatorId owner, const char* name) {
   OperatorInfo info;
   info.path = name;
   info.leaf = true;
-  if (const ModuleFrame* inside = ModuleCalls::OfThread().top();
-      inside != nullptr && inside->op != kNoOperator) {
-    const OperatorInfo& owner = runtime->operators->Get(inside->op);
-    info.root = owner.root;
-    if (owner.path != ".") info.path = owner.path + "." + name;
+  if (owner != kNoOperator) {
+    const OperatorInfo& above = runtime->operators->Get(owner);
+    info.root = above.root;
+    if (above.path != ".") info.path = above.path + "." + name;
   }
-  *path = info.path;
-  return {.op = runtime->operators->Intern(info), .told_as = *path};
+  return runtime->operators->Intern(info);
+}
+
+// A part of the program that is no watched module: `name` below what is open.
+OperatorId NamedPart(Runtime* runtime, const char* name) {
+  static thread_local KnownNames known;
+  const ModuleFrame* inside = ModuleCalls::OfThread().top();
+  const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
+  OperatorId id = known.Find(runtime->operators, owner, name);
+  if (id != kNoOperator) return id;
+  id = InternPart(runtime, owner, name);
+  if (id != kNoOperator) known.Add(owner, name, id);
+  return id;
 }
 
 // Pushes the call and tells the clock; begins its record where one is wanted.
@@ -71,9 +82,9 @@ ModuleFrame* Begin(Runtime* runtime, const Module* module, const char* name, con
     return Enter(runtime, identity, known->root);
   }
   if (name == nullptr) return nullptr;
-  std::string path;
-  const ModuleIdentity identity = NamedPart(runtime, name, &path);
-  return identity.op != kNoOperator ? Enter(runtime, identity, nullptr) : nullptr;
+  const OperatorId part = NamedPart(runtime, name);
+  if (part == kNoOperator) return nullptr;
+  return Enter(runtime, {.op = part, .told_as = runtime->operators->Get(part).path}, nullptr);
 }
 
 void Record(void* token, const void* tensor, const char* arg, Role role) noexcept {
@@ -163,8 +174,11 @@ void* tdump_torch_forward_begin(const void* module, const void* const* tensors, 
   // The end is skipped by an exception; tdump_torch_forward_unwound may be told, or not.
   frame->stack = here;
   void* token = TokenOf(frame);
-  for (size_t i = 0; i < count; ++i)
-    Record(token, tensors[i], std::to_string(i).c_str(), tdump::Role::kInput);
+  char position[tdump::IndexText::kMaxBytes + 1];
+  for (size_t i = 0; i < count; ++i) {
+    *tdump::IndexText::Copy(i, position) = '\0';
+    Record(token, tensors[i], position, tdump::Role::kInput);
+  }
   return token;
 }
 

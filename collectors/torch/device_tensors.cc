@@ -189,7 +189,7 @@ void CaptureOnDevice(Sink& sink, const Call& call, const Observation& observatio
   Runtime* runtime = CurrentRuntime();
   Stager* stager =
       runtime != nullptr && device.is_cuda() ? Stagers::Get().Of(device.index(), runtime) : nullptr;
-  if (stager == nullptr) return to.Skip(SkipReason::kNotOnCpu, view.device);
+  if (stager == nullptr) return to.Skip(SkipReason::kNotOnCpu, view.meta.device);
   Stager::Request request{.dtype = view.meta.dtype, .parts = decision.parts};
   if (!MakeStridedSource(view.device_data, view.meta.sizes, view.meta.strides,
                          view.meta.dtype.unit_bytes(), view.kind, view.meta.conj, view.meta.neg,

@@ -2,65 +2,21 @@
 
 #include <ATen/core/TensorBase.h>
 
-#include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "collectors/torch/capture.h"
 #include "collectors/torch/gradients.h"
+#include "collectors/torch/known_names.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
 namespace {
 
-// Taps that this thread has met, an open hash table by owner and name.
-class KnownTaps {
- public:
-  OperatorId Find(const OperatorTable& operators, OperatorId owner, std::string_view name) const {
-    if (taps_.empty()) return kNoOperator;
-    for (size_t at = Hash(owner, name);; ++at) {
-      const Entry& entry = taps_[at & (taps_.size() - 1)];
-      if (entry.id == kNoOperator) return kNoOperator;
-      if (entry.owner == owner && operators.Get(entry.id).op == name) return entry.id;
-    }
-  }
-  void Add(const OperatorTable& operators, OperatorId owner, OperatorId id) {
-    if (2 * used_ >= taps_.size()) {
-      std::vector<Entry> before(std::max<size_t>(64, 2 * taps_.size()));
-      before.swap(taps_);
-      used_ = 0;
-      for (const Entry& old : before) {
-        if (old.id != kNoOperator) Put(operators, old);
-      }
-    }
-    Put(operators, {owner, id});
-  }
-
- private:
-  struct Entry {
-    OperatorId owner = kNoOperator;
-    OperatorId id = kNoOperator;  // kNoOperator: free
-  };
-  static size_t Hash(OperatorId owner, std::string_view name) {
-    return std::hash<std::string_view>()(name) ^ (owner * 0x9e3779b97f4a7c15u >> 16);
-  }
-  void Put(const OperatorTable& operators, const Entry& entry) {
-    size_t at = Hash(entry.owner, operators.Get(entry.id).op);
-    while (taps_[at & (taps_.size() - 1)].id != kNoOperator) ++at;
-    taps_[at & (taps_.size() - 1)] = entry;
-    ++used_;
-  }
-
-  std::vector<Entry> taps_;  // a power of two, at most half of them in use
-  size_t used_ = 0;
-};
-
 struct TapThread {
-  KnownTaps known;
-  const OperatorTable* table = nullptr;  // that `known` is about
+  KnownNames known;
   std::vector<std::unique_ptr<Recorder::CallScope>> scopes;
   size_t depth = 0;
 };
@@ -89,15 +45,11 @@ OperatorId InternTap(Runtime* runtime, OperatorId owner, std::string_view name) 
 OperatorId TapOperator(Runtime* runtime, const ModuleFrame* inside, std::string_view name) {
   if (name.empty()) name = "tap";
   const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
-  TapThread& thread = OfThread();
-  if (thread.table != runtime->operators) {
-    thread.known = {};
-    thread.table = runtime->operators;
-  }
-  OperatorId id = thread.known.Find(*runtime->operators, owner, name);
+  KnownNames& known = OfThread().known;
+  OperatorId id = known.Find(runtime->operators, owner, name);
   if (id != kNoOperator) return id;
   id = InternTap(runtime, owner, name);
-  if (id != kNoOperator) thread.known.Add(*runtime->operators, owner, id);
+  if (id != kNoOperator) known.Add(owner, name, id);
   return id;
 }
 
@@ -132,7 +84,7 @@ void Tap(Runtime* runtime, const at::TensorBase& tensor, const char* name,
   Capture(*runtime->recorder, scope, {Role::kOutput, ""}, tensor);
   if (WantsGradient(*runtime->recorder, *scope, Role::kGradOutput))
     WatchGradient(*scope, Role::kGradOutput, "", /*late=*/false, tensor);
-  for (const char* tag : tags) AddText(scope, "tag", tag);
+  for (const char* tag : tags) scope->text.AddText("tag", tag);
   runtime->recorder->End(scope, /*threw=*/false);
 } catch (...) {  // out of memory
 }

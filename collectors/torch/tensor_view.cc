@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectors/torch/components.h"
+#include "collectors/torch/device_text.h"
 #include "collectors/torch/dtype_table.h"
 
 namespace tdump::collectors {
@@ -150,7 +151,7 @@ void DescribeOnDevice(const TensorImpl& impl, TensorView* view) {
     view->on_device = true;
     view->device_data = reinterpret_cast<uint64_t>(std::exchange(view->data, nullptr));
   }
-  Refuse(view, SkipReason::kNotOnCpu, view->device);
+  Refuse(view, SkipReason::kNotOnCpu, std::string(view->meta.device));
 }
 
 void DescribeScheme(const at::TensorBase& tensor, TensorView* view) {
@@ -194,10 +195,7 @@ void DescribeData(const at::TensorBase& tensor, TensorView* view) {
   const TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorMeta& meta = view->meta;
   const c10::Device device = impl.device();
-  if (!device.is_cpu()) {
-    view->device = device.str();
-    meta.device = view->device;
-  }
+  if (!device.is_cpu()) meta.device = DeviceText(device);
   meta.conj = impl.is_conj();
   meta.neg = impl.is_neg();
   meta.requires_grad = impl.requires_grad();

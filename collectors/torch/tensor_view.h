@@ -32,7 +32,7 @@ struct TensorView {
   bool quantised = false;  // the data are the integers (collectors/torch/components.h)
 
   // Storage behind the views in `meta`.
-  std::string device, subclass;
+  std::string subclass;
   std::vector<int64_t> symbolic_sizes;
 };
 

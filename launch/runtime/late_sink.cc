@@ -54,7 +54,7 @@ void LateSink::skip(const Call& call, const Observation& observation, const Keep
 }
 
 void LateSink::end_call(const Call& call, std::span<const std::byte> arguments,
-                        std::string_view text) noexcept {
+                        std::span<const std::byte> text) noexcept {
   if (Sink* sink = Target()) sink->end_call(call, arguments, text);
 }
 

@@ -58,10 +58,10 @@ class MemorySink final : public Sink {
     Add(call, seen).reason = reason;
   }
   void end_call(const Call& call, std::span<const std::byte>,
-                std::string_view text) noexcept override {
+                std::span<const std::byte> text) noexcept override {
     std::lock_guard lock(mutex);
     calls.push_back(call);
-    texts.emplace_back(text);
+    texts.push_back(CallText::ToString(text));
   }
   void expect(OperatorId op) noexcept override { expected.push_back(op); }
   void note(std::string_view text) noexcept override {

@@ -194,7 +194,7 @@ class ProcessImage {
     }
     call.end = ++sequence_;
     call.was_kept = true;
-    sink->end_call(call, {}, "");
+    sink->end_call(call, {}, {});
   }
 
   Env* env_;

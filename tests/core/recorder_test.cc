@@ -53,7 +53,7 @@ class FakeSink final : public Sink {
     skipped.push_back(reason);
   }
   void end_call(const Call& call, std::span<const std::byte> arguments,
-                std::string_view text) noexcept override {
+                std::span<const std::byte>) noexcept override {
     std::lock_guard lock(mutex);
     calls.push_back(call);
     argument_counts.push_back(ArgumentList::Decode(arguments).size());

@@ -38,5 +38,16 @@ TEST(Utf8, CountsAndFinds) {
   EXPECT_EQ(FirstInvalidUtf8("a\xC3\xA4\xC3"), 3u);
 }
 
+TEST(Utf8, CutsBetweenCharacters) {
+  EXPECT_EQ(CutUtf8("abc", 3), "abc");
+  EXPECT_EQ(CutUtf8("abc", 2), "ab");
+  EXPECT_EQ(CutUtf8("abc", 0), "");
+  EXPECT_EQ(CutUtf8("a\u20ac!", 5), "a\u20ac!");
+  EXPECT_EQ(CutUtf8("a\u20ac!", 4), "a\u20ac");
+  EXPECT_EQ(CutUtf8("a\u20ac!", 3), "a");
+  EXPECT_EQ(CutUtf8("a\u20ac!", 2), "a");
+  EXPECT_EQ(CutUtf8("\x80\x80", 1), "");
+}
+
 }  // namespace
 }  // namespace tdump

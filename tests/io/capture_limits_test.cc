@@ -243,7 +243,7 @@ TEST(CaptureLimits, SixtyFourThreadsAndASmallArena) {
         // Every tenth is larger than a quarter of the arena.
         const size_t bytes = i % 10 == 9 ? 70'000 + t : 500 + 50 * i;
         rig.Keep(call, "0", Bytes(bytes, static_cast<uint8_t>(t), 7));
-        rig.sink->end_call(call, {}, "");
+        rig.sink->end_call(call, {}, {});
       }
     });
   }
@@ -376,7 +376,7 @@ TEST(CaptureLimits, AForkedChildLeavesABusySinkAlone) {
         call.op = op;
         const Slot slot =
             rig.sink->reserve(call, SinkRig::Seen("0", "uint8", sizes, strides), kLevelFull, 10);
-        rig.sink->end_call(call, {}, "");
+        rig.sink->end_call(call, {}, {});
         rig.sink->note("child");
         rig.sink->close_pass();
         const bool drained = rig.sink->Drain(1000);

@@ -1,5 +1,6 @@
 #include "io/capture_sink.h"
 #include "core/argument_list.h"
+#include "core/call_text.h"
 
 #include <atomic>
 #include <thread>
@@ -23,7 +24,9 @@ TEST(CaptureSink, KeepsARecordUnderItsName) {
   call.end = ++rig.sequence;
   ArgumentList arguments;
   arguments.Add(Role::kOutput, "0", MakeDType("uint8", 8), std::vector<int64_t>{100});
-  rig.sink->end_call(call, arguments.bytes(), "p=0.1");
+  CallText text;
+  text.AddDouble("p", 0.1);
+  rig.sink->end_call(call, arguments.bytes(), text.bytes());
   ASSERT_TRUE(rig.sink->Drain(5000));
 
   auto reader = rig.Read("pass00003.tdp");
@@ -61,7 +64,7 @@ TEST(CaptureSink, ManifestCountsWhatThePassHolds) {
   rig.Keep(call, "0", Bytes(10, 1));
   rig.sink->skip(call, SinkRig::Seen("1", "uint8", {}, {}), kLevelFull, SkipReason::kLayout,
                  "sparse_coo");
-  rig.sink->end_call(call, {}, "");
+  rig.sink->end_call(call, {}, {});
   rig.sink->note("torch.compile region not captured");
   rig.sink->note("torch.compile region not captured");
   ASSERT_TRUE(rig.sink->Drain(5000));
@@ -273,7 +276,7 @@ TEST(CaptureSink, CountsPerOperatorWhatIsLostAltogether) {
     for (const OperatorId op : {a, b}) {
       const Call call = rig.NewCall(op);
       rig.Keep(call, "0", {}, kPartMeta);
-      rig.sink->end_call(call, {}, "");
+      rig.sink->end_call(call, {}, {});
     }
   }
   ASSERT_TRUE(rig.sink->Drain(5000));
@@ -344,7 +347,7 @@ TEST(CaptureSink, ManyThreadsLoseNothing) {
           call.index = static_cast<uint64_t>(i);
           call.begin = ++sequence;
           rig.Keep(call, "0", Bytes(1000 + static_cast<size_t>(i), static_cast<uint8_t>(t), 7));
-          rig.sink->end_call(call, {}, "");
+          rig.sink->end_call(call, {}, {});
         }
       });
     }
@@ -398,7 +401,7 @@ TEST(CaptureSink, AWriterThatIsBehindHasOneFileOpen) {
     rig.Open(pass);
     const Call call = rig.NewCall(op);
     rig.Keep(call, "0", Bytes(10, static_cast<uint8_t>(pass)));
-    rig.sink->end_call(call, {}, "");
+    rig.sink->end_call(call, {}, {});
   }
   env.go = true;
   env.go.notify_all();

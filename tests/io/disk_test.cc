@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "tests/io/forwarding_env.h"
-#include "tests/io/sink_fixture.h"
+#include "tests/io/recorded_passes.h"
 
 namespace tdump::io {
 namespace {
@@ -25,42 +25,15 @@ std::vector<std::byte> Values(uint64_t pass, size_t i) {
   return Bytes(kSizes[i], static_cast<uint8_t>(17 * pass + i), 3);
 }
 
-void RunJob(SinkRig* rig) {
-  for (uint64_t pass = 0; pass < kPasses; ++pass) {
-    rig->Open(pass);
-    for (size_t i = 0; i < std::size(kSizes); ++i) {
-      const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i)));
-      rig->Keep(call, std::to_string(i), Values(pass, i));
-      rig->sink->end_call(call, {}, "");
-    }
-    rig->sink->close_pass();
-  }
-  EXPECT_TRUE(rig->sink->Drain(10'000));
-}
+void RunJob(SinkRig* rig) { RecordPasses(rig, kPasses, std::size(kSizes), Values); }
 
-// Records of a file whose values are there and right; every other is a failure of the test.
-size_t RightRecords(Env* env, const std::string& path, uint64_t pass) {
+// Of a file; it is whole unless its name says otherwise.
+size_t RightRecordsOf(Env* env, const std::string& path, uint64_t pass) {
   const auto reader = PassReader::Open(env, path);
   if (!reader.ok()) return 0;
-  size_t right = 0;
-  EXPECT_TRUE((*reader)
-                  ->ForEachRecord([&](const Record& record) {
-                    if (!record.payload) {
-                      EXPECT_NE(record.reason, SkipReason::kNone);
-                      return true;
-                    }
-                    std::vector<std::byte> values(record.payload->logical_bytes);
-                    EXPECT_TRUE((*reader)->ReadPayload(record, 0, values).ok());
-                    EXPECT_EQ(values, Values(pass, std::stoul(record.key.arg)));
-                    return ++right, true;
-                  })
-                  .ok());
-  if (!path.ends_with(".part")) {
-    EXPECT_TRUE((*reader)->complete()) << path;
-    std::vector<Damage> damage;
-    EXPECT_TRUE((*reader)->Verify(&damage).ok());
-    EXPECT_THAT(damage, IsEmpty()) << path;
-  }
+  SCOPED_TRACE(path);
+  const size_t right = RightRecords(reader->get(), pass, Values);
+  if (!path.ends_with(".part")) ExpectWhole(reader->get());
   return right;
 }
 
@@ -74,7 +47,7 @@ void CheckRun(SinkRig* rig) {
     size_t right = 0;
     if (!pass.file.empty())
       right =
-          RightRecords(rig->memory.get(), JoinPath(rig->directory, pass.file), pass.info.ordinal);
+          RightRecordsOf(rig->memory.get(), JoinPath(rig->directory, pass.file), pass.info.ordinal);
     uint64_t lost = 0;
     for (const ReasonCount& count : pass.not_kept) lost += count.count;
     EXPECT_EQ(right + lost, std::size(kSizes)) << pass.file << ": " << pass.error;

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "io/pass_store.h"
-#include "tests/io/sink_fixture.h"
+#include "tests/io/recorded_passes.h"
 
 namespace tdump::io {
 namespace {
@@ -18,20 +18,6 @@ constexpr size_t kSizes[] = {5000, 10, 300 << 10, 100};
 std::vector<std::byte> Values(uint64_t pass, size_t i) {
   const size_t size = pass == 1 && i == 3 ? 1300 << 10 : kSizes[i];
   return Bytes(size, static_cast<uint8_t>(i == 0 ? 9 : 17 * pass + i), 3);
-}
-
-// Every call of the job's side comes back, whatever the disk does.
-void RunJob(SinkRig* rig) {
-  for (uint64_t pass = 0; pass < kPasses; ++pass) {
-    rig->Open(pass);
-    for (size_t i = 0; i < std::size(kSizes); ++i) {
-      const Call call = rig->NewCall(rig->Op("layer." + std::to_string(i)));
-      rig->Keep(call, std::to_string(i), Values(pass, i));
-      rig->sink->end_call(call, {}, "");
-    }
-    rig->sink->close_pass();
-  }
-  EXPECT_TRUE(rig->sink->Drain(20'000));
 }
 
 // Passes that the manifest lists without an error: whole, and all that was asked for is right.
@@ -46,24 +32,12 @@ size_t CheckAcknowledged(Env* env) {
       const bool acknowledged = pass.listed && pass.error.empty();
       EXPECT_TRUE(reader.ok() || !acknowledged) << reader.status().message();
       if (!reader.ok()) continue;
-      size_t right = 0;
-      EXPECT_TRUE((*reader)
-                      ->ForEachRecord([&](const Record& record) {
-                        if (!record.payload) return true;
-                        std::vector<std::byte> values(record.payload->logical_bytes);
-                        EXPECT_TRUE((*reader)->ReadPayload(record, 0, values).ok());
-                        EXPECT_EQ(values, Values(pass.info.ordinal, std::stoul(record.key.arg)));
-                        return ++right, true;
-                      })
-                      .ok());
+      const size_t right = RightRecords(reader->get(), pass.info.ordinal, Values);
       if (!acknowledged) continue;
       uint64_t lost = 0;
       for (const ReasonCount& count : pass.not_kept) lost += count.count;
       EXPECT_EQ(right + lost, std::size(kSizes));
-      EXPECT_TRUE((*reader)->complete());
-      std::vector<Damage> damage;
-      EXPECT_TRUE((*reader)->Verify(&damage).ok());
-      for (const Damage& item : damage) ADD_FAILURE() << item.file << ": " << item.what;
+      ExpectWhole(reader->get());
       whole += lost == 0 ? 1 : 0;
     }
   }
@@ -107,7 +81,7 @@ TEST_P(EveryCall, MayFail) {
          .files = {.single_files = packed ? 0 : ~uint64_t{0}, .durability = Durability::kPass}},
         faulty.get());
     armed = true;
-    RunJob(&rig);
+    RecordPasses(&rig, kPasses, std::size(kSizes), Values);
     armed = false;
     const size_t whole = CheckAcknowledged(memory.get());
     if (fault.harmless) EXPECT_EQ(whole, kPasses);

@@ -27,7 +27,8 @@ class CountingSink : public Sink {
   void refer(const Call&, const Observation&, const Keep&, uint64_t) noexcept override {}
   void skip(const Call&, const Observation&, const Keep&, SkipReason,
             std::string_view) noexcept override {}
-  void end_call(const Call&, std::span<const std::byte>, std::string_view) noexcept override {
+  void end_call(const Call&, std::span<const std::byte>,
+                std::span<const std::byte>) noexcept override {
     ++ended;
   }
   void expect(OperatorId op) noexcept override { expected.push_back(op); }
@@ -46,7 +47,7 @@ TEST(LateSink, HasNoRoomBeforeItIsAttached) {
   EXPECT_EQ(slot.data, nullptr);
   EXPECT_EQ(slot.record, 0u);
   late.commit(slot);
-  late.end_call(Call{}, {}, "");
+  late.end_call(Call{}, {}, {});
 }
 
 TEST(LateSink, HandsOnWhatWasToldBeforeOnceEach) {
