@@ -61,7 +61,7 @@ void CaptureSinkImpl::StreamPieces(PassSlot* pass, RecordEntry from, uint64_t by
 bool CaptureSinkImpl::Summarise(const Observation& observation, uint64_t bytes, PieceSource* source,
                                 Hash128* hash, Statistics* statistics) {
   try {
-    ValueSummary summary(observation.meta.dtype, true);
+    ValueSummary summary(observation.meta.dtype);
     std::array<std::byte, kHashTile> tile;
     for (uint64_t offset = 0; offset < bytes; offset += tile.size()) {
       const auto part = std::span(tile).first(std::min<uint64_t>(tile.size(), bytes - offset));
@@ -70,7 +70,7 @@ bool CaptureSinkImpl::Summarise(const Observation& observation, uint64_t bytes, 
     }
     summary.Finish();
     *hash = summary.hash;
-    *statistics = *summary.statistics;
+    *statistics = summary.statistics;
     return true;
   } catch (...) {  // out of memory
     return false;

@@ -187,7 +187,7 @@ void PassRecording::EndStream(const CaptureEntry& head, Stored* stored) {
   Stream& stream = found->second;
   CaptureItem* const item = &context_->item;
   const Parts asked = item->record.parts_asked;
-  StoreParts(stream.parts.Finish(nullptr), item, stored);
+  StoreParts(stream.parts.Finish(), item, stored);
   stored->hash = stream.hasher.Finish(&digests_);
   stored->kept |= asked & kPartHash;
   if ((asked & kPartPayload) == 0 || failed()) return;

@@ -18,6 +18,28 @@ __int128 Wide(const std::vector<uint64_t>& words, size_t at) {
   return static_cast<__int128>(static_cast<unsigned __int128>(words[at + 1]) << 64 | words[at]);
 }
 
+// Fields of the same meaning; a section holds a double as its bits.
+template <class T>
+using SameField = std::pair<T Statistics::*, uint64_t StatisticsSection::*>;
+constexpr SameField<uint64_t> kCounts[] = {
+    {&Statistics::count, &StatisticsSection::count},
+    {&Statistics::finite, &StatisticsSection::finite},
+    {&Statistics::nan, &StatisticsSection::nan},
+    {&Statistics::positive_inf, &StatisticsSection::positive_inf},
+    {&Statistics::negative_inf, &StatisticsSection::negative_inf},
+    {&Statistics::zeros, &StatisticsSection::zeros},
+    {&Statistics::negative_zeros, &StatisticsSection::negative_zeros},
+};
+constexpr SameField<double> kReals[] = {
+    {&Statistics::min, &StatisticsSection::min},
+    {&Statistics::max, &StatisticsSection::max},
+    {&Statistics::mean, &StatisticsSection::mean},
+    {&Statistics::std, &StatisticsSection::std},
+    {&Statistics::mean_abs, &StatisticsSection::mean_abs},
+    {&Statistics::l1, &StatisticsSection::l1},
+    {&Statistics::l2, &StatisticsSection::l2},
+};
+
 bool StoredOnce(std::span<const int64_t> strides, size_t dim) {
   return dim < strides.size() && strides[dim] == 0;
 }
@@ -152,23 +174,11 @@ Parts PartsIn(Content content, Parts parts) {
 }  // namespace
 
 StatisticsSection ToSection(const Statistics& statistics) {
-  const auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
   StatisticsSection section;
   section.kind = static_cast<uint8_t>(statistics.kind);
-  section.count = statistics.count;
-  section.finite = statistics.finite;
-  section.nan = statistics.nan;
-  section.positive_inf = statistics.positive_inf;
-  section.negative_inf = statistics.negative_inf;
-  section.zeros = statistics.zeros;
-  section.negative_zeros = statistics.negative_zeros;
-  section.min = bits(statistics.min);
-  section.max = bits(statistics.max);
-  section.mean = bits(statistics.mean);
-  section.std = bits(statistics.std);
-  section.mean_abs = bits(statistics.mean_abs);
-  section.l1 = bits(statistics.l1);
-  section.l2 = bits(statistics.l2);
+  for (const auto& [ours, stored] : kCounts) section.*stored = statistics.*ours;
+  for (const auto& [ours, stored] : kReals)
+    section.*stored = std::bit_cast<uint64_t>(statistics.*ours);
   const auto& bins = statistics.histogram;
   const auto is_used = [](uint64_t count) { return count != 0; };
   const auto first = std::find_if(bins.begin(), bins.end(), is_used);
@@ -186,23 +196,10 @@ StatisticsSection ToSection(const Statistics& statistics) {
 }
 
 Result<Statistics> FromSection(const StatisticsSection& section) {
-  const auto real = [](uint64_t bits) { return std::bit_cast<double>(bits); };
   Statistics out;
   out.kind = static_cast<StatisticsKind>(section.kind);
-  out.count = section.count;
-  out.finite = section.finite;
-  out.nan = section.nan;
-  out.positive_inf = section.positive_inf;
-  out.negative_inf = section.negative_inf;
-  out.zeros = section.zeros;
-  out.negative_zeros = section.negative_zeros;
-  out.min = real(section.min);
-  out.max = real(section.max);
-  out.mean = real(section.mean);
-  out.std = real(section.std);
-  out.mean_abs = real(section.mean_abs);
-  out.l1 = real(section.l1);
-  out.l2 = real(section.l2);
+  for (const auto& [ours, stored] : kCounts) out.*ours = section.*stored;
+  for (const auto& [ours, stored] : kReals) out.*ours = std::bit_cast<double>(section.*stored);
   if (section.finite > section.count) {
     return Corrupt(
         fmt::format("statistics: {} finite of {} elements", section.finite, section.count));
@@ -293,11 +290,10 @@ void PartsBuilder::Update(std::span<const std::byte> bytes) {
   if (impl_->slice) impl_->slice->Update(bytes);
 }
 
-ValueParts PartsBuilder::Finish(const Statistics* given) {
+ValueParts PartsBuilder::Finish() {
   ValueParts out;
   if (impl_ == nullptr) return out;
-  if (impl_->statistics)
-    out.statistics = ToSection(given != nullptr ? *given : impl_->statistics->Finish());
+  if (impl_->statistics) out.statistics = ToSection(impl_->statistics->Finish());
   // Bytes that never came (a device made the statistics alone) leave the part out.
   if (impl_->sample && impl_->sample->complete())
     out.sample = SampleSection{impl_->sample->InOrder()};
@@ -325,7 +321,7 @@ ValueParts PartsOf(const Keep& keep, Content content, const DType& dtype,
   if (ready) wanted.parts &= ~kPartStats;
   PartsBuilder builder(wanted, content, dtype, sizes, strides);
   builder.Update(payload);
-  ValueParts parts = builder.Finish(nullptr);
+  ValueParts parts = builder.Finish();
   if (ready) parts.statistics = ToSection(*given);
   return parts;
 }

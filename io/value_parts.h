@@ -47,13 +47,12 @@ class BytePicker {
     uint64_t offset = 0;
     uint64_t bytes = 0;
   };
-  // Runs in ascending order that do not overlap.
   virtual ~BytePicker() = default;
   void Update(std::span<const std::byte> bytes);
   std::vector<std::byte> TakePicked() { return std::move(picked_); }
 
  protected:
-  // The next run; bytes == 0: no more.
+  // The next run, behind the one before it; bytes == 0: no more.
   virtual Run Next() = 0;
   std::vector<std::byte> picked_;
 
@@ -74,20 +73,18 @@ class PartsBuilder {
   PartsBuilder(PartsBuilder&&) noexcept;
   PartsBuilder& operator=(PartsBuilder&&) noexcept;
 
-  // Whether it needs the bytes at all.
-  bool any() const { return impl_ != nullptr; }
   // Canonical bytes, in order.
   void Update(std::span<const std::byte> bytes);
-  // Of everything fed; once. `given`: made elsewhere, and not again.
-  ValueParts Finish(const Statistics* given);
+  // Of everything fed; once.
+  ValueParts Finish();
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// The same of a payload that is all there. Where only statistics are asked and `given`, no bytes
-// are needed.
+// The same of a payload that is all there. `given`: its statistics where they were made elsewhere
+// (by a device), so that they need no bytes.
 ValueParts PartsOf(const Keep& keep, Content content, const DType& dtype,
                    std::span<const int64_t> sizes, std::span<const int64_t> strides,
                    std::span<const std::byte> payload, const Statistics* given = nullptr);

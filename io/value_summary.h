@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,26 +16,24 @@ namespace tdump::io {
 // Not thread-safe.
 class ValueSummary {
  public:
-  ValueSummary(const DType& dtype, bool with_statistics) {
-    if (with_statistics) accumulator_.emplace(dtype);
-  }
+  explicit ValueSummary(const DType& dtype) : accumulator_(dtype) {}
   void Update(std::span<const std::byte> bytes) {
     hasher_.Update(bytes);
-    if (accumulator_) accumulator_->Update(bytes);
+    accumulator_.Update(bytes);
   }
   // Of everything fed; once.
   void Finish() {
     hash = hasher_.Finish(&digests);
-    if (accumulator_) statistics = accumulator_->Finish();
+    statistics = accumulator_.Finish();
   }
 
   Hash128 hash{};
   std::vector<uint8_t> digests;
-  std::optional<Statistics> statistics;
+  Statistics statistics;
 
  private:
   TileHasher hasher_;
-  std::optional<StatisticsAccumulator> accumulator_;
+  StatisticsAccumulator accumulator_;
 };
 
 }  // namespace tdump::io

@@ -119,7 +119,7 @@ TEST(PartsBuilder, TheCutHasNoEffect) {
     PartsBuilder builder(keep, Content::kWhole, dtype, sizes, strides);
     for (size_t at = 0; at < payload.size(); at += piece)
       builder.Update(std::span(payload).subspan(at, std::min(piece, payload.size() - at)));
-    const ValueParts parts = builder.Finish(nullptr);
+    const ValueParts parts = builder.Finish();
     EXPECT_EQ(parts.slice_bytes, whole.slice_bytes);
     EXPECT_EQ(parts.sample->units, whole.sample->units);
     EXPECT_EQ(parts.statistics->l1, whole.statistics->l1);
