@@ -91,6 +91,32 @@ Status CheckPayload(const Record& record, const DecodeContext& context) {
   return Status::Ok();
 }
 
+Key KeyOf(const RecordSection& section, const OperatorInfo& op, const std::string& arg) {
+  return {.root = op.root,
+          .path = op.path,
+          .op = op.op,
+          .role = static_cast<Role>(section.role),
+          .arg = arg,
+          .call = section.call_index,
+          .micro = section.micro,
+          .chunk = section.chunk,
+          .phase = static_cast<Phase>(section.phase),
+          .recompute = (section.flags & 1) != 0,
+          .lane = section.lane};
+}
+
+void FillTensor(RecordSection&& section, Record* record) {
+  record->layout = static_cast<Layout>(section.layout);
+  record->sizes = std::move(section.sizes);
+  record->strides = std::move(section.strides);
+  record->storage_offset = section.storage_offset;
+  record->storage_id = section.storage_id;
+  record->storage_bytes = section.storage_bytes;
+  record->conj = (section.flags & 8) != 0;
+  record->neg = (section.flags & 16) != 0;
+  record->requires_grad = (section.flags & 32) != 0;
+}
+
 Status FillRecord(const NameTable& names, RecordSection&& section, Record* record) {
   TDUMP_ASSIGN_OR_RETURN(const OperatorInfo* op, names.Operator(section.op_id));
   TDUMP_ASSIGN_OR_RETURN(const std::string* arg, names.Name(section.arg_name, "arg_name"));
@@ -101,17 +127,7 @@ Status FillRecord(const NameTable& names, RecordSection&& section, Record* recor
                                sizeof(DType::name) - 1));
   }
   record->id = section.record;
-  record->key = {.root = op->root,
-                 .path = op->path,
-                 .op = op->op,
-                 .role = static_cast<Role>(section.role),
-                 .arg = *arg,
-                 .call = section.call_index,
-                 .micro = section.micro,
-                 .chunk = section.chunk,
-                 .phase = static_cast<Phase>(section.phase),
-                 .recompute = (section.flags & 1) != 0,
-                 .lane = section.lane};
+  record->key = KeyOf(section, *op, *arg);
   record->kind = op->kind;
   record->cls = op->cls;
   record->aliases = op->aliases;
@@ -119,24 +135,34 @@ Status FillRecord(const NameTable& names, RecordSection&& section, Record* recor
   record->call_begin = section.call_begin;
   record->seen = section.seen;
   record->dtype = MakeDType(*dtype, section.bits_per_element, section.elements_per_unit);
-  record->layout = static_cast<Layout>(section.layout);
   record->device = *device;
-  record->sizes = std::move(section.sizes);
-  record->strides = std::move(section.strides);
-  record->storage_offset = section.storage_offset;
-  record->storage_id = section.storage_id;
-  record->storage_bytes = section.storage_bytes;
   record->compiled = (section.flags & 2) != 0;
   record->late = (section.flags & 4) != 0;
-  record->conj = (section.flags & 8) != 0;
-  record->neg = (section.flags & 16) != 0;
-  record->requires_grad = (section.flags & 32) != 0;
   record->parts_asked = section.parts_asked;
   record->parts_kept = section.parts_kept;
   record->filter_sets = section.filter_sets;
   record->reason = static_cast<SkipReason>(section.reason);
   record->reason_detail = std::move(section.reason_detail);
+  FillTensor(std::move(section), record);
   return CheckShape(*record);
+}
+
+Status AddShard(ShardSection&& section, Record* record) {
+  TDUMP_RETURN_IF_ERROR(CheckSizes(section.global_shape));
+  record->dims = std::move(section.dims);
+  record->placements = std::move(section.placements);
+  record->mesh = std::move(section.mesh);
+  record->global_shape = std::move(section.global_shape);
+  record->dim_names = std::move(section.dim_names);
+  record->subclass = std::move(section.subclass);
+  return Status::Ok();
+}
+
+Status AddEarlier(const EarlierPayloadSection& section, Record* record) {
+  if (!record->payload) return Corrupt("payload of an earlier pass: no payload section before it");
+  if (section.offset == 0) return Corrupt("payload of an earlier pass: offset 0");
+  record->payload->earlier = section.offset;
+  return Status::Ok();
 }
 
 Status AddCompanion(const SectionCursor& cursor, Record* record) {
@@ -147,11 +173,7 @@ Status AddCompanion(const SectionCursor& cursor, Record* record) {
       return AddPart(cursor, record);
     case EarlierPayloadSection::kId: {
       TDUMP_ASSIGN_OR_RETURN(const auto section, cursor.Decode<EarlierPayloadSection>());
-      if (!record->payload)
-        return Corrupt("payload of an earlier pass: no payload section before it");
-      if (section.offset == 0) return Corrupt("payload of an earlier pass: offset 0");
-      record->payload->earlier = section.offset;
-      break;
+      return AddEarlier(section, record);
     }
     case PayloadSection::kId: {
       TDUMP_ASSIGN_OR_RETURN(const auto section, cursor.Decode<PayloadSection>());
@@ -174,19 +196,55 @@ Status AddCompanion(const SectionCursor& cursor, Record* record) {
     }
     case ShardSection::kId: {
       TDUMP_ASSIGN_OR_RETURN(auto section, cursor.Decode<ShardSection>());
-      TDUMP_RETURN_IF_ERROR(CheckSizes(section.global_shape));
-      record->dims = std::move(section.dims);
-      record->placements = std::move(section.placements);
-      record->mesh = std::move(section.mesh);
-      record->global_shape = std::move(section.global_shape);
-      record->dim_names = std::move(section.dim_names);
-      record->subclass = std::move(section.subclass);
-      break;
+      return AddShard(std::move(section), record);
     }
     default:
       break;  // of a later version: skipped
   }
   return Status::Ok();
+}
+
+Call CallOf(const CallSection& section, uint64_t pass) {
+  Call call;
+  call.op = section.op_id;
+  call.pass = pass;
+  call.begin = section.begin;
+  call.end = section.end;
+  call.parent = section.parent;
+  call.index = section.index;
+  call.micro = section.micro;
+  call.chunk = section.chunk;
+  call.lane = section.lane;
+  call.thread = section.thread;
+  call.stream = section.stream;
+  call.phase = static_cast<Phase>(section.phase);
+  call.recompute = (section.flags & 1) != 0;
+  call.compiled = (section.flags & 2) != 0;
+  call.threw = (section.flags & 4) != 0;
+  return call;
+}
+
+Result<ArgumentMeta> ArgumentOf(const NameTable& names, ArgumentEntry&& entry) {
+  TDUMP_ASSIGN_OR_RETURN(const std::string* arg, names.Name(entry.arg_name, "arg_name"));
+  TDUMP_ASSIGN_OR_RETURN(const std::string* dtype, names.Name(entry.dtype_name, "dtype_name"));
+  TDUMP_RETURN_IF_ERROR(CheckSizes(entry.sizes));
+  return ArgumentMeta{static_cast<Role>(entry.role), *arg, *dtype, std::move(entry.sizes)};
+}
+
+Result<CallRecord> FillCall(const DecodeContext& context, CallSection&& section) {
+  TDUMP_ASSIGN_OR_RETURN(const OperatorInfo* op, context.names.Operator(section.op_id));
+  CallRecord record;
+  record.root = op->root;
+  record.path = op->path;
+  record.op = op->op;
+  record.kind = op->kind;
+  record.call = CallOf(section, context.pass);
+  record.text = std::move(section.text);
+  for (ArgumentEntry& entry : section.arguments) {
+    TDUMP_ASSIGN_OR_RETURN(ArgumentMeta argument, ArgumentOf(context.names, std::move(entry)));
+    record.arguments.push_back(std::move(argument));
+  }
+  return record;
 }
 
 }  // namespace
@@ -216,39 +274,7 @@ Result<CallRecord> DecodeCall(const DecodeContext& context, std::span<const std:
   while (cursor.Next()) {
     if (cursor.id() != CallSection::kId) continue;
     TDUMP_ASSIGN_OR_RETURN(auto section, cursor.Decode<CallSection>());
-    TDUMP_ASSIGN_OR_RETURN(const OperatorInfo* op, context.names.Operator(section.op_id));
-    CallRecord record;
-    record.root = op->root;
-    record.path = op->path;
-    record.op = op->op;
-    record.kind = op->kind;
-    Call& call = record.call;
-    call.op = section.op_id;
-    call.pass = context.pass;
-    call.begin = section.begin;
-    call.end = section.end;
-    call.parent = section.parent;
-    call.index = section.index;
-    call.micro = section.micro;
-    call.chunk = section.chunk;
-    call.lane = section.lane;
-    call.thread = section.thread;
-    call.stream = section.stream;
-    call.phase = static_cast<Phase>(section.phase);
-    call.recompute = (section.flags & 1) != 0;
-    call.compiled = (section.flags & 2) != 0;
-    call.threw = (section.flags & 4) != 0;
-    record.text = std::move(section.text);
-    for (ArgumentEntry& entry : section.arguments) {
-      TDUMP_ASSIGN_OR_RETURN(const std::string* arg,
-                             context.names.Name(entry.arg_name, "arg_name"));
-      TDUMP_ASSIGN_OR_RETURN(const std::string* dtype,
-                             context.names.Name(entry.dtype_name, "dtype_name"));
-      TDUMP_RETURN_IF_ERROR(CheckSizes(entry.sizes));
-      record.arguments.push_back(
-          {static_cast<Role>(entry.role), *arg, *dtype, std::move(entry.sizes)});
-    }
-    return record;
+    return FillCall(context, std::move(section));
   }
   TDUMP_RETURN_IF_ERROR(cursor.status());
   return Corrupt("the frame of a call has no call section");
