@@ -171,6 +171,48 @@ uint64_t StepsBeyond(const Spec& steps, uint64_t seen, bool* endless) {
   return count > seen ? count - seen : 0;
 }
 
+std::string RankLine(const RankEstimate& rank) {
+  const StepEstimate& first = rank.steps.front();
+  const StepEstimate& later = rank.steps.back();
+  return fmt::format("  rank {:<5} {} a step, {} a step on disk ({} in the first), {} copied\n",
+                     rank.rank, Plural(later.records, "record"), BytesText(later.file_bytes),
+                     BytesText(first.file_bytes), BytesText(later.copied_bytes));
+}
+
+// Each rank, or of many the one that writes least; then the one that writes most.
+std::string RankLines(const std::vector<RankEstimate>& ranks) {
+  constexpr size_t kMostLines = 8;
+  const auto less = [](const RankEstimate& a, const RankEstimate& b) {
+    return a.total_bytes() < b.total_bytes();
+  };
+  std::string text;
+  if (ranks.size() <= kMostLines) {
+    for (const RankEstimate& rank : ranks) text += RankLine(rank);
+  } else {
+    text += "  smallest\n" + RankLine(*std::min_element(ranks.begin(), ranks.end(), less));
+  }
+  if (ranks.size() < 2) return text;
+  const RankEstimate& largest = *std::max_element(ranks.begin(), ranks.end(), less);
+  if (ranks.size() > kMostLines) text += "  largest\n" + RankLine(largest);
+  return text +
+         fmt::format("  largest    rank {}: {}\n", largest.rank, BytesText(largest.total_bytes()));
+}
+
+// Selected ranks that wrote nothing where it was looked.
+std::string UnseenRanks(const std::vector<RankEstimate>& ranks, const filters::Config& config) {
+  std::vector<uint64_t> unseen;
+  for (int32_t rank = 0; rank < ranks.front().world; ++rank) {
+    const bool seen = std::any_of(ranks.begin(), ranks.end(),
+                                  [&](const RankEstimate& other) { return other.rank == rank; });
+    if (!seen && config.ranks.Contains(rank, ranks.front().world)) unseen.push_back(rank);
+  }
+  if (unseen.empty()) return "";
+  return fmt::format(
+      "  note       without {} {}, which recorded no step or ran on another node; set TMPDIR to a "
+      "folder that all nodes share\n",
+      unseen.size() == 1 ? "rank" : "ranks", RangesText(unseen));
+}
+
 }  // namespace
 
 uint64_t RankEstimate::total_bytes() const {
@@ -214,6 +256,7 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& r
     OperatorTable operators;
     RankEstimate& estimate = ranks.emplace_back();
     estimate.rank = rank;
+    estimate.world = world;
     for (size_t i = 0; i < std::min<size_t>(process.passes.size(), 2); ++i) {
       const io::PassEntry& pass = process.passes[i];
       if (!pass.error.empty()) return Corrupt(fmt::format("{}: {}", pass.file, pass.error));
@@ -256,15 +299,13 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
                          double copy_bandwidth) {
   std::string text = fmt::format("tdump-run: estimate for steps {} on {}\n",
                                  config.steps.ToString(), Plural(ranks.size(), "rank"));
+  text += RankLines(ranks);
   uint64_t total = 0, files = 0, unknown = 0;
   bool endless = false;
   double slowest = 0;
   for (const RankEstimate& rank : ranks) {
     const StepEstimate& first = rank.steps.front();
     const StepEstimate& later = rank.steps.back();
-    text += fmt::format("  rank {:<5} {} a step, {} a step on disk ({} in the first), {} copied\n",
-                        rank.rank, Plural(later.records, "record"), BytesText(later.file_bytes),
-                        BytesText(first.file_bytes), BytesText(later.copied_bytes));
     total += rank.total_bytes();
     files += rank.files();
     unknown += first.unknown + later.unknown;
@@ -290,6 +331,7 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
   } else {
     text += "  slowdown   not known: the run has one step only\n";
   }
+  text += UnseenRanks(ranks, config);
   if (unknown != 0) {
     text += fmt::format(
         "  note       {} without a hash count as all different: use a run of level "

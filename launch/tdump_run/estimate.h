@@ -1,8 +1,9 @@
 // tdump-run --estimate: what a configuration will write, before it is used.
 //
 //   1. Without --from, the job is run once as it is, with hashes instead of values, in the first
-//      two selected steps, into a temporary directory (ProbeOptions). The first step also has what
-//      is taken once (the signature); the second stands for all others.
+//      two selected steps, into a temporary directory (ProbeOptions, launch/tdump_run/
+//      probe_directory.h). The first step also has what is taken once (the signature); the second
+//      stands for all others.
 //   2. Each record of those steps is asked what the configuration keeps of it; equal contents count
 //      once, as the writer stores them once. The metadata is that of the files written.
 // With --from RUN, RUN stands for step 1: it must hold (at least) hashes of what the configuration
@@ -30,7 +31,7 @@ struct StepEstimate {
 };
 
 struct RankEstimate {
-  int32_t rank = 0;
+  int32_t rank = 0, world = 1;
   std::vector<StepEstimate> steps;  // ordered
   uint64_t later_steps = 0;         // selected steps beyond them; each as the last one
   bool endless = false;             // no last step is selected

@@ -5,6 +5,8 @@
 //                       wherever the job goes
 //   TDUMP_LAUNCHED      pid of tdump-run, which the job keeps
 //   TDUMP_LAUNCH        start time and that pid: names the job where no launcher does
+//   TDUMP_ESTIMATE      with --estimate: the directory in which the run is looked at, so that a
+//                       tdump-run further in writes there (launch/tdump_run/probe_directory.h)
 //   TDUMP_CHILDREN      0 with --no-children
 //   LD_PRELOAD          what was there, then the shim; TDUMP_LD_PRELOAD_BEFORE: what was there
 //   ASAN_OPTIONS        what was there, then verify_asan_link_order=0

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,25 @@
 #include <fmt/format.h>
 
 namespace tdump::launch {
+
+namespace {
+
+volatile sig_atomic_t running_job = 0, got_signal = 0;
+
+void PassOn(int signal, siginfo_t* info, void*) {
+  got_signal = signal;
+  const bool from_terminal = info->si_code == SI_KERNEL;
+  if (!from_terminal && running_job > 0) ::kill(running_job, signal);
+}
+
+void PassSignalsOn() {
+  struct sigaction action {};
+  action.sa_sigaction = PassOn;
+  action.sa_flags = SA_SIGINFO;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
 
 int ExecJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
             std::string* error) {
@@ -29,8 +49,10 @@ int ExecJob(const std::vector<std::string>& command, const EnvironmentChanges& c
 }
 
 int RunJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
-           std::string* error) {
+           std::string* error, bool* interrupted) {
+  PassSignalsOn();
   const pid_t child = ::fork();
+  running_job = child;
   if (child == 0) {
     std::string why;
     const int status = ExecJob(command, changes, &why);
@@ -43,6 +65,8 @@ int RunJob(const std::vector<std::string>& command, const EnvironmentChanges& ch
     do ended = ::waitpid(child, &status, 0);
     while (ended < 0 && errno == EINTR);
   }
+  running_job = 0;
+  *interrupted = got_signal != 0;
   if (ended < 0) {
     *error = fmt::format("cannot start '{}': {}", command[0], std::strerror(errno));
     return kFailedBeforeStart;

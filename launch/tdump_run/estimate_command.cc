@@ -1,0 +1,119 @@
+#include "launch/tdump_run/estimate_command.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "coordinator/identity.h"
+#include "coordinator/process_facts.h"
+#include "filters/parse_config.h"
+#include "io/address.h"
+#include "launch/tdump_run/commands.h"
+#include "launch/tdump_run/estimate.h"
+#include "launch/tdump_run/probe_directory.h"
+#include "launch/tdump_run/start_job.h"
+#include "launch/tdump_run/tell_once.h"
+#include "launch/tdump_run/world.h"
+
+namespace tdump::launch {
+namespace {
+
+int Fail(const std::string& message, int status) {
+  return FailOnce(fmt::format("tdump-run: {}\n", message), status);
+}
+
+// Looks at the run in `run` and says what `config` would write. Exit status: 0, or 2.
+int PrintEstimate(const filters::Config& config, const std::string& run) {
+  const auto ranks = EstimateFromRun(Env::Posix(), run, config);
+  if (!ranks.ok()) return Fail(ranks.status().message(), 2);
+  std::fputs(EstimateText(*ranks, config, CopyBandwidth()).c_str(), stdout);
+  std::fflush(stdout);
+  return 0;
+}
+
+// What the ranks below asked for; else what this tdump-run was asked for.
+filters::Config ConfigOfJob(const std::string& directory, const filters::Config& own) {
+  const auto asked = ReadAsked(directory);
+  if (!asked) return own;
+  auto config = filters::ParseConfig(asked->yaml, "configuration of the job");
+  if (!config.ok()) return own;
+  if (asked->differs) {
+    std::fputs(
+        "tdump-run: the ranks have different configurations; this is by that of the lowest rank\n",
+        stderr);
+  }
+  return std::move(config).value();
+}
+
+// After the job has ended, with `status`.
+int Conclude(const ProbeDirectory& probe, const filters::Config& config, int status) {
+  // The launcher is about to end the other ranks.
+  if (probe.shared() && status != 0) {
+    probe.Remove();
+    return status;
+  }
+  if (!probe.Speaks()) return status;
+  int printed = 2;
+  std::error_code error;
+  if (std::filesystem::exists(probe.run(), error)) {
+    printed = PrintEstimate(ConfigOfJob(probe.path(), config), probe.run());
+  } else {
+    printed = Fail(
+        "the command ended without running an operator that is recorded, so there is nothing to "
+        "estimate from; expected a job that runs at least one selected step",
+        2);
+  }
+  probe.Remove();
+  return status != 0 ? status : printed;
+}
+
+}  // namespace
+
+int EstimateOfRun(const Options& options, const Installation& installation) {
+  const auto settings = SettingsFor(options, installation, coordinator::CurrentEnvironment());
+  if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
+  const auto run = io::ResolveRun(Env::Posix(), options.from);
+  if (!run.ok()) return Fail(run.status().message(), 2);
+  return PrintEstimate(settings->config, run->path);
+}
+
+int EstimateOfJob(const Options& options, const Installation& installation) {
+  const auto environment = coordinator::CurrentEnvironment();
+  const auto settings = SettingsFor(options, installation, environment);
+  if (!settings.ok()) return FailOnce(settings.status().message() + "\n", kFailedBeforeStart);
+  const auto probe = ProbeDirectory::Make(KnownWorld(options.command, environment), environment);
+  if (!probe.ok()) return Fail(probe.status().message(), kFailedBeforeStart);
+  auto job =
+      PrepareJob(ProbeOptions(options, settings->config, probe->run()), installation, environment);
+  std::string why = job.ok() ? "" : job.status().message();
+  int status = kFailedBeforeStart;
+  bool interrupted = false;
+  if (job.ok()) {
+    job->environment.emplace_back(kEstimateVariable, probe->path());
+    status = RunJob(options.command, job->environment, &why, &interrupted);
+  }
+  if (why.empty() && !interrupted) return Conclude(*probe, settings->config, status);
+  probe->Remove();
+  return why.empty() ? status : Fail(why, status);
+}
+
+int JoinEstimate(const Options& options, const Installation& installation,
+                 const std::string& directory) {
+  const auto environment = coordinator::CurrentEnvironment();
+  const auto settings = SettingsFor(options, installation, environment);
+  if (!settings.ok()) return FailOnce(settings.status().message() + "\n", kFailedBeforeStart);
+  std::vector<std::string> ignored;
+  const int rank = coordinator::RankFromEnvironment(environment, &ignored).rank;
+  if (const Status left = LeaveAsked(directory, rank, settings->yaml); !left.ok())
+    return Fail(left.message(), kFailedBeforeStart);
+  const auto job = PrepareJob(ProbeOptions(options, settings->config, directory + "/run"),
+                              installation, environment);
+  if (!job.ok()) return Fail(job.status().message(), kFailedBeforeStart);
+  std::string why;
+  const int status = ExecJob(options.command, job->environment, &why);
+  return Fail(why, status);
+}
+
+}  // namespace tdump::launch
