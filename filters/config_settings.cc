@@ -6,6 +6,7 @@
 
 #include "filters/regex.h"
 #include "filters/schema.h"
+#include "filters/units.h"
 
 namespace tdump::filters {
 namespace {
@@ -13,6 +14,10 @@ namespace {
 constexpr uint64_t kLeastStaging = 1 << 20;
 
 constexpr size_t kMaxDirBytes = 4000;  // leaves room below PATH_MAX for the names of a run
+
+// Words that stand for the values of an enum, in its order.
+constexpr const char* kLayouts[] = {"auto", "pass", "packed"};
+constexpr const char* kSyncLevels[] = {"none", "pass", "step", "finalize"};
 
 }  // namespace
 
@@ -34,6 +39,8 @@ void ReadIfExists(Reader& r, const Setting& s, Config* c) {
   const int word = r.Word(s, {"generation", "error"});
   if (word >= 0) c->error_if_exists = word == 1;
 }
+
+std::string PrintIfExists(const Config& c) { return c.error_if_exists ? "error" : "generation"; }
 
 void ReadLimit(Reader& r, const Setting& s, Config* c) {
   uint64_t bytes = 0;
@@ -59,8 +66,9 @@ std::string PrintCompress(const Config& c) {
 void ReadMode(Reader& r, const Setting& s, Config* c) {
   int mode = 0;
   bool good = s.node.is_text() && !s.node.text.empty() && s.node.text.size() <= 5;
-  for (char digit : s.node.text) {
-    good &= digit >= '0' && digit <= '7';
+  for (size_t i = 0; good && i < s.node.text.size(); ++i) {
+    const char digit = s.node.text[i];
+    good = digit >= '0' && digit <= '7';
     mode = mode * 8 + (digit - '0');
   }
   if (good && (mode & 0700) == 0700 && mode <= 07777)
@@ -187,6 +195,11 @@ void ReadFullArena(Reader& r, const Setting& s, Config* c) {
   if (word >= 0) c->full_arena = static_cast<FullArena>(word);
 }
 
+std::string PrintFullArena(const Config& c) {
+  constexpr const char* kWords[] = {"block", "drop", "stats"};
+  return kWords[static_cast<size_t>(c.full_arena)];
+}
+
 void ReadMaxBlock(Reader& r, const Setting& s, Config* c) {
   uint64_t percent = 0;
   const std::string& text = s.node.text;
@@ -198,10 +211,43 @@ void ReadMaxBlock(Reader& r, const Setting& s, Config* c) {
   c->max_block_percent = percent;
 }
 
+std::string PrintMaxBlock(const Config& c) { return std::to_string(c.max_block_percent) + "%"; }
+
 void ReadDrain(Reader& r, const Setting& s, Config* c) { r.Seconds(s, &c->drain_seconds); }
+
+std::string PrintDrain(const Config& c) { return FormatSeconds(c.drain_seconds); }
 
 void ReadLog(Reader& r, const Setting& s, Config* c) {
   if (r.Word(s, {"debug", "info", "warning", "error"}) >= 0) c->log = s.node.text;
 }
+
+void ReadAtLimit(Reader& r, const Setting& s, Config* c) {
+  if (const int word = r.Word(s, {"stop", "ring"}); word >= 0) c->ring = word == 1;
+}
+
+std::string PrintAtLimit(const Config& c) { return c.ring ? "ring" : "stop"; }
+
+void ReadLayout(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {kLayouts[0], kLayouts[1], kLayouts[2]}, {"node"});
+  if (word >= 0) c->layout = static_cast<OutputLayout>(word);
+}
+
+std::string PrintLayout(const Config& c) { return kLayouts[static_cast<int>(c.layout)]; }
+
+void ReadDurability(Reader& r, const Setting& s, Config* c) {
+  const int word = r.Word(s, {kSyncLevels[0], kSyncLevels[1], kSyncLevels[2], kSyncLevels[3]});
+  if (word >= 0) c->durability = static_cast<SyncLevel>(word);
+}
+
+std::string PrintDurability(const Config& c) { return kSyncLevels[static_cast<int>(c.durability)]; }
+
+// Settings that have one meaning in this version.
+void ReadProfile(Reader& r, const Setting& s, Config*) {
+  r.Word(s, {"auto", "none"}, {"transformers", "megatron", "vllm", "sglang", "transformer_engine"});
+}
+
+void ReadRecompute(Reader& r, const Setting& s, Config*) { r.Word(s, {"mark"}, {"drop"}); }
+
+void ReadCaptureSets(Reader& r, const Setting& s, Config* c) { ReadCapture(r, s, &c->capture); }
 
 }  // namespace tdump::filters

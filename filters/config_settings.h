@@ -12,6 +12,7 @@ namespace tdump::filters {
 void ReadVersion(Reader& r, const Setting& s, Config* c);
 void ReadDir(Reader& r, const Setting& s, Config* c);
 void ReadIfExists(Reader& r, const Setting& s, Config* c);
+std::string PrintIfExists(const Config& c);
 void ReadLimit(Reader& r, const Setting& s, Config* c);
 void ReadCompress(Reader& r, const Setting& s, Config* c);
 std::string PrintCompress(const Config& c);
@@ -28,8 +29,20 @@ void ReadFilters(Reader& r, const Setting& s, Config* c);
 void ReadHost(Reader& r, const Setting& s, Config* c);
 void ReadDevice(Reader& r, const Setting& s, Config* c);
 void ReadFullArena(Reader& r, const Setting& s, Config* c);
+std::string PrintFullArena(const Config& c);
 void ReadMaxBlock(Reader& r, const Setting& s, Config* c);
+std::string PrintMaxBlock(const Config& c);
 void ReadDrain(Reader& r, const Setting& s, Config* c);
+std::string PrintDrain(const Config& c);
 void ReadLog(Reader& r, const Setting& s, Config* c);
+void ReadAtLimit(Reader& r, const Setting& s, Config* c);
+std::string PrintAtLimit(const Config& c);
+void ReadLayout(Reader& r, const Setting& s, Config* c);
+std::string PrintLayout(const Config& c);
+void ReadDurability(Reader& r, const Setting& s, Config* c);
+std::string PrintDurability(const Config& c);
+void ReadProfile(Reader& r, const Setting& s, Config*);
+void ReadRecompute(Reader& r, const Setting& s, Config*);
+void ReadCaptureSets(Reader& r, const Setting& s, Config* c);
 
 }  // namespace tdump::filters

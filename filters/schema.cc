@@ -7,41 +7,6 @@
 namespace tdump::filters {
 namespace {
 
-// Words that stand for the values of an enum, in its order.
-constexpr const char* kLayouts[] = {"auto", "pass", "packed"};
-constexpr const char* kSyncLevels[] = {"none", "pass", "step", "finalize"};
-
-void ReadAtLimit(Reader& r, const Setting& s, Config* c) {
-  if (const int word = r.Word(s, {"stop", "ring"}); word >= 0) c->ring = word == 1;
-}
-std::string PrintAtLimit(const Config& c) { return c.ring ? "ring" : "stop"; }
-void ReadLayout(Reader& r, const Setting& s, Config* c) {
-  const int word = r.Word(s, {kLayouts[0], kLayouts[1], kLayouts[2]}, {"node"});
-  if (word >= 0) c->layout = static_cast<OutputLayout>(word);
-}
-std::string PrintLayout(const Config& c) { return kLayouts[static_cast<int>(c.layout)]; }
-void ReadDurability(Reader& r, const Setting& s, Config* c) {
-  const int word = r.Word(s, {kSyncLevels[0], kSyncLevels[1], kSyncLevels[2], kSyncLevels[3]});
-  if (word >= 0) c->durability = static_cast<SyncLevel>(word);
-}
-std::string PrintDurability(const Config& c) { return kSyncLevels[static_cast<int>(c.durability)]; }
-
-// Settings that have one meaning in this version.
-void ReadProfile(Reader& r, const Setting& s, Config*) {
-  r.Word(s, {"auto", "none"}, {"transformers", "megatron", "vllm", "sglang", "transformer_engine"});
-}
-void ReadRecompute(Reader& r, const Setting& s, Config*) { r.Word(s, {"mark"}, {"drop"}); }
-
-std::string PrintIfExists(const Config& c) { return c.error_if_exists ? "error" : "generation"; }
-std::string PrintFullArena(const Config& c) {
-  constexpr const char* kWords[] = {"block", "drop", "stats"};
-  return kWords[static_cast<size_t>(c.full_arena)];
-}
-std::string PrintMaxBlock(const Config& c) { return std::to_string(c.max_block_percent) + "%"; }
-std::string PrintDrain(const Config& c) { return FormatSeconds(c.drain_seconds); }
-
-void ReadCaptureSets(Reader& r, const Setting& s, Config* c) { ReadCapture(r, s, &c->capture); }
-
 constexpr KeySpec<Config> kKeys[] = {
     {
         .path = "version",
