@@ -167,8 +167,8 @@ Status ActiveRun::WriteIdentity() {
 
 Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
                            const OperatorTable* operators) {
-  const uint64_t free_bytes =
-      Env::Posix()->FreeBytes(directory_.run).ok() ? *Env::Posix()->FreeBytes(directory_.run) : 0;
+  const Result<uint64_t> asked = Env::Posix()->FreeBytes(directory_.run);
+  const uint64_t free_bytes = asked.ok() ? *asked : 0;
   facts.free_bytes = free_bytes;
   facts.limit_bytes = RunLimitBytes(config.limit_bytes, free_bytes);
   facts.arena_bytes = ArenaBytes(config.host_bytes, local_ranks);

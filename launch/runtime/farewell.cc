@@ -88,46 +88,54 @@ Status Conclude(Env* env, const FarewellFacts& facts) {
   return settled.ok() ? merged : settled;
 }
 
+// Rank 0 leaves last where that takes no more than a second, so that it can give the verdict.
+void WaitForOthers(Env* env, const FarewellFacts& facts, coordinator::SlotDirectory* directory) {
+  const int64_t end = env->MonotonicNs() + kWaitNs;
+  while (env->MonotonicNs() < end) {
+    const Others others = LookAround(facts, directory);
+    const bool all_seen = others.seen + 1 >= facts.identity.world;
+    if ((others.all_closed() && all_seen) || others.far_away != 0) return;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+void GiveVerdict(Env* env, const FarewellFacts& facts, const Others& others) {
+  if (facts.identity.world > kMostRanksMerged) return;
+  const Status claimed = Claim(env, facts, others.seen);
+  if (claimed.code() == StatusCode::kAlreadyExists) return;
+  if (claimed.code() == StatusCode::kNotFound) {
+    TellUser(fmt::format("no verdict, the run is not there any more: {}", claimed.message()));
+    return;
+  }
+  const Status status = Conclude(env, facts);
+  if (!status.ok()) TellUser(fmt::format("the run is not merged: {}", status.message()));
+  if (const int unseen = facts.identity.world - 1 - others.seen; unseen > 0) {
+    TellUser(
+        fmt::format("{} of {} ranks not seen so far; should they still come, the last one gives "
+                    "the verdict anew",
+                    unseen, facts.identity.world));
+  }
+}
+
+void TellWhoStillRuns(const FarewellFacts& facts, const Others& others) {
+  const int count = others.running + others.leaving;
+  TellUser(fmt::format(
+      "rank 0 is done, {}; the last one gives the verdict, or: tdump-view {}",
+      count == 1 ? "another rank still runs" : fmt::format("{} others still run", count),
+      facts.shown));
+}
+
 }  // namespace
 
 void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* slots) {
   coordinator::SlotDirectory directory(env, facts.clock, facts.generation);
-  if (facts.identity.rank == 0) {
-    const int64_t end = env->MonotonicNs() + kWaitNs;
-    while (env->MonotonicNs() < end) {
-      const Others others = LookAround(facts, &directory);
-      const bool all_seen = others.seen + 1 >= facts.identity.world;
-      if ((others.all_closed() && all_seen) || others.far_away != 0) break;
-      std::this_thread::sleep_for(kBetweenLooks);
-    }
-  }
+  if (facts.identity.rank == 0) WaitForOthers(env, facts, &directory);
   (void)slots->SetState(coordinator::SlotState::kClosed);
   const Others others = LookAround(facts, &directory);
-  if (others.all_closed()) {
-    if (facts.identity.world > kMostRanksMerged) return;
-    const Status claimed = Claim(env, facts, others.seen);
-    if (claimed.code() == StatusCode::kAlreadyExists) return;
-    if (claimed.code() == StatusCode::kNotFound) {
-      TellUser(fmt::format("no verdict, the run is not there any more: {}", claimed.message()));
-      return;
-    }
-    const Status status = Conclude(env, facts);
-    if (!status.ok()) TellUser(fmt::format("the run is not merged: {}", status.message()));
-    if (const int unseen = facts.identity.world - 1 - others.seen; unseen > 0) {
-      TellUser(
-          fmt::format("{} of {} ranks not seen so far; should they still come, the last one gives "
-                      "the verdict anew",
-                      unseen, facts.identity.world));
-    }
-  } else if (facts.identity.rank == 0) {
-    TellUser(
-        fmt::format("rank 0 is done, {}; the last one gives the verdict, or: "
-                    "tdump-view {}",
-                    others.running + others.leaving == 1
-                        ? "another rank still runs"
-                        : fmt::format("{} others still run", others.running + others.leaving),
-                    facts.shown));
-  }
+  if (others.all_closed())
+    GiveVerdict(env, facts, others);
+  else if (facts.identity.rank == 0)
+    TellWhoStillRuns(facts, others);
 }
 
 }  // namespace tdump::launch
