@@ -14,7 +14,7 @@ struct SourceFile {
   const char* text;
 };
 extern const SourceFile kKernelSource;
-extern const SourceFile kKernelHeaders[2];
+extern const SourceFile kKernelHeaders[5];
 
 // Machine code (cubin) for compute capability major.minor; for one that NVRTC does not know yet,
 // PTX of the newest one it does. `library`: file name of NVRTC, or "" to look for it where torch
