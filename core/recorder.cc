@@ -229,20 +229,25 @@ uint64_t Recorder::Innermost() const noexcept {
                                                                    : 0;
 }
 
-// The fields that calls and state outside of calls have in common.
-Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId rule) {
+// What calls, and values seen outside of calls, have in common. The call begins at no lane.
+Recorder::ThreadState& Recorder::Reset(OperatorId op, CallScope* scope, RuleId rule) {
   ThreadState& local = Local();
   scope->call = Call{};
   scope->arguments.Clear();
   scope->text.Clear();
   scope->rule = rule;
   scope->first_state = false;
-  Call& call = scope->call;
-  call.op = op;
-  call.pass = gate_->pass.load(std::memory_order_acquire);
-  local.EnterPass(call.pass, shared_.get());
-  call.lane = local.lane;
-  call.thread = local.thread;
+  scope->call.op = op;
+  scope->call.pass = gate_->pass.load(std::memory_order_acquire);
+  scope->call.thread = local.thread;
+  return local;
+}
+
+// The same on the calling thread's lane.
+Recorder::ThreadState& Recorder::Start(OperatorId op, CallScope* scope, RuleId rule) {
+  ThreadState& local = Reset(op, scope, rule);
+  local.EnterPass(scope->call.pass, shared_.get());
+  scope->call.lane = local.lane;
   return local;
 }
 
@@ -283,14 +288,7 @@ bool Recorder::BeginDetached(OperatorId op, CallScope* scope) noexcept try {
   if (!gate_->armed() || op == kNoOperator) return false;
   const RuleId rule = plan_->op(op, operators_->Get(op), nullptr);
   if (rule == kNoRule) return false;
-  scope->call = Call{};
-  scope->arguments.Clear();
-  scope->text.Clear();
-  scope->rule = rule;
-  scope->first_state = false;
-  scope->call.op = op;
-  scope->call.pass = gate_->pass.load(std::memory_order_acquire);
-  scope->call.thread = Local().thread;
+  Reset(op, scope, rule);
   scope->call.begin = gate_->NextSequence();
   return true;
 } catch (...) {

@@ -85,6 +85,7 @@ class Recorder {
   struct ThreadOwner;
   ThreadState& Local() const;
   ThreadState& Attach() const;
+  ThreadState& Reset(OperatorId op, CallScope* scope, RuleId rule);
   ThreadState& Start(OperatorId op, CallScope* scope, RuleId rule);
   bool CloseOpen(const Call& call);
 
