@@ -24,7 +24,8 @@ inline SlicedDim Resolve(const SliceRange& range, int64_t size) {
     return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
   };
   const int64_t begin = bound(range.begin), end = bound(range.end);
-  const int64_t step = std::max<int64_t>(range.step, 1);
+  // A longer step than the dimension picks the same elements, and its bytes might not be countable.
+  const int64_t step = std::clamp<int64_t>(range.step, 1, std::max<int64_t>(size, 1));
   return {begin, end > begin ? (end - begin - 1) / step + 1 : 0, step};
 }
 

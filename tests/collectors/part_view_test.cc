@@ -43,6 +43,9 @@ TEST(PartView, ASliceOfATransposedTensor) {
   const PartView part(Asking(kSliceOnly, slice), memory.View(sizes, strides), 1 << 20);
   EXPECT_EQ(part.content(), Content::kSlice);
   EXPECT_THAT(CopyOf(part), ElementsAre(2, 10, 3, 11));
+  const SliceRange first[] = {{0, 4, INT64_MAX}, {0, 3, INT64_MAX / 2}};
+  const PartView one(Asking(kSliceOnly, first), memory.View(sizes, strides, 6), 1 << 20);
+  EXPECT_THAT(CopyOf(one), ElementsAre(6));
 }
 
 TEST(PartView, ExpandedDimensionsAreCopiedOnce) {

@@ -148,6 +148,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "c.yaml:1:16: output.mode: '444'; expected an octal mode in quotes that lets the "
                 "owner in, such as "
                 "'0700' or '0750'"},
+        Mistake{
+            "output: {mode: '07500000000000000'}\n",
+            "c.yaml:1:16: output.mode: '07500000000000000'; expected an octal mode in quotes that "
+            "lets the owner in, such as '0700' or '0750'"},
         Mistake{"output: {dir: ''}\n",
                 "c.yaml:1:15: output.dir: ''; expected the path of a directory"},
         Mistake{"output: {dir: [a]}\n", "c.yaml:1:15: output.dir: a list; expected text"},

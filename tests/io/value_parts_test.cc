@@ -35,6 +35,7 @@ TEST(Slice, ResolvesAsPythonDoes) {
   EXPECT_EQ(Resolve({0, 8, 1}, 5), (SlicedDim{0, 5, 1}));
   EXPECT_EQ(Resolve({-2, INT64_MAX, 1}, 5), (SlicedDim{3, 2, 1}));
   EXPECT_EQ(Resolve({1, -1, 2}, 6), (SlicedDim{1, 2, 2}));  // 1, 3
+  EXPECT_EQ(Resolve({1, 4, INT64_MAX}, 6), (SlicedDim{1, 1, 6}));
   EXPECT_EQ(Resolve({4, 2, 1}, 5).size, 0);
   EXPECT_EQ(Resolve({9, INT64_MAX, 1}, 5).size, 0);
   EXPECT_EQ(Resolve({-9, INT64_MAX, 1}, 5), (SlicedDim{0, 5, 1}));
