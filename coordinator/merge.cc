@@ -207,11 +207,14 @@ class Builder {
       state->last_step = std::max(state->last_step, pass.global_step);
       index_.steps_seen = std::max(index_.steps_seen, pass.global_step + 1);
       for (const io::ReasonCount& count : entry.not_kept)
-        AddNotKept(static_cast<SkipReason>(count.reason), count.count, process.identity.rank);
+        AddNotKept(count, process.identity.rank, pass.global_step);
     }
     for (const io::PassEntry& gone : process.overwritten) {
+      io::IndexedPass place;
+      place.local_step = gone.info.local_step;
+      numbers.Fill(&place);
       for (const io::ReasonCount& count : gone.not_kept)
-        AddNotKept(static_cast<SkipReason>(count.reason), count.count, process.identity.rank);
+        AddNotKept(count, process.identity.rank, place.global_step);
       index_.steps_seen = std::max(index_.steps_seen, gone.info.local_step + 1);
     }
     for (const io::StepMapSection& step : process.steps) {
@@ -223,11 +226,11 @@ class Builder {
     }
   }
 
-  void AddNotKept(SkipReason reason, uint64_t count, int32_t rank) {
-    if (count == 0) return;
-    auto& [records, ranks] = not_kept_[reason];
-    records += count;
-    ranks.insert(rank);
+  void AddNotKept(const io::ReasonCount& count, int32_t rank, uint64_t step) {
+    if (count.count == 0) return;
+    NotKept& of_rank = not_kept_[static_cast<SkipReason>(count.reason)][rank];
+    of_rank.records += count.count;
+    of_rank.steps.insert(step);
   }
 
   struct OperatorRanks {
@@ -329,9 +332,15 @@ class Builder {
     if (!silent_.empty()) {
       index_.notes.push_back(fmt::format("{} fell silent, the others went on", RankList(silent_)));
     }
-    for (const auto& [reason, count] : not_kept_) {
-      index_.not_kept.emplace_back(fmt::format("{} ({})", ToString(reason), RankList(count.second)),
-                                   count.first);
+    for (const auto& [reason, by_rank] : not_kept_) {
+      uint64_t records = 0;
+      std::set<int32_t> ranks;
+      for (const auto& [rank, of_rank] : by_rank) {
+        records += of_rank.records;
+        ranks.insert(rank);
+      }
+      index_.not_kept.emplace_back(fmt::format("{} ({})", ToString(reason), RankList(ranks)),
+                                   records);
     }
     for (const std::string* text : note_order_) {
       const auto& ranks = notes_[*text].second;
@@ -354,16 +363,9 @@ class Builder {
 
   void FindHoles() {
     HolesOfRanks();
-    for (const io::Damage& damage : index_.damage)
-      index_.holes.push_back(
-          fmt::format("{} at byte {}: {}", damage.file, damage.offset, damage.what));
+    HolesOfFiles();
     HolesOfPasses();
-    for (const auto& [reason, count] : not_kept_) {
-      if (reason == SkipReason::kMaxRecords) continue;  // as asked
-      index_.holes.push_back(fmt::format("{} record{} not kept as asked: {} ({})", count.first,
-                                         count.first == 1 ? "" : "s", ToString(reason),
-                                         RankList(count.second)));
-    }
+    HolesOfRecords();
     for (const io::RuleCoverage& rule : index_.rules) {
       // A rule that keeps nothing loses nothing.
       if (rule.rule.matched != 0 || rule.rule.text.find("level: off") != std::string::npos)
@@ -374,15 +376,58 @@ class Builder {
     }
     size_t note = index_.notes.size() - note_order_.size();
     for (const std::string* text : note_order_) {
-      if (notes_[*text].first >= kNoteOfALoss) index_.holes.push_back(index_.notes[note]);
+      const auto& [level, ranks] = notes_[*text];
+      if (level >= kNoteOfALoss && std::any_of(ranks.begin(), ranks.end(), Listed()))
+        index_.holes.push_back(index_.notes[note]);
       ++note;
     }
   }
 
+  // Whether the holes of a rank are listed.
+  std::function<bool(int32_t)> Listed() const {
+    return options_.holes_of ? options_.holes_of : [](int32_t) { return true; };
+  }
+
+  void HolesOfFiles() {
+    const auto listed = Listed();
+    std::set<std::string> of_others;
+    for (const size_t i : members_) {
+      if (listed(Process(i).identity.rank)) continue;
+      for (const io::Damage& damage : Process(i).damage) of_others.insert(damage.file);
+    }
+    for (const io::Damage& damage : index_.damage) {
+      if (of_others.contains(damage.file)) continue;
+      index_.holes.push_back(
+          fmt::format("{} at byte {}: {}", damage.file, damage.offset, damage.what));
+    }
+  }
+
+  // Records that are missing, with where they are: the same of several ranks in one line.
+  void HolesOfRecords() {
+    const auto listed = Listed();
+    for (const auto& [reason, by_rank] : not_kept_) {
+      if (reason == SkipReason::kMaxRecords) continue;  // as asked
+      uint64_t records = 0;
+      std::set<int32_t> ranks;
+      std::set<uint64_t> steps;
+      for (const auto& [rank, of_rank] : by_rank) {
+        if (!listed(rank)) continue;
+        records += of_rank.records;
+        ranks.insert(rank);
+        steps.insert(of_rank.steps.begin(), of_rank.steps.end());
+      }
+      if (records == 0) continue;
+      index_.holes.push_back(fmt::format(
+          "{}, step{} {}: {} not kept as asked: {}", RankList(ranks), steps.size() == 1 ? "" : "s",
+          RangesText({steps.begin(), steps.end()}), Plural(records, "record"), ToString(reason)));
+    }
+  }
+
   void HolesOfRanks() {
+    const auto listed = Listed();
     std::set<int32_t> never;
     for (const io::RankState& state : index_.ranks) {
-      if (state.processes.empty()) never.insert(state.rank);
+      if (state.processes.empty() && listed(state.rank)) never.insert(state.rank);
     }
     if (!never.empty() && OneRankOnly()) {
       index_.holes.push_back("this is one rank's directory; the run is above it");
@@ -391,7 +436,7 @@ class Builder {
     }
     for (const io::RankState& state : index_.ranks) {
       const bool pass_file = OneRankOnly() && index_.job_key.empty();
-      if (state.closed || state.processes.empty() || pass_file) continue;
+      if (state.closed || state.processes.empty() || pass_file || !listed(state.rank)) continue;
       for (const size_t i : state.processes) {
         const io::ProcessEntry& process = Process(i);
         if (process.close) continue;
@@ -405,9 +450,11 @@ class Builder {
   }
 
   void HolesOfPasses() {
+    const auto listed = Listed();
     for (const io::IndexedPass& pass : index_.passes) {
       const io::ProcessEntry& process = Process(pass.process);
       const io::PassEntry& entry = process.passes[pass.pass];
+      if (!listed(process.identity.rank)) continue;
       const std::string who = NameOf(process, Several(process.identity.rank));
       if (!entry.error.empty()) {
         index_.holes.push_back(fmt::format("{}, step {}: {}", who, pass.global_step, entry.error));
@@ -424,7 +471,11 @@ class Builder {
   std::vector<size_t> members_;  // processes of this generation, by rank
   std::unordered_map<std::string, OperatorRanks> operators_;
   std::map<std::tuple<uint32_t, uint32_t, std::string>, size_t> rules_;
-  std::map<SkipReason, std::pair<uint64_t, std::set<int32_t>>> not_kept_;
+  struct NotKept {
+    uint64_t records = 0;
+    std::set<uint64_t> steps;
+  };
+  std::map<SkipReason, std::map<int32_t, NotKept>> not_kept_;           // by rank
   std::map<std::string, std::pair<uint8_t, std::set<int32_t>>> notes_;  // text -> level, ranks
   std::vector<const std::string*> note_order_;
   std::set<std::string> transports_;

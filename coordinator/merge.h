@@ -23,6 +23,8 @@ namespace tdump::coordinator {
 struct MergeOptions {
   // Whether a process without a closing record still runs; nothing: cannot be told (another host).
   std::function<std::optional<bool>(const io::IdentitySection&)> is_running;
+  // Whose holes are listed; empty: those of all ranks.
+  std::function<bool(int32_t rank)> holes_of;
 };
 
 // The generations that have a process, ascending.

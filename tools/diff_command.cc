@@ -125,6 +125,16 @@ int ExitStatus(const compare::DiffReport& report) {
   return kExitTrouble;
 }
 
+// What is missing of the ranks that are compared.
+std::vector<std::string> HolesOfCompared(const LoadedRun& run, const Spec& ranks) {
+  if (run.index.complete() || (!run.ref.rank && ranks.is_all())) return run.index.holes;
+  coordinator::MergeOptions options = MergeOptionsHere();
+  options.holes_of = [&](int32_t rank) {
+    return run.ref.rank ? rank == *run.ref.rank : ranks.Contains(rank, run.index.world);
+  };
+  return coordinator::BuildRunIndex(*run.store, run.index.generation, options).holes;
+}
+
 // A run that was asked to be whole and is not. Told whatever else is.
 bool HasForbiddenHole(const LoadedRun& run) {
   if (run.index.complete() || !IsStrict(run.store->run())) return false;
@@ -201,7 +211,9 @@ int DiffCommand::Run(int argc, char** argv) {
   if (!jsonl_.empty()) {
     if (const Status status = lines.Close(); !status.ok()) return Fail(kTool, status.message());
   }
-  const compare::SideInfo a = compare::DescribeSide(sides[0]), b = compare::DescribeSide(sides[1]);
+  compare::SideInfo a = compare::DescribeSide(sides[0]), b = compare::DescribeSide(sides[1]);
+  a.holes = HolesOfCompared(runs[0], diff.pairing.ranks);
+  b.holes = HolesOfCompared(runs[1], diff.pairing.ranks);
   if (options_.common.json) {
     Print(compare::RenderJson(*report, a, b, diff.pass.require_bits));
   } else if (!options_.common.quiet) {

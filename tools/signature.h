@@ -18,6 +18,10 @@ struct SignatureFacts {
   std::vector<Input> inputs;            // of the root
   uint64_t parameters = 0, states = 0;  // hashed; names, not calls
   bool whole = true;                    // false: the pass is longer than what was looked at
+  // Records of that pass that left no trace, and operators that may lack them. Parameters may be
+  // among them.
+  uint64_t lost = 0;
+  std::vector<std::string> lost_of;
 };
 
 // Reads the first pass there is, at most its first records.

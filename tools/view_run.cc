@@ -31,7 +31,8 @@ Json SignatureJson(const SignatureFacts& facts) {
   }
   return {{"rank", facts.rank},          {"step", facts.step},
           {"inputs", std::move(inputs)}, {"parameters", facts.parameters},
-          {"buffers", facts.states},     {"whole", facts.whole}};
+          {"buffers", facts.states},     {"whole", facts.whole},
+          {"lost", facts.lost},          {"lost_of", facts.lost_of}};
 }
 
 std::string StepsOf(const std::set<uint64_t>& steps) {

@@ -68,6 +68,15 @@ std::string StorageText(const io::Record& record) {
   return text;
 }
 
+// How Python gets what was kept of the record.
+std::string InPython(const io::Record& record, const std::string& name) {
+  const bool has_components =
+      record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
+  if (record.payload || record.slice || has_components) return "[" + name + "]";
+  if (record.sample) return ".sample(" + name + ")";
+  return ".record(" + name + (record.statistics ? ").stats" : ")");
+}
+
 class Viewer {
  public:
   explicit Viewer(const ViewRequest& request) : request_(request) {}
@@ -179,9 +188,10 @@ class Viewer {
                        key.call == 0 && key.phase == Phase::kForward;
     if (!python_.empty() && (python_is_plain_ || !plain)) return;
     python_is_plain_ = plain;
-    python_ = fmt::format("tdump.open({})[{}, {}][{}]", Quoted(request_.run.ref.text),
-                          pass.place->global_step, pass.process->identity.rank,
-                          Quoted(plain ? PlainName(key.root, key.path, key.op) : ToText(key)));
+    const std::string name = Quoted(plain ? PlainName(key.root, key.path, key.op) : ToText(key));
+    python_ =
+        fmt::format("tdump.open({})[{}, {}]{}", Quoted(request_.run.ref.text),
+                    pass.place->global_step, pass.process->identity.rank, InPython(record, name));
   }
 
   int NothingFound() {

@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _CALLS_AT_ONCE = 1024
+# Where values are missing: how to get what is there.
+_INSTEAD = {"stats": "; record(name).stats has the statistics", "sample": "; sample(name) has the sample"}
 
 
 class Pass(Mapping[str, Any]):
@@ -105,6 +107,7 @@ class Pass(Mapping[str, Any]):
             raise KeyError(
                 f"{record.key}: its values were not kept, only {' and '.join(record.kept)}"
                 + (f" ({why})" if why else "")
+                + "".join(hint for part, hint in _INSTEAD.items() if part in record.kept)
             )
         payload = self._file.payload(record.id, self._verify) if record.bytes else None
         tensor = _tensors.make(record, payload, self._kind)

@@ -255,9 +255,14 @@ TEST_F(MergeTest, NotesReasonsRulesAndAgreementsAreSummed) {
   EXPECT_THAT(index.not_kept, ElementsAre(std::make_pair("memory limit (rank 1)", 3u),
                                           std::make_pair("rule's max reached (rank 1)", 5u)));
   EXPECT_THAT(index.holes, ElementsAre(HasSubstr("pass00000.tdp"), "rank 1, step 0: no space left",
-                                       "3 records not kept as asked: memory limit (rank 1)",
+                                       "rank 1, step 0: 3 records not kept as asked: memory limit",
                                        "rule 2 'mlp.linear_fc1' matched nothing",
                                        "ranks 0-1: torch.compile: one region not captured"));
+  // Of rank 0 alone: nothing that only rank 1 lacks.
+  const io::RunIndex of_one = Merge(0, {.holes_of = [](int32_t rank) { return rank == 0; }});
+  EXPECT_EQ(of_one.not_kept, index.not_kept);
+  EXPECT_THAT(of_one.holes, ElementsAre("rule 2 'mlp.linear_fc1' matched nothing",
+                                        "ranks 0-1: torch.compile: one region not captured"));
 }
 
 TEST_F(MergeTest, ADamagedManifestIsDamageOfThatRankOnly) {

@@ -97,6 +97,15 @@ def test_a_record_is_found_by_every_spelling_of_its_key():
             step.record(text)
 
 
+def test_what_stands_for_missing_values_is_named():
+    step = tdump.load_pass(GOLDEN / "parts.tdp", as_="numpy")
+    statistics, *_, sample, _ = step.records()
+    with pytest.raises(KeyError, match=r"only meta and stats; record\(name\)\.stats has the statistics"):
+        step.tensor(statistics)
+    with pytest.raises(KeyError, match=r"only meta and sample; sample\(name\) has the sample"):
+        step.tensor(sample)
+
+
 def test_a_pass_of_a_packed_file_is_named_by_its_number():
     file = GOLDEN / "packed.tdp"
     assert [tdump.load_pass(f"{file}#{n}", as_="numpy").info.ordinal for n in (0, 1)] == [0, 1]

@@ -338,6 +338,10 @@ TEST_F(DiffProcessTest, AKilledRankIsComparedAsFarAsItCame) {
                                   "1: "));
   EXPECT_EQ(Report({"a", "b"})["b"]["complete"], false);
   EXPECT_EQ(Diff({"a", "b", "--steps", "0"}).status, 0);
+  // What is missing of rank 1 is nothing to rank 0.
+  EXPECT_THAT(Diff({"a", "b", "--ranks", "0"}).out, Not(HasSubstr("INCOMPLETE")));
+  EXPECT_THAT(Diff({"a/rank0", "b/rank0"}).out, Not(HasSubstr("INCOMPLETE")));
+  EXPECT_THAT(Diff({"a/rank1", "b/rank1"}).out, HasSubstr("missing   rank 1 (node0, pid 101)"));
   // A run that was asked to be whole.
   ASSERT_TRUE(WriteFileAtomically(env_, Path("b/config.yaml"), "strict: true\n", 0600).ok());
   const auto strict = Diff({"a", "b", "--steps", "0"});

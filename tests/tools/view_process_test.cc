@@ -106,6 +106,12 @@ TEST_F(ViewProcessTest, SortsByWhatIsInTheValues) {
   EXPECT_EQ(large["records"][2]["absmax"], "4.5");
 }
 
+TEST_F(ViewProcessTest, ThePythonLineAsksForWhatWasKept) {
+  const std::string file = TDUMP_GOLDEN_DIR "/parts.tdp";  // its first record has statistics only
+  EXPECT_THAT(View({file + ":41/2/norm"}).out,
+              HasSubstr("parts.tdp\")[41, 2].record(\"norm@output#\").stats\n"));
+}
+
 TEST_F(ViewProcessTest, OneTensorByItsAddress) {
   const auto done = View({"run:0/1/mlp@input#0"});
   EXPECT_EQ(done.status, 0) << done.err;
