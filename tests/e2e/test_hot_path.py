@@ -37,14 +37,16 @@ def cwd(tmp_path):
     shutil.rmtree(tmp_path / "outputs", ignore_errors=True)
 
 
-def test_nothing_is_allocated_once_all_was_seen(cwd):
+def test_nothing_is_allocated_or_formatted_once_all_was_seen(cwd):
     done = execute([TDUMP_RUN, "-c", "all.yaml", "--", *JOB, *MODES], cwd, {"LD_PRELOAD": str(COUNTER)})
     assert done.returncode == 0, done.stderr
-    counts = re.findall(r"^(\w+) (\d) allocations (\d+) of tdump (\d+)$", done.stdout, re.M)
-    assert [(mode, int(step)) for mode, step, _, _ in counts] == [(mode, step) for mode in MODES for step in (0, LAST)]
-    warm_up = [int(ours) for _, step, _, ours in counts if step == "0"]
+    line = r"^(\w+) (\d) allocations (\d+) of tdump (\d+) texts (\d+) of tdump (\d+)$"
+    counts = re.findall(line, done.stdout, re.M)
+    assert [(mode, int(step)) for mode, step, *_ in counts] == [(mode, step) for mode in MODES for step in (0, LAST)]
+    warm_up = [int(ours) for _, step, _, ours, _, _ in counts if step == "0"]
     assert warm_up[0] > 100, done.stdout  # the counter sees tdump: the first time it learns every operator
-    for mode, step, total, ours in counts:
+    for mode, step, total, ours, texts, our_texts in counts:
+        assert int(texts) >= 1 and int(our_texts) == 0, f"{mode}: {our_texts} texts of {texts}\n{done.stderr}"
         if int(step) == LAST:
             assert int(total) > 1000 and int(ours) == 0, f"{mode}: {ours} of {total}\n{done.stderr}"
 
