@@ -158,23 +158,26 @@ Result<std::span<const std::byte>> FrameCursor::View(uint64_t offset, uint64_t b
   return std::span<const std::byte>(buffer_).subspan(offset - start_, bytes);
 }
 
-Result<Frame> FrameCursor::At(uint64_t offset) {
+Result<Frame> FrameCursor::Header(uint64_t offset) {
   TDUMP_ASSIGN_OR_RETURN(const auto bytes, View(offset, sizeof(FrameHeader)));
   uint64_t checksum;
   const FrameHeader header = Load<FrameHeader>(bytes, file_.swapped(), &checksum);
   if (header.magic != kFrameMagic) return file_.Error(offset, "frame: no frame begins here");
   if (header.checksum != checksum)
     return file_.Error(offset + 24, "frame header: checksum does not match");
-  const uint64_t left = file_.size() - offset - sizeof(FrameHeader);
-  if (header.body_bytes > left) {
-    return file_.Error(offset + 8, fmt::format("body_bytes: {}, only {} bytes left in the file",
-                                               header.body_bytes, left));
-  }
   return Frame{.offset = offset,
                .kind = static_cast<FrameKind>(header.kind),
                .flags = header.flags,
                .body_bytes = header.body_bytes,
                .body_checksum = header.body_checksum};
+}
+
+Result<Frame> FrameCursor::At(uint64_t offset) {
+  TDUMP_ASSIGN_OR_RETURN(const Frame frame, Header(offset));
+  const uint64_t left = file_.size() - frame.body();
+  if (frame.body_bytes <= left) return frame;
+  return file_.Error(offset + 8, fmt::format("body_bytes: {}, only {} bytes left in the file",
+                                             frame.body_bytes, left));
 }
 
 Result<std::span<const std::byte>> FrameCursor::Body(const Frame& frame) {

@@ -1,6 +1,6 @@
-// FrameFile: the frames of one pass file or manifest, found and checked, whatever they hold. The
-// layer under PassReader and ReadManifest; knows headers, lengths, checksums and byte order
-// (io/format.h), nothing of sections' fields.
+// FrameFile: the frames of one pass file, one pass of a packed file, or a manifest, found and
+// checked, whatever they hold. The layer under PassReader and ReadManifest; knows headers, lengths,
+// checksums and byte order (io/format.h), nothing of sections' fields.
 //
 // Nothing the file says is believed: a length is compared with the bytes that are left before
 // anything is allocated, and an error is kCorrupt with "<path>: offset <n>: <field>: <what is
@@ -35,7 +35,7 @@ struct Frame {
   uint64_t end() const { return PadTo(body() + body_bytes, 8); }
 };
 
-// Thread-safe after Open. `magic`: kPassMagic or kManifestMagic.
+// Thread-safe after Open. `magic`: kPassMagic, kPackMagic or kManifestMagic.
 class FrameFile {
  public:
   static constexpr uint64_t kToTheEnd = ~uint64_t{0};
@@ -77,6 +77,8 @@ class FrameCursor {
 
   // The frame whose header is at `offset`.
   Result<Frame> At(uint64_t offset);
+  // The same, whether or not the file ends inside the frame.
+  Result<Frame> Header(uint64_t offset);
   // The checked body. For every kind but kPayload and kPad.
   Result<std::span<const std::byte>> Body(const Frame& frame);
   // True when all bytes from `offset` to the end of the file are zero (the

@@ -165,6 +165,21 @@ void KeepLastCounts(std::vector<OperatorCountSection>* counts) {
   *counts = std::move(last);
 }
 
+// Whether the entry at `offset`, which is not whole, ends at a page of the file with nothing behind
+// it, or only room that was made by writing zeros: SIGKILL ends a write there.
+Result<bool> IsCut(const FrameFile& file, FrameCursor* cursor, uint64_t offset) {
+  constexpr uint64_t kPage = 4096;
+  const Result<Frame> frame = cursor->Header(offset);  // not ok: the page cuts it
+  const uint64_t body_bytes = frame.ok() ? frame->body_bytes : 0;
+  const uint64_t left = file.size() - offset;
+  if (left < sizeof(FrameHeader) || body_bytes > left - sizeof(FrameHeader))
+    return file.size() % kPage == 0;
+  const uint64_t end = offset + sizeof(FrameHeader) + body_bytes;
+  const uint64_t last_page = (end - 1) / kPage * kPage;
+  if (last_page <= offset) return false;
+  return cursor->OnlyZerosFrom(last_page);
+}
+
 }  // namespace
 
 Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped,
@@ -183,16 +198,21 @@ Status ForEachManifestFrame(
     const Result<Frame> frame = cursor.At(offset);
     if (!frame.ok()) {
       TDUMP_ASSIGN_OR_RETURN(const bool clean, cursor.OnlyZerosFrom(offset));
-      if (!clean)
-        damage->push_back(
-            DamageAt(file, offset, frame.status().message() + "; reading stopped here"));
+      if (clean) return Status::Ok();
+      TDUMP_ASSIGN_OR_RETURN(const bool cut, IsCut(file, &cursor, offset));
+      const std::string_view so = cut ? kCutEntry : "reading stopped here";
+      damage->push_back(
+          DamageAt(file, offset, fmt::format("{}; {}", frame.status().message(), so)));
       return Status::Ok();
     }
     offset = frame->end();
     if (frame->kind == FrameKind::kPad || frame->kind == FrameKind::kPayload) continue;
     const auto body = cursor.Body(*frame);
     if (!body.ok()) {
-      damage->push_back(DamageAt(file, frame->offset, body.status().message()));
+      TDUMP_ASSIGN_OR_RETURN(const bool cut, IsCut(file, &cursor, frame->offset));
+      const std::string& what = body.status().message();
+      damage->push_back(DamageAt(file, frame->offset,
+                                 cut ? fmt::format("{}; {}", what, kCutEntry) : std::string(what)));
       continue;
     }
     TDUMP_RETURN_IF_ERROR(visit(*frame, *body));

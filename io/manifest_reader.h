@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/env.h"
 #include "core/status.h"
@@ -13,6 +14,10 @@
 #include "io/pass_store.h"
 
 namespace tdump::io {
+
+// What Damage::what ends with for an entry that its process was killed in: all before it stands.
+inline constexpr std::string_view kCutEntry =
+    "the process ended while it wrote this last entry; all before it stands";
 
 // Walks over the frames of a manifest, process or merged. What is wrong goes to `damage`; the
 // status is not ok only when the file cannot be opened or is no manifest, or when `visit` says so.

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/text.h"
+#include "io/manifest_reader.h"
 #include "tools/coverage_json.h"
 #include "tools/view.h"
 
@@ -16,6 +17,7 @@ namespace {
 struct Findings {
   std::vector<io::Damage> damage;      // bytes that are not what was written
   std::vector<io::Damage> unfinished;  // where a pass that was not finished ends
+  std::vector<io::Damage> cut;         // manifests whose process was killed in their last entry
   std::vector<std::string> trouble;    // files that cannot be read
   uint64_t passes = 0, bytes = 0;
 };
@@ -52,7 +54,8 @@ Findings VerifyAll(const ViewRequest& request) {
   const auto passes = SelectPasses(request.run, request.filter);
   Findings findings;
   // What reading the manifests found: missing and cut files, damaged manifests.
-  findings.damage = request.run.index.damage;
+  for (const io::Damage& item : request.run.index.damage)
+    (item.what.ends_with(io::kCutEntry) ? findings.cut : findings.damage).push_back(item);
   std::mutex mutex;
   std::atomic<size_t> next{0};
   const auto work = [&] {
@@ -70,6 +73,7 @@ Findings VerifyAll(const ViewRequest& request) {
   };
   std::stable_sort(findings.damage.begin(), findings.damage.end(), order);
   std::stable_sort(findings.unfinished.begin(), findings.unfinished.end(), order);
+  std::stable_sort(findings.cut.begin(), findings.cut.end(), order);
   return findings;
 }
 
@@ -103,6 +107,7 @@ int ViewVerify(const ViewRequest& request) {
                     {"bytes", findings.bytes},
                     {"damage", DamageJson(findings.damage)},
                     {"unfinished", DamageJson(findings.unfinished)},
+                    {"cut", DamageJson(findings.cut)},
                     {"trouble", findings.trouble}}));
   } else if (!request.common.quiet) {
     Print(fmt::format("{}  {}, {} read{}\n", bad ? "DAMAGED" : "SOUND",
@@ -112,7 +117,8 @@ int ViewVerify(const ViewRequest& request) {
                           : fmt::format("; {} end before their time",
                                         Plural(findings.unfinished.size(), "pass"))));
     Print(Lines("damaged   ", findings.damage, request.top) +
-          Lines("unfinished", findings.unfinished, request.top));
+          Lines("unfinished", findings.unfinished, request.top) +
+          Lines("cut       ", findings.cut, request.top));
   }
   for (const std::string& text : findings.trouble) Fail(kViewTool, text);
   return bad ? kExitDiffers : findings.trouble.empty() ? kExitOk : kExitTrouble;

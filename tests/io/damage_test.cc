@@ -429,6 +429,55 @@ TEST(ManifestDamage, ATornTailBeforeZerosIsToldAndTheRestStands) {
   EXPECT_FALSE(ReadJournal(env.get(), file + std::string(4096, '\0')).told);
 }
 
+// What a killed writer leaves ends at a page of the file, wherever in the entry that is.
+class CutEntry : public ::testing::Test {
+ protected:
+  static constexpr size_t kPage = 4096;
+  static std::string Note(size_t letters) {
+    Image image(kManifestMagic);
+    image.Frame(FrameKind::kNote, EncodeSection(NoteSection{1, 5, std::string(letters, 'x')}));
+    return image.bytes().substr(sizeof(FileHeader));
+  }
+  // Whether the one thing that is wrong, at `offset`, is said to be the end of a killed process.
+  bool IsCut(const std::string& bytes, size_t offset) {
+    Store(env_.get(), "/m.tdm", bytes);
+    ProcessEntry process;
+    ReadManifest(env_.get(), "/m.tdm", &process);
+    EXPECT_EQ(process.damage.size(), 1u);
+    if (process.damage.empty()) return false;
+    EXPECT_EQ(process.damage[0].offset, offset);
+    return process.damage[0].what.ends_with(kCutEntry);
+  }
+  const std::string zeros_ = std::string(4 * kPage, '\0');
+  const std::unique_ptr<Env> env_ = NewMemoryEnv();
+};
+
+TEST_F(CutEntry, InItsBody) {
+  const std::string before = Manifest(), file = before + Note(2 * kPage);
+  for (const size_t page : {kPage, 2 * kPage}) {
+    EXPECT_TRUE(IsCut(file.substr(0, page), before.size()));
+    EXPECT_TRUE(IsCut(file.substr(0, page) + zeros_, before.size()));
+    EXPECT_FALSE(IsCut(file.substr(0, page + 8), before.size()));
+    EXPECT_FALSE(IsCut(file.substr(0, page + 8) + zeros_.substr(0, 80), before.size()));
+  }
+  std::string flipped = file;
+  flipped[kPage] ^= '\x01';
+  EXPECT_FALSE(IsCut(flipped, before.size()));
+  EXPECT_FALSE(IsCut(flipped + zeros_, before.size()));
+}
+
+TEST_F(CutEntry, InItsHeader) {
+  std::string before;
+  for (size_t letters = 1; before.size() != kPage - 16; letters += 8) {
+    before = Manifest() + Note(letters);
+    ASSERT_LT(before.size(), kPage);
+  }
+  const std::string file = before + Note(10);
+  EXPECT_TRUE(IsCut(file.substr(0, kPage), before.size()));
+  EXPECT_TRUE(IsCut(file.substr(0, kPage) + zeros_, before.size()));
+  EXPECT_FALSE(IsCut(file.substr(0, kPage - 8), before.size()));
+}
+
 TEST(ManifestDamage, ForgedCountsAreRefused) {
   const auto env = NewMemoryEnv();
   for (const uint64_t count : kHuge) {

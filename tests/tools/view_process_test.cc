@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/merge.h"
+#include "io/frame_builder.h"
 #include "io/merged_manifest.h"
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
@@ -195,6 +196,23 @@ TEST_F(ViewProcessTest, AKilledPassIsReadableAndNotDamage) {
   EXPECT_THAT(verified.out, HasSubstr("unfinished  "));
   EXPECT_THAT(View({"killed:1/0/first"}).out, HasSubstr("(unfinished pass)"));
   EXPECT_THAT(View({"killed"}).out, HasSubstr("in step 1"));
+}
+
+TEST_F(ViewProcessTest, AManifestThatAKillCutIsNotDamage) {
+  ProcessImage killed(env_, Path("cut"), {.rank = 0, .world = 1});
+  killed.Pass(0);
+  const std::string path = Path("cut/rank0_pid100/manifest.tdm");
+  std::string bytes = Text(path);
+  io::FrameBuilder note(io::FrameKind::kNote, &bytes);
+  bytes.append(8000, 'x');
+  note.Finish();
+  ASSERT_TRUE(WriteFileAtomically(env_, path, bytes.substr(0, 4096), 0600).ok());
+  const auto cut = View({"cut", "--verify"});
+  EXPECT_EQ(cut.status, 0) << cut.out;
+  EXPECT_THAT(cut.out, StartsWith("SOUND  1 pass"));
+  EXPECT_THAT(cut.out, HasSubstr("the process ended while it wrote this last entry"));
+  ASSERT_TRUE(WriteFileAtomically(env_, path, bytes.substr(0, 4000), 0600).ok());
+  EXPECT_EQ(View({"cut", "--verify"}).status, 1);
 }
 
 TEST_F(ViewProcessTest, NothingInAFileSteersTheTerminal) {
