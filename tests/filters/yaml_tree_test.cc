@@ -86,6 +86,14 @@ TEST(YamlTree, DeepNestingIsRefused) {  // K03
   std::string keys;
   for (int i = 0; i < 100'000; ++i) keys += "{a: ";
   EXPECT_THAT(Flow(keys), HasSubstr("nested deeper than 64 levels"));
+  for (const char* one : {"- ", "? ", ": ", "- ? ", "[{? "}) {
+    std::string text;
+    for (int i = 0; i < 100'000; ++i) text += one;
+    EXPECT_THAT(Flow(text), HasSubstr("nested deeper than 64 levels")) << one;
+  }
+  std::string block;
+  for (int i = 0; i < 1000; ++i) block += std::string(i, ' ') + "a:\n";
+  EXPECT_THAT(Flow(block), HasSubstr("c:65:65: nested deeper than 64 levels"));
   EXPECT_EQ(Flow(std::string(64, '[') + std::string(64, ']')),
             std::string(64, '[') + std::string(64, ']'));
 }

@@ -366,7 +366,7 @@ TEST(CaptureLimits, AForkedChildLeavesABusySinkAlone) {
         rig.Keep(call, "0", Bytes(100 + i % 30'000, static_cast<uint8_t>(i), 3));
       }
     });
-    for (int child = 0; child < 10; ++child) {
+    for (int child = 0; child < 200; ++child) {
       const pid_t pid = ::fork();
       if (pid == 0) {
         ::alarm(20);  // a child that hangs is killed and fails the test
