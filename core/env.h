@@ -15,6 +15,8 @@
 
 namespace tdump {
 
+inline constexpr uint64_t kDirectAlign = 4096;  // a page, and a multiple of a disk's blocks
+
 // A file open for appending or positioned writing. Not thread-safe. All-or-error: short writes and
 // EINTR are retried inside; after an error the file's length is what Size() says.
 class WritableFile {
@@ -22,6 +24,13 @@ class WritableFile {
   virtual ~WritableFile() = default;
   virtual Status Append(std::span<const std::byte> bytes) = 0;
   virtual Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  // The same, but whole pages go past the page cache (O_DIRECT); `offset` and the address of
+  // `bytes` are multiples of kDirectAlign. False: the file system, the device or the memory does
+  // not allow that, and the cache took all or the rest.
+  virtual Result<bool> WriteDirect(uint64_t offset, std::span<const std::byte> bytes) {
+    TDUMP_RETURN_IF_ERROR(WriteAt(offset, bytes));
+    return false;
+  }
   // Real blocks beyond the end, so that a later write there cannot hit a full disk; the length
   // stays as it is, and Close() gives back what was not used. Where the file system cannot do it:
   // `or_zeros` writes zeros, cut at Close(); else kUnsupported.

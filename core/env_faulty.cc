@@ -1,6 +1,6 @@
 // Wraps another Env and fails chosen calls. Calls are counted over all files of the wrapper,
-// retries included. Names: open, write, fallocate, ftruncate, fsync, close, read, mmap, mkdir,
-// rename, unlink, symlink, stat, list, statvfs, flock.
+// retries included. Names: open, write, write_direct, fallocate, ftruncate, fsync, close, read,
+// mmap, mkdir, rename, unlink, symlink, stat, list, statvfs, flock.
 #include <atomic>
 
 #include "core/env.h"
@@ -42,24 +42,26 @@ class FaultyWritableFile final : public WritableFile {
     uint64_t written = 0;
     Status failed;
     const int error =
-        internal::WriteFully(bytes, &written, [&](const std::byte* data, size_t count) -> ssize_t {
-          const int fault = faults_->Ask("write", path_);
-          if (fault > 0) {
-            errno = fault;
-            return -1;
-          }
-          const size_t take = fault == kShortWrite ? (count + 1) / 2 : count;
-          failed = base_->WriteAt(offset + written, {data, take});
-          if (failed.ok()) return static_cast<ssize_t>(take);
-          errno = ErrnoOf(failed);
-          return -1;
+        internal::WriteFully(bytes, &written, [&](const std::byte* data, size_t count) {
+          return Write("write", offset + written, {data, count}, &failed);
         });
-    if (!failed.ok()) return failed;
-    if (error == 0) return Status();
-    return ErrnoStatus(error,
-                       "cannot write " + std::to_string(bytes.size()) + " bytes at offset " +
-                           std::to_string(offset) + " of",
-                       path_);
+    return Wrote(error, bytes.size(), offset, failed);
+  }
+
+  // Allowed wherever the plan does not refuse it with EINVAL.
+  Result<bool> WriteDirect(uint64_t offset, std::span<const std::byte> bytes) override {
+    uint64_t written = 0;
+    bool refused = false;
+    Status failed;
+    const auto write = [&](std::string_view call) {
+      return [&, call](const std::byte* data, size_t count) {
+        return Write(call, offset + written, {data, count}, &failed);
+      };
+    };
+    const int error = internal::WriteDirectly(bytes, kDirectAlign, &written, &refused,
+                                              write("write_direct"), write("write"));
+    TDUMP_RETURN_IF_ERROR(Wrote(error, bytes.size(), offset, failed));
+    return !refused;
   }
 
   Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
@@ -83,6 +85,28 @@ class FaultyWritableFile final : public WritableFile {
   uint64_t Size() const override { return base_->Size(); }
 
  private:
+  // As write(2). `*failed`: why the file below did not take it.
+  ssize_t Write(std::string_view call, uint64_t offset, std::span<const std::byte> bytes,
+                Status* failed) {
+    const int fault = faults_->Ask(call, path_);
+    if (fault > 0) {
+      errno = fault;
+      return -1;
+    }
+    const size_t take = fault == kShortWrite ? (bytes.size() + 1) / 2 : bytes.size();
+    *failed = base_->WriteAt(offset, bytes.first(take));
+    if (failed->ok()) return static_cast<ssize_t>(take);
+    errno = ErrnoOf(*failed);
+    return -1;
+  }
+  Status Wrote(int error, uint64_t bytes, uint64_t offset, const Status& failed) const {
+    if (!failed.ok()) return failed;
+    if (error == 0) return Status();
+    return ErrnoStatus(error,
+                       "cannot write " + std::to_string(bytes) + " bytes at offset " +
+                           std::to_string(offset) + " of",
+                       path_);
+  }
   Status Check(std::string_view call, std::string_view action) {
     int fault;
     do fault = faults_->Ask(call, path_);

@@ -51,9 +51,30 @@ class PosixWritableFile final : public WritableFile {
                : internal::WriteFully(bytes, &written, [&](const std::byte* data, size_t count) {
                    return ::pwrite(fd, data, count, static_cast<off_t>(offset + written));
                  });
-    size_ = std::max(size_, offset + written);
-    length_ = std::max(length_, size_);
-    return error == 0 ? Status() : WriteError(error, "write", bytes.size(), offset, file_->path());
+    return Wrote(error, bytes.size(), offset, written);
+  }
+
+  // One descriptor for both ways, so that the program's limit of open files is left alone. The flag
+  // is its state only within this call: the next one may find the file opened anew.
+  Result<bool> WriteDirect(uint64_t offset, std::span<const std::byte> bytes) override {
+    uint64_t written = 0;
+    bool is_direct = false, refused = false;
+    const int fd = file_->get();
+    const auto write = [&](bool direct, const std::byte* data, size_t count) -> ssize_t {
+      if (direct != is_direct && ::fcntl(fd, F_SETFL, direct ? O_DIRECT : 0) != 0) return -1;
+      is_direct = direct;
+      return ::pwrite(fd, data, count, static_cast<off_t>(offset + written));
+    };
+    const int error =
+        fd < 0
+            ? file_->error()
+            : internal::WriteDirectly(
+                  bytes, kDirectAlign, &written, &refused,
+                  [&](const std::byte* data, size_t count) { return write(true, data, count); },
+                  [&](const std::byte* data, size_t count) { return write(false, data, count); });
+    if (is_direct) (void)::fcntl(fd, F_SETFL, 0);
+    TDUMP_RETURN_IF_ERROR(Wrote(error, bytes.size(), offset, written));
+    return !refused;
   }
 
   Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
@@ -110,6 +131,12 @@ class PosixWritableFile final : public WritableFile {
   uint64_t Size() const override { return size_; }
 
  private:
+  Status Wrote(int error, uint64_t bytes, uint64_t offset, uint64_t written) {
+    size_ = std::max(size_, offset + written);
+    length_ = std::max(length_, size_);
+    return error == 0 ? Status() : WriteError(error, "write", bytes, offset, file_->path());
+  }
+
   int WriteZeros(int fd, uint64_t end) {
     static constexpr std::byte kZeros[16384]{};
     while (length_ < end) {

@@ -41,6 +41,30 @@ int WriteFully(std::span<const std::byte> bytes, uint64_t* written, Write write)
   return 0;
 }
 
+// What open(2) and write(2) say of O_DIRECT where it is not to be had: the file system, the
+// device's block size, memory that belongs to a device.
+inline bool RefusesDirect(int error) {
+  return error == EINVAL || error == EOPNOTSUPP || error == EFAULT;
+}
+
+// As WriteFully, but whole pages are written `direct`, what is left behind them `cached`. A direct
+// write may stop anywhere (a full disk, a signal); from there on, and after a refusal, the rest is
+// written cached. `*refused`: whether there was one.
+template <class Direct, class Cached>
+int WriteDirectly(std::span<const std::byte> bytes, uint64_t page, uint64_t* written, bool* refused,
+                  Direct direct, Cached cached) {
+  *refused = false;
+  return WriteFully(bytes, written, [&](const std::byte* data, size_t count) -> ssize_t {
+    const size_t pages = *written % page == 0 && !*refused ? count / page * page : 0;
+    if (pages > 0) {
+      const ssize_t done = direct(data, pages);
+      if (done >= 0 || !RefusesDirect(errno)) return done;
+      *refused = true;
+    }
+    return cached(data, count);
+  });
+}
+
 // Makes `path` and its missing parents. `mkdir(path)` returns 0 or an errno, `is_directory(path)`
 // asks afresh. Another process may create, or briefly seem to lack, any part of the path at any
 // time (cached negative look-ups of network file systems): EEXIST of a directory is success, ENOENT

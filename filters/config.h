@@ -69,6 +69,7 @@ struct Config {
   bool ring = false;         // at the limit the oldest passes go
   OutputLayout layout = OutputLayout::kAuto;
   SyncLevel durability = SyncLevel::kNone;
+  bool direct = true;  // large payloads go past the page cache where that is as fast
   Compression compress = Compression::kNone;
   int mode = 0700;
   // steps

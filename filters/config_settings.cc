@@ -241,6 +241,12 @@ void ReadDurability(Reader& r, const Setting& s, Config* c) {
 
 std::string PrintDurability(const Config& c) { return kSyncLevels[static_cast<int>(c.durability)]; }
 
+void ReadDirect(Reader& r, const Setting& s, Config* c) {
+  if (const int word = r.Word(s, {"auto", "off"}); word >= 0) c->direct = word == 0;
+}
+
+std::string PrintDirect(const Config& c) { return c.direct ? "auto" : "off"; }
+
 // Settings that have one meaning in this version.
 void ReadProfile(Reader& r, const Setting& s, Config*) {
   r.Word(s, {"auto", "none"}, {"transformers", "megatron", "vllm", "sglang", "transformer_engine"});

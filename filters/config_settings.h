@@ -41,6 +41,8 @@ void ReadLayout(Reader& r, const Setting& s, Config* c);
 std::string PrintLayout(const Config& c);
 void ReadDurability(Reader& r, const Setting& s, Config* c);
 std::string PrintDurability(const Config& c);
+void ReadDirect(Reader& r, const Setting& s, Config* c);
+std::string PrintDirect(const Config& c);
 void ReadProfile(Reader& r, const Setting& s, Config*);
 void ReadRecompute(Reader& r, const Setting& s, Config*);
 void ReadCaptureSets(Reader& r, const Setting& s, Config* c);

@@ -101,6 +101,18 @@ constexpr KeySpec<Config> kKeys[] = {
         .print = PrintDurability,
     },
     {
+        .path = "output.direct",
+        .type = "auto | off",
+        .value = "auto",
+        .doc = "`auto`: tensors of more than 1 MiB are written past the page cache (O_DIRECT) "
+               "where that is not much slower than into it; both ways are timed. It spares the "
+               "job a copy and the memory of the cache. `off`: everything is written through the "
+               "cache, for a file system that does not cope.",
+        .example = "off",
+        .read = ReadDirect,
+        .print = PrintDirect,
+    },
+    {
         .path = "output.mode",
         .type = "octal",
         .value = "'0700'",

@@ -32,7 +32,8 @@ class Arena {
   // nothing was given, every Take() fails. Once, before any Take() of another thread.
   bool Map();
 
-  // Room of `bytes` > 0, aligned to 64; nullptr when there is none now.
+  // Room of `bytes` > 0, aligned to 64, a large one (more than 64 KiB) to 4096; nullptr when there
+  // is none now.
   std::byte* Take(uint64_t bytes) noexcept;
   // `bytes` as for Take(). Any thread.
   void Give(std::byte* room, uint64_t bytes) noexcept;

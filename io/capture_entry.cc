@@ -10,7 +10,7 @@
 namespace tdump::io {
 namespace {
 
-constexpr uint64_t kPayloadAlignment = 64;
+constexpr uint64_t kRoomAlignment = 64;
 
 // Copies arrays and texts one behind the other. Arrays first: they are aligned to 8.
 class Packer {
@@ -52,7 +52,7 @@ class Packer {
 };
 
 std::byte* PayloadBehind(std::byte* room, uint64_t bytes, uint64_t payload) {
-  return room + (bytes - PadTo(payload, kPayloadAlignment));
+  return room + (bytes - PadTo(payload, kRoomAlignment));
 }
 
 }  // namespace
@@ -67,8 +67,8 @@ uint64_t EntryBytes(const RecordEntry& from) {
   const uint64_t texts = seen.arg.size() + meta.device.size() + meta.dim_names.size() +
                          meta.subclass.size() + seen.dims.size() + seen.placements.size() +
                          seen.mesh.size() + std::min(from.detail.size(), kMaxReasonDetail);
-  return PadTo(sizeof(CaptureEntry) + arrays + texts, kPayloadAlignment) +
-         PadTo(from.payload, kPayloadAlignment);
+  return PadTo(sizeof(CaptureEntry) + arrays + texts, AlignOf(from.payload)) +
+         PadTo(from.payload, kRoomAlignment);
 }
 
 CaptureEntry* MakeEntry(const RecordEntry& from, uint64_t bytes, std::byte* room) {
@@ -100,7 +100,7 @@ CaptureEntry* MakeEntry(const RecordEntry& from, uint64_t bytes, std::byte* room
 
 uint64_t CallEntryBytes(std::span<const std::byte> arguments, std::span<const std::byte> text) {
   return PadTo(sizeof(CaptureEntry) + PadTo(arguments.size(), 8) + PadTo(text.size(), 8),
-               kPayloadAlignment);
+               kRoomAlignment);
 }
 
 CaptureEntry* MakeCallEntry(const Call& call, std::span<const std::byte> arguments,
@@ -117,7 +117,7 @@ CaptureEntry* MakeCallEntry(const Call& call, std::span<const std::byte> argumen
 }
 
 uint64_t PieceEntryBytes(uint64_t payload) {
-  return PadTo(sizeof(CaptureEntry), kPayloadAlignment) + PadTo(payload, kPayloadAlignment);
+  return PadTo(sizeof(CaptureEntry), AlignOf(payload)) + PadTo(payload, kRoomAlignment);
 }
 
 CaptureEntry* MakePieceEntry(CaptureEntry* head, uint64_t offset, uint64_t payload, uint64_t bytes,

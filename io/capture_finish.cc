@@ -67,6 +67,7 @@ bool CaptureSinkImpl::FinishPass(PassSlot* pass) {
                               pass->info.ordinal, lost_calls)});
   }
   if (pass->over_share.load(std::memory_order_relaxed)) TellOverShare(*pass);
+  NoteRefusal();
   failed_in_a_row_ = recording->failed() ? failed_in_a_row_ + 1 : 0;
   if (failed_in_a_row_ < kGiveUpAfter) return true;
   stopped_ = true;
@@ -84,6 +85,13 @@ void CaptureSinkImpl::TellOverShare(const PassSlot& pass) {
            pass.info.ordinal,
            static_cast<double>(pass.blocked_ns.load(std::memory_order_relaxed)) / 1e6,
            100 * options_.max_block));
+}
+
+// For whoever looks why writing is slow; nothing that the user should do.
+void CaptureSinkImpl::NoteRefusal() {
+  const bool refused = context_.files != nullptr && context_.files->direct().was_refused();
+  if (refused && told_.emplace("direct").second)
+    WriteNote({0, "direct writes (O_DIRECT) are refused here: all goes through the page cache"});
 }
 
 void CaptureSinkImpl::Flush(bool all) {

@@ -134,6 +134,7 @@ class CaptureSinkImpl final : public CaptureSink {
   bool FinishPass(PassSlot* pass);
   void OrphanEntries(PassSlot* pass);
   void TellOverShare(const PassSlot& pass);
+  void NoteRefusal();
   void Flush(bool all);
   void CloseFiles();
   bool TakeMail();

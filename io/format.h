@@ -112,6 +112,11 @@ struct FileFooter {
 };
 static_assert(sizeof(FileFooter) == 64);
 
+// Of a payload's start, in the file and on its way there.
+inline constexpr uint64_t AlignOf(uint64_t payload_bytes) {
+  return payload_bytes > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
+}
+
 inline constexpr uint64_t PadTo(uint64_t offset, uint64_t align) {
   return (offset + align - 1) / align * align;
 }

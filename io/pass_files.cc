@@ -54,7 +54,7 @@ class PackPlace final : public PassPlace {
     const uint64_t at = offset_ + offset;
     if (at + bytes.size() > file->Size())
       TDUMP_RETURN_IF_ERROR(pack_->room.Ensure(file, at, bytes.size()));
-    const Status written = file->WriteAt(at, bytes);
+    const Status written = owner_.direct_.WriteAt(file, at, bytes);
     size_ = file->Size() > offset_ ? file->Size() - offset_ : 0;
     return written;
   }
@@ -117,7 +117,10 @@ class PassFiles::SinglePlace final : public PassPlace {
 };
 
 PassFiles::PassFiles(Env* env, std::string directory, PassFilesOptions options)
-    : env_(env), directory_(std::move(directory)), options_(options) {}
+    : env_(env),
+      directory_(std::move(directory)),
+      options_(options),
+      direct_(env, options.direct) {}
 
 PassFiles::~PassFiles() { (void)Close(); }
 
@@ -129,8 +132,8 @@ Result<std::unique_ptr<PassPlace>> PassFiles::Place(const PassInfo& info, uint64
   std::lock_guard lock(mutex_);
   if (placed_ == 0) first_ordinal_ = info.ordinal;
   if (placed_ >= options_.single_files) return PlaceInPack(info, job_hash);
-  TDUMP_ASSIGN_OR_RETURN(auto file,
-                         NewFileOfOnePass(env_, directory_, info.ordinal, options_.durability));
+  TDUMP_ASSIGN_OR_RETURN(
+      auto file, NewFileOfOnePass(env_, directory_, info.ordinal, options_.durability, &direct_));
   ++placed_;
   return std::unique_ptr<PassPlace>(new SinglePlace(this, info.ordinal, std::move(file)));
 }

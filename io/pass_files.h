@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "core/env.h"
+#include "io/direct_writes.h"
 #include "io/pass_place.h"
 #include "io/records.h"
 #include "io/sections.h"
@@ -33,6 +34,7 @@ struct PassFilesOptions {
   // This many passes get files of their own, the later ones are packed.
   uint64_t single_files = ~uint64_t{0};
   Durability durability = Durability::kNone;
+  bool direct = true;  // io/direct_writes.h
   bool ring = false;
   uint64_t ring_bytes = 0;  // the limit that the ring keeps to
 };
@@ -56,6 +58,7 @@ class PassFiles {
   Status Close();
 
   const PassFilesOptions& options() const { return options_; }
+  const DirectWrites& direct() const { return direct_; }
 
  private:
   friend class PackPlace;
@@ -77,6 +80,7 @@ class PassFiles {
   Env* const env_;
   const std::string directory_;
   const PassFilesOptions options_;
+  DirectWrites direct_;  // of the thread that writes
   std::function<void(const RemovedSection&)> removed_;
   std::mutex mutex_;
   uint64_t placed_ = 0;  // passes

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "io/direct_writes.h"
 #include "io/format.h"
 #include "io/frame_file.h"
 #include "io/pass_writer.h"
@@ -12,11 +13,13 @@ namespace {
 
 class FileOfOnePass final : public PassPlace {
  public:
-  FileOfOnePass(Env* env, std::string directory, uint64_t ordinal, Durability durability)
+  FileOfOnePass(Env* env, std::string directory, uint64_t ordinal, Durability durability,
+                DirectWrites* direct)
       : env_(env),
         directory_(std::move(directory)),
         final_name_(PassFileName(ordinal)),
         durability_(durability),
+        direct_(direct),
         file_name_(final_name_ + std::string(kPartSuffix)) {}
 
   Status Create() {
@@ -27,7 +30,8 @@ class FileOfOnePass final : public PassPlace {
   Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
     if (offset + bytes.size() > file_->Size())
       TDUMP_RETURN_IF_ERROR(room_.Ensure(file_.get(), offset, bytes.size()));
-    return file_->WriteAt(offset, bytes);
+    return direct_ != nullptr ? direct_->WriteAt(file_.get(), offset, bytes)
+                              : file_->WriteAt(offset, bytes);
   }
   uint64_t Size() const override { return file_->Size(); }
 
@@ -49,6 +53,7 @@ class FileOfOnePass final : public PassPlace {
   const std::string directory_;
   const std::string final_name_;
   const Durability durability_;
+  DirectWrites* const direct_;
   std::string file_name_;
   std::unique_ptr<WritableFile> file_;
   Preallocation room_;
@@ -57,8 +62,9 @@ class FileOfOnePass final : public PassPlace {
 }  // namespace
 
 Result<std::unique_ptr<PassPlace>> NewFileOfOnePass(Env* env, const std::string& directory,
-                                                    uint64_t ordinal, Durability durability) {
-  auto place = std::make_unique<FileOfOnePass>(env, directory, ordinal, durability);
+                                                    uint64_t ordinal, Durability durability,
+                                                    DirectWrites* direct) {
+  auto place = std::make_unique<FileOfOnePass>(env, directory, ordinal, durability, direct);
   TDUMP_RETURN_IF_ERROR(place->Create());
   return std::unique_ptr<PassPlace>(std::move(place));
 }

@@ -12,6 +12,7 @@
 
 namespace tdump::io {
 
+class DirectWrites;
 class EarlierPayloads;
 
 // When a file's bytes are forced to the disk. kStep: a pass's bytes, when it ends. kPass: those,
@@ -41,9 +42,11 @@ class PassPlace {
   virtual EarlierPayloads* earlier() { return nullptr; }
 };
 
-// `passNNNNN.tdp.part` in `directory`, created with O_EXCL.
+// `passNNNNN.tdp.part` in `directory`, created with O_EXCL. `direct` outlives it; nullptr:
+// everything goes through the page cache.
 Result<std::unique_ptr<PassPlace>> NewFileOfOnePass(Env* env, const std::string& directory,
-                                                    uint64_t ordinal, Durability durability);
+                                                    uint64_t ordinal, Durability durability,
+                                                    DirectWrites* direct);
 
 // The footer of a pass of `bytes` at `offset` in `path` stands.
 Status ReadBackFooter(Env* env, const std::string& path, uint64_t offset, uint64_t bytes);

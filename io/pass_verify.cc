@@ -121,8 +121,7 @@ class Verifier {
                                payload.offset, payload.stored_bytes));
     }
     owned_[frame - contents_.payloads.begin()] = true;
-    const uint64_t align =
-        payload.stored_bytes > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
+    const uint64_t align = AlignOf(payload.stored_bytes);
     if (payload.offset % align != 0)
       wrong(fmt::format("payload offset {} is no multiple of {}", payload.offset, align));
     if (LowWord(HashOfDigests(record.tile_digests)) != frame->body_checksum) {

@@ -53,8 +53,8 @@ Result<std::unique_ptr<PassWriter>> PassWriter::Create(Env* env, const OperatorT
 Result<std::unique_ptr<PassWriter>> PassWriter::Create(Env* env, const OperatorTable* operators,
                                                        const std::string& directory,
                                                        const PassInfo& info, uint64_t job_hash) {
-  TDUMP_ASSIGN_OR_RETURN(auto place,
-                         NewFileOfOnePass(env, directory, info.ordinal, Durability::kNone));
+  TDUMP_ASSIGN_OR_RETURN(
+      auto place, NewFileOfOnePass(env, directory, info.ordinal, Durability::kNone, nullptr));
   return Create(env, operators, std::move(place), info, job_hash);
 }
 
@@ -118,7 +118,7 @@ void PassWriter::Operator(OperatorId op) {
 // A pad frame, so that the payload behind the next frame header starts
 // at a multiple of its alignment.
 void PassWriter::AlignPayload(uint64_t payload_bytes) {
-  const uint64_t align = payload_bytes > kLargePayload ? kLargePayloadAlign : kPayloadAlign;
+  const uint64_t align = AlignOf(payload_bytes);
   const uint64_t start = bytes() + sizeof(FrameHeader);
   if (start % align == 0) return;
   const uint64_t pad = PadTo(start + sizeof(FrameHeader), align) - start - sizeof(FrameHeader);

@@ -33,8 +33,8 @@ class Turn:
 
 
 class Side:
-    """One measured process. `leaves`: folder whose files are removed after each turn, so that the page cache takes all
-    that a turn writes and the disk is not part of it."""
+    """One measured process. `leaves`: folder whose files are removed after each turn, so that what a turn
+    writes through the page cache need not reach the disk."""
 
     def __init__(self, name: str, command: Sequence[str], cwd: Path, leaves: Path) -> None:
         self.name = name

@@ -57,6 +57,7 @@ io::PassFilesOptions FileOptions(const filters::Config& config, uint64_t limit_b
   if (config.layout == filters::OutputLayout::kPacked) options.single_files = 0;
   if (config.layout == filters::OutputLayout::kAuto) options.single_files = kMostFiles / writers;
   options.durability = static_cast<io::Durability>(config.durability);
+  options.direct = config.direct;
   options.ring = config.ring;
   options.ring_bytes = std::max<uint64_t>(limit_bytes / writers, 1);
   return options;

@@ -106,6 +106,26 @@ TEST_F(PosixFile, PreallocatesBeyondTheEndAndGivesBackAtClose) {
   EXPECT_EQ(TextOf(Path("ours")), "one two");
 }
 
+// Whole pages and the rest behind them, in one file with what is written as usual.
+TEST_F(PosixFile, WritesPastThePageCache) {
+  struct alignas(kDirectAlign) Pages {
+    char bytes[3 * kDirectAlign];
+  };
+  const auto pages = std::make_unique<Pages>();
+  for (size_t i = 0; i < sizeof(Pages); ++i) pages->bytes[i] = static_cast<char>('a' + i % 23);
+  const std::string_view text(pages->bytes, 2 * kDirectAlign + 100);
+  const auto direct = file_->WriteDirect(kDirectAlign, Bytes(text));  // false: not on every disk
+  ASSERT_TRUE(direct.ok()) << direct.status().message();
+  EXPECT_EQ(file_->Size(), kDirectAlign + text.size());
+  EXPECT_EQ(::fcntl(NumberOf(Path("ours")), F_GETFL) & O_DIRECT, 0);
+  EXPECT_TRUE(file_->Append(Bytes("end")).ok());
+  EXPECT_TRUE(file_->Close().ok());
+  const auto found = ReadFile(Env::Posix(), Path("ours"), 1 << 20);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(*found,
+            std::string("one ") + std::string(kDirectAlign - 4, '\0') + std::string(text) + "end");
+}
+
 TEST_F(PosixFile, SyncsADirectoryAndNamesTheOneThatIsMissing) {
   EXPECT_TRUE(Env::Posix()->SyncDirectory(directory_).ok());
   const Status status = Env::Posix()->SyncDirectory(Path("missing"));

@@ -34,7 +34,7 @@ TEST(ParseConfig, NothingIsTheDefaults) {
 TEST(ParseConfig, EveryKeyOfThisVersion) {
   const Config config = Parsed(R"(
 version: 1
-output: {dir: runs/a, if_exists: error, limit: 2GiB, at_limit: ring, layout: packed, durability: step, mode: '0750'}
+output: {dir: runs/a, if_exists: error, limit: 2GiB, at_limit: ring, layout: packed, durability: step, direct: off, mode: '0750'}
 steps: {select: '3,7', boundary: 'forward:Decoder$', first: 41200, skip: 2, micro: 0}
 ranks: [1, 3, -1]
 collect: {modules: on, taps: off, aten: on}
@@ -54,6 +54,7 @@ log: error
   EXPECT_TRUE(config.ring);
   EXPECT_EQ(config.layout, OutputLayout::kPacked);
   EXPECT_EQ(config.durability, SyncLevel::kStep);
+  EXPECT_FALSE(config.direct);
   EXPECT_EQ(config.mode, 0750);
   EXPECT_EQ(config.steps.ToString(), "3,7");
   EXPECT_EQ(config.boundary, "forward:Decoder$");

@@ -164,6 +164,7 @@ output:
   layout: auto
   compress: none
   durability: none
+  direct: auto
   mode: '0700'
 steps:
   select: 0-9
