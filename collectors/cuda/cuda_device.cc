@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "collectors/cuda/compiler.h"
 #include "collectors/cuda/kernel_arguments.h"
@@ -80,8 +81,13 @@ class CudaDevice::Entered {
   bool ok_ = false, pushed_ = false, relaxed_ = false;
 };
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::Open(int ordinal) noexcept try {
+Result<std::unique_ptr<CudaDevice>> CudaDevice::Open(int ordinal) noexcept {
   TDUMP_ASSIGN_OR_RETURN(const Driver* driver, Driver::Get());
+  return Open(driver, ordinal);
+}
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::Open(const Driver* driver, int ordinal) noexcept
+    try {
   int device = 0, active = 0;
   unsigned flags = 0;
   if (driver->device_get(&device, ordinal) != kSuccess ||
@@ -96,32 +102,54 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::Open(int ordinal) noexcept try {
   return Status(StatusCode::kInternal, "out of memory");
 }
 
-Status CudaDevice::Allocate(uint64_t bytes, uint32_t events, StagingMemory* memory) noexcept try {
+Status CudaDevice::Allocate(uint64_t bytes, uint32_t events, StagingMemory* memory) noexcept {
   const Entered entered(*this);
   if (!entered.ok()) return NoContext();
+  if (Status taken = Take(bytes, events); !taken.ok()) {
+    GiveBack();
+    return taken;
+  }
+  const Status loaded = LoadKernels();
+  if (!loaded.ok()) kernel_error_ = loaded.message();
+  *memory = {staging_, static_cast<std::byte*>(host_)};
+  return {};
+}
+
+// What a refusal leaves in its output is never taken for a handle.
+Status CudaDevice::Take(uint64_t bytes, uint32_t events) noexcept try {
+  events_.reserve(events);
   DevicePointer staging = 0;
-  void* host = nullptr;
   TDUMP_RETURN_IF_ERROR(driver_.Check(driver_.memory_take(&staging, bytes), "cuMemAlloc"));
-  Status status = driver_.Check(driver_.host_take(&host, bytes, kHostPortable), "cuMemHostAlloc");
-  if (status.ok())
-    status = driver_.Check(driver_.stream_create(&side_, kStreamNonBlocking), "cuStreamCreate");
-  events_.resize(status.ok() ? events : 0);
-  for (Event& event : events_) {
-    if (!status.ok()) break;
-    status = driver_.Check(driver_.event_create(&event, kEventDisableTiming), "cuEventCreate");
+  staging_ = staging;
+  void* host = nullptr;
+  TDUMP_RETURN_IF_ERROR(
+      driver_.Check(driver_.host_take(&host, bytes, kHostPortable), "cuMemHostAlloc"));
+  host_ = host;
+  Stream side = nullptr;
+  TDUMP_RETURN_IF_ERROR(
+      driver_.Check(driver_.stream_create(&side, kStreamNonBlocking), "cuStreamCreate"));
+  side_ = side;
+  for (uint32_t i = 0; i < events; ++i) {
+    Event event = nullptr;
+    TDUMP_RETURN_IF_ERROR(
+        driver_.Check(driver_.event_create(&event, kEventDisableTiming), "cuEventCreate"));
+    events_.push_back(event);
   }
-  if (!status.ok()) {
-    (void)driver_.memory_give(staging);
-    return status;
-  }
-  kernels_error_ = LoadKernels();
-  *memory = {staging, static_cast<std::byte*>(host)};
   return {};
 } catch (...) {
   return Status(StatusCode::kNoSpace, "out of host memory");
 }
 
-Status CudaDevice::LoadKernels() {
+// What Take() got before it was refused the rest.
+void CudaDevice::GiveBack() noexcept {
+  for (Event event : events_) (void)driver_.event_destroy(event);
+  events_.clear();
+  if (side_ != nullptr) (void)driver_.stream_destroy(std::exchange(side_, nullptr));
+  if (host_ != nullptr) (void)driver_.host_give(std::exchange(host_, nullptr));
+  if (staging_ != 0) (void)driver_.memory_give(std::exchange(staging_, 0));
+}
+
+Status CudaDevice::LoadKernels() noexcept try {
   int major = 0, minor = 0;
   TDUMP_RETURN_IF_ERROR(driver_.Check(driver_.device_attribute(&major, kComputeMajor, device_),
                                       "cuDeviceGetAttribute"));
@@ -142,6 +170,8 @@ Status CudaDevice::LoadKernels() {
   reduce_ = reduce;
   digest_ = digest;
   return {};
+} catch (...) {
+  return Status(StatusCode::kNoSpace, "out of host memory");
 }
 
 bool CudaDevice::InGraphCapture(NativeStream stream) noexcept {

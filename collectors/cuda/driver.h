@@ -50,10 +50,13 @@ inline constexpr int kComputeMinor = 76;
   ENTRY(memory_take, cuMemAlloc_v2, (DevicePointer*, size_t))                                    \
   ENTRY(memory_give, cuMemFree_v2, (DevicePointer))                                              \
   ENTRY(host_take, cuMemHostAlloc, (void**, size_t, unsigned))                                   \
+  ENTRY(host_give, cuMemFreeHost, (void*))                                                       \
   ENTRY(stream_create, cuStreamCreate, (Stream*, unsigned))                                      \
+  ENTRY(stream_destroy, cuStreamDestroy_v2, (Stream))                                            \
   ENTRY(stream_capturing, cuStreamIsCapturing, (Stream, int*))                                   \
   ENTRY(capture_mode, cuThreadExchangeStreamCaptureMode, (int*))                                 \
   ENTRY(event_create, cuEventCreate, (Event*, unsigned))                                         \
+  ENTRY(event_destroy, cuEventDestroy_v2, (Event))                                               \
   ENTRY(event_record, cuEventRecord, (Event, Stream))                                            \
   ENTRY(event_query, cuEventQuery, (Event))                                                      \
   ENTRY(copy_on_device, cuMemcpyDtoDAsync_v2, (DevicePointer, DevicePointer, size_t, Stream))    \

@@ -42,7 +42,7 @@ class Device {
   virtual ~Device() = default;
 
   // Called once, before anything else but InGraphCapture(): takes memory and makes `events` events,
-  // numbered from 0. What was taken is kept until the process ends.
+  // numbered from 0. What was taken is kept until the process ends; after an error nothing is.
   virtual Status Allocate(uint64_t bytes, uint32_t events, StagingMemory* memory) noexcept = 0;
   // Work on the stream goes into a graph now instead of running.
   virtual bool InGraphCapture(NativeStream stream) noexcept = 0;
@@ -62,6 +62,9 @@ class Device {
   virtual EventState Query(uint32_t event) noexcept = 0;
   // What the device said when Query() was last kFailed.
   virtual const char* Error() noexcept = 0;
+  // Why Gather() and Reduce() answer kUnsupported to everything, "" where they do not. Known, and
+  // the same, from Allocate() on.
+  virtual const char* KernelError() const noexcept = 0;
   // On tdump's own stream: `bytes` bytes to the host, then `event`.
   virtual Status Fetch(std::byte* to, uint64_t from, uint64_t bytes, uint32_t event) noexcept = 0;
 };

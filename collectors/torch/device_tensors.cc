@@ -16,6 +16,7 @@
 #include "collectors/device/stager.h"
 #include "collectors/device/step_budget.h"
 #include "collectors/torch/plugin.h"
+#include "core/beside.h"
 
 namespace tdump::collectors {
 namespace {
@@ -28,14 +29,18 @@ constexpr auto kLongestDrain = std::chrono::seconds(10);
 DeviceOpener FindCuda(std::string* error) {
   // Without CUDA in the process the object that needs it is not opened either.
   if (dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY) == nullptr) return nullptr;
-  Dl_info self{};
-  *error = "libtdump_cuda.so is not installed";
-  if (dladdr(reinterpret_cast<const void*>(&PrepareDevices), &self) == 0) return nullptr;
-  const std::string path = self.dli_fname;
-  const std::string beside = path.substr(0, path.rfind('/') + 1) + "libtdump_cuda.so";
-  void* library = dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return nullptr;
-  return reinterpret_cast<DeviceOpener>(dlsym(library, "tdump_cuda_open"));
+  const auto path = PathBeside(reinterpret_cast<const void*>(&PrepareDevices), "libtdump_cuda.so");
+  if (!path.ok()) {
+    *error = path.status().message();
+    return nullptr;
+  }
+  void* library = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* open = library != nullptr ? dlsym(library, "tdump_cuda_open") : nullptr;
+  if (open == nullptr) {
+    const char* why = dlerror();  // names the file and what is missing
+    *error = why != nullptr ? why : *path + " could not be opened";
+  }
+  return reinterpret_cast<DeviceOpener>(open);
 }
 
 // The stagers of this process, by CUDA device. Never destroyed: the sink polls copies to the end.
@@ -86,6 +91,7 @@ class Stagers {
     auto stager = Stager::Make(device, {.bytes = runtime->staging_bytes});
     if (!stager.ok()) return Refuse(ordinal, runtime, stager.status().message());
     DrainAtExit();
+    TellMissingKernels(*device, ordinal, runtime->sink);
     Stager* made = std::move(stager).value().release();
     made_[ordinal].store(made, std::memory_order_release);
     return made;
@@ -96,6 +102,16 @@ class Stagers {
                         std::to_string(runtime->staging_bytes >> 20) + " MiB: " + why +
                         "; its tensors are recorded without data");
     return nullptr;
+  }
+  static void TellMissingKernels(const Device& device, int ordinal, Sink* sink) {
+    const std::string_view error = device.KernelError();
+    if (error.empty()) return;
+    const std::string_view first_line = error.substr(0, error.find('\n'));
+    sink->note("cuda:" + std::to_string(ordinal) +
+               ": tdump's kernels could not be built or loaded: " + std::string(first_line) +
+               "; tensors that are not contiguous are recorded without data, of the others hash "
+               "and statistics are made on the host, which costs staging and transfer of the whole "
+               "tensor. Put the libnvrtc that belongs to this CUDA driver on the library path");
   }
   // CUDA ends with the process's exit handlers, in reverse order of their registration: this one
   // runs before that of the driver, which is there already.

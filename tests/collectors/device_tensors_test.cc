@@ -39,10 +39,17 @@ FakeDevice& TheDevice() {
   return *device;
 }
 
-// Device 0 is there, 1 not in use yet, 2 broken.
+FakeDevice& DeviceWithoutKernels() {
+  static auto* device = new FakeDevice;
+  device->kernel_error = "NVRTC: NVRTC_ERROR_COMPILATION: a.cu(7): error: why\nand more lines";
+  return *device;
+}
+
+// Device 0 is there, 1 not in use yet, 2 broken, 3 without kernels.
 void* OpenFake(uint64_t stamp, int ordinal, char* error, size_t bytes) {
   EXPECT_EQ(stamp, kBuildStamp);
   if (ordinal == 0) return static_cast<Device*>(&TheDevice());
+  if (ordinal == 3) return static_cast<Device*>(&DeviceWithoutKernels());
   std::snprintf(error, bytes, "%s", ordinal == 2 ? "out of order" : "");
   return nullptr;
 }
@@ -155,6 +162,19 @@ TEST_F(DeviceTensorsTest, ADeviceThatRefusesIsToldOnce) {
   ASSERT_EQ(rig.sink.notes.size(), 1u);
   EXPECT_EQ(rig.sink.notes[0],
             "cuda:2: no staging of 1 MiB: out of order; its tensors are recorded without data");
+}
+
+TEST_F(DeviceTensorsTest, MissingKernelsAreToldOnce) {
+  Capture(OnDevice(at::zeros({4}), 3));
+  Capture(OnDevice(at::zeros({4}), 3));
+  EXPECT_EQ(rig.sink.copies.size(), 2u);
+  ASSERT_EQ(rig.sink.notes.size(), 1u);
+  EXPECT_EQ(rig.sink.notes[0],
+            "cuda:3: tdump's kernels could not be built or loaded: NVRTC: NVRTC_ERROR_COMPILATION: "
+            "a.cu(7): error: why; tensors that are not contiguous are recorded without data, of "
+            "the others hash and statistics are made on the host, which costs staging and transfer "
+            "of the whole tensor. Put the libnvrtc that belongs to this CUDA driver on the library "
+            "path");
 }
 
 TEST_F(DeviceTensorsTest, GraphCaptureIsLeftAlone) {

@@ -27,6 +27,7 @@ class FakeDevice final : public Device {
   bool refuse_fetches = false;
   bool fail_events = false;
   bool capturing = false;
+  const char* kernel_error = "";
   // What was asked for.
   std::atomic<uint64_t> copies{0}, gathers{0}, reductions{0}, fetched_bytes{0};
 
@@ -82,6 +83,7 @@ class FakeDevice final : public Device {
     return done_[event] ? EventState::kReady : EventState::kPending;
   }
   const char* Error() noexcept override { return "the fake device is lost"; }
+  const char* KernelError() const noexcept override { return kernel_error; }
   Status Fetch(std::byte* to, uint64_t from, uint64_t bytes, uint32_t event) noexcept override {
     if (refuse_fetches) return Internal("fetch refused");
     fetched_bytes += bytes;
