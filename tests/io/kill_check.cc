@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr size_t kWeights = 20'000;
+constexpr size_t kWeights = 5'000;
 constexpr size_t kLarge = 1'300'000;
 
 std::string PathOf(uint64_t record) { return "layer." + std::to_string(record % 7); }

@@ -258,7 +258,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Scenario{"PackedAtEveryPage", true, kPage, 6, 9, true},
                       Scenario{"FilesInZeros", false, kPage, 4, 3, false, true},
                       Scenario{"PackedInZeros", true, kPage, 4, 3, false, true},
-                      Scenario{"RingOfFiles", false, kPage, 16, 4, false, false, 256 << 10},
+                      Scenario{"RingOfFiles", false, kPage, 16, 4, false, false, 64 << 10},
                       Scenario{"RingOfPacks", true, 64 * kPage, 28, 4, true, false, 4 << 20}),
     [](const auto& info) { return std::string(info.param.name); });
 

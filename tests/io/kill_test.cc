@@ -85,10 +85,12 @@ class WatchedEnv final : public ForwardingEnv {
       return WriteAt(base_->Size(), bytes);
     }
     Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
-      const int64_t sleep = env_->slow_ ? kMs + static_cast<int64_t>(bytes.size()) * 10 : 0;
-      Status status = env_->Watched(sleep, [&] { return base_->WriteAt(offset, bytes); });
+      Status status = env_->Watched(SleepFor(bytes), [&] { return base_->WriteAt(offset, bytes); });
       if (manifest_ && status.ok()) Acknowledge(offset, bytes);
       return status;
+    }
+    Result<bool> WriteDirect(uint64_t offset, std::span<const std::byte> bytes) override {
+      return env_->Watched(SleepFor(bytes), [&] { return base_->WriteDirect(offset, bytes); });
     }
     Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
       return env_->Watched(0, [&] { return base_->Preallocate(offset, bytes, or_zeros); });
@@ -103,6 +105,9 @@ class WatchedEnv final : public ForwardingEnv {
     uint64_t Size() const override { return base_->Size(); }
 
    private:
+    int64_t SleepFor(std::span<const std::byte> bytes) const {
+      return env_->slow_ ? kMs + static_cast<int64_t>(bytes.size()) * 10 : 0;
+    }
     void Acknowledge(uint64_t offset, std::span<const std::byte> entry) {
       FrameHeader frame;
       std::memcpy(&frame, entry.data(), sizeof frame);
