@@ -13,6 +13,25 @@
 
 namespace tdump::tools {
 
+namespace {
+
+// Names of arguments: in the usage line "A", "[RUN]", "RUN..."; of an option without the names of
+// its checks, "{a,b}" for "TEXT:{a,b}" and "N" for "N:NONNEGATIVE".
+class Usage : public CLI::Formatter {
+  std::string make_option_usage(const CLI::Option* option) const override {
+    const std::string name = option->get_name(true) + (option->get_expected_max() > 1 ? "..." : "");
+    return option->get_required() ? name : "[" + name + "]";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string type = option->get_type_name();
+    const size_t choices = type.find('{');
+    type = choices != std::string::npos ? type.substr(choices) : type.substr(0, type.find(':'));
+    return type.empty() ? "" : " " + type;
+  }
+};
+
+}  // namespace
+
 struct Options::Impl {
   std::string tool;
   CLI::App app;
@@ -25,6 +44,7 @@ Options::Options(const std::string& tool, const std::string& about, const std::s
   app.name(tool);
   app.description(about);
   app.footer(teach);
+  app.formatter(std::make_shared<Usage>());
   app.get_formatter()->column_width(34);
   app.set_version_flag("--version", tool + " " TDUMP_VERSION);
   app.add_flag("--json", common.json, "print one JSON document instead of text");
@@ -74,7 +94,7 @@ void Options::List(const std::string& name, std::vector<std::string>* target,
 
 void Options::Choice(const std::string& name, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
-  impl_->app.add_option(name, *target, help)->check(CLI::IsMember(choices));
+  impl_->app.add_option(name, *target, help)->type_name("")->check(CLI::IsMember(choices));
 }
 
 void Options::Later(const std::string& name, bool takes_value, const std::string& instead) {

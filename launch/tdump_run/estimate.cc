@@ -198,6 +198,24 @@ std::string RankLines(const std::vector<RankEstimate>& ranks) {
          fmt::format("  largest    rank {}: {}\n", largest.rank, BytesText(largest.total_bytes()));
 }
 
+std::string LimitText(const filters::Config& config, uint64_t total) {
+  if (config.limit_bytes == 0) return "auto: 10 % of the free space, at most 100 GiB";
+  std::string text = BytesText(config.limit_bytes);
+  if (total <= config.limit_bytes) return text;
+  return text + (config.ring ? ": less than that, the oldest steps go when it is reached"
+                             : ": less than that, writing stops when it is reached");
+}
+
+bool Compresses(const filters::Config& config) {
+  const auto does = [](const filters::Rule& rule) {
+    return rule.compress.value_or(Compression::kNone) != Compression::kNone;
+  };
+  return config.compress != Compression::kNone ||
+         std::any_of(config.capture.begin(), config.capture.end(), [&](const auto& set) {
+           return std::any_of(set.rules.begin(), set.rules.end(), does);
+         });
+}
+
 // Selected ranks that wrote nothing where it was looked.
 std::string UnseenRanks(const std::vector<RankEstimate>& ranks, const filters::Config& config) {
   std::vector<uint64_t> unseen;
@@ -313,12 +331,11 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
     const double copy = static_cast<double>(later.copied_bytes) / copy_bandwidth;
     if (first.seconds > 0) slowest = std::max(slowest, copy / first.seconds);
   }
+  if (config.layout == filters::OutputLayout::kPacked) files = ranks.size();
   text += fmt::format("  in all     {} ({} bytes) in {}{}\n", BytesText(total), total,
                       Plural(files, "file"),
                       endless ? "; there is no last step, so this is what two steps take" : "");
-  text += fmt::format("  limit      output.limit {}\n",
-                      config.limit_bytes == 0 ? "auto: 10 % of the free space, at most 100 GiB"
-                                              : BytesText(config.limit_bytes));
+  text += "  limit      output.limit " + LimitText(config, total) + "\n";
   uint64_t memory = 0;
   for (const RankEstimate& rank : ranks) memory = std::max(memory, rank.steps.back().copied_bytes);
   text += fmt::format(
@@ -332,6 +349,7 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
     text += "  slowdown   not known: the run has one step only\n";
   }
   text += UnseenRanks(ranks, config);
+  if (Compresses(config)) text += "  note       payloads count as they are before compression\n";
   if (unknown != 0) {
     text += fmt::format(
         "  note       {} without a hash count as all different: use a run of level "

@@ -1,0 +1,60 @@
+#include "launch/tdump_run/estimate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tdump::launch {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The first step takes twice the bytes of a later one, of which there are three.
+RankEstimate Rank(int32_t rank, int32_t world, uint64_t bytes) {
+  RankEstimate estimate;
+  estimate.rank = rank;
+  estimate.world = world;
+  estimate.steps = {{.records = 5, .copied_bytes = bytes, .file_bytes = 2 * bytes, .seconds = 0.5},
+                    {.records = 4, .copied_bytes = bytes, .file_bytes = bytes}};
+  estimate.later_steps = 2;
+  return estimate;
+}
+
+TEST(Estimate, SumsRanksAndNamesTheLargest) {
+  const filters::Config config = filters::DefaultConfig();
+  const std::string text = EstimateText({Rank(0, 3, 1024), Rank(2, 3, 2048)}, config, 1024 * 1024);
+  EXPECT_THAT(text, HasSubstr("estimate for steps 0-9 on 2 ranks\n"));
+  EXPECT_THAT(text, HasSubstr("largest    rank 2: 10 KiB\n"));  // 2 + 1 + 1 + 1 times 2,048
+  EXPECT_THAT(text, HasSubstr("(15360 bytes) in 8 files\n"));   // 5 * 3,072
+  EXPECT_THAT(text, HasSubstr("without rank 1, which"));
+  EXPECT_THAT(text, HasSubstr("+0.4 % of a captured step"));  // 2 ms of 0.5 s
+  EXPECT_THAT(text, Not(HasSubstr("compression")));
+}
+
+TEST(Estimate, OfManyRanksShowsTheExtremes) {
+  std::vector<RankEstimate> ranks;
+  for (int32_t rank = 0; rank < 12; ++rank) ranks.push_back(Rank(rank, 12, 4096u << (rank % 7)));
+  const std::string text = EstimateText(ranks, filters::DefaultConfig(), 1e9);
+  EXPECT_THAT(text, HasSubstr("  smallest\n  rank 0 "));
+  EXPECT_THAT(text, HasSubstr("  largest\n  rank 6 "));
+  EXPECT_THAT(text, Not(HasSubstr("  rank 3 ")));
+}
+
+TEST(Estimate, SaysWhatTheOutputOptionsChange) {
+  filters::Config config = filters::DefaultConfig();
+  config.layout = filters::OutputLayout::kPacked;
+  config.compress = Compression::kZstd;
+  config.limit_bytes = 4096;
+  const std::vector<RankEstimate> ranks = {Rank(0, 1, 1024)};
+  std::string text = EstimateText(ranks, config, 1e9);
+  EXPECT_THAT(text, HasSubstr("(5120 bytes) in 1 file\n"));
+  EXPECT_THAT(text, HasSubstr("4.0 KiB: less than that, writing stops when it is reached\n"));
+  EXPECT_THAT(text, HasSubstr("payloads count as they are before compression\n"));
+  config.ring = true;
+  EXPECT_THAT(EstimateText(ranks, config, 1e9), HasSubstr("less than that, the oldest steps go"));
+  config.limit_bytes = 5120;
+  EXPECT_THAT(EstimateText(ranks, config, 1e9), HasSubstr("limit      output.limit 5.0 KiB\n"));
+}
+
+}  // namespace
+}  // namespace tdump::launch
