@@ -18,10 +18,6 @@ namespace {
 constexpr uint64_t kLeastRingFile = 1 << 20;
 constexpr uint64_t kMostRingFile = 1 << 30;
 
-bool SyncsPasses(Durability durability) {
-  return durability == Durability::kPass || durability == Durability::kStep;
-}
-
 }  // namespace
 
 std::string PackFileName(uint64_t number) { return fmt::format("pack{:05d}.tdp", number); }

@@ -9,9 +9,8 @@
 //   3. A ring removes the oldest files when room is wanted. Before a file goes, `removed` is told.
 //      The first pass, which holds the weights where they are captured, stays while it takes no
 //      more than a quarter of the limit.
-//   4. Close() gives packed files their final names. Until then their name ends in `.part`,
-//   whatever
-//      passes in them are finished.
+//   4. Close() gives packed files their final names. Until then their names end in `.part`, however
+//      many passes in them are finished.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,7 @@ class FileOfOnePass final : public PassPlace {
   uint64_t Size() const override { return file_->Size(); }
 
   Status Finish() override {
-    const bool sync = durability_ == Durability::kPass || durability_ == Durability::kStep;
-    if (sync) TDUMP_RETURN_IF_ERROR(file_->Sync());
+    if (SyncsPasses(durability_)) TDUMP_RETURN_IF_ERROR(file_->Sync());
     TDUMP_RETURN_IF_ERROR(file_->Close());
     const std::string part = JoinPath(directory_, file_name_);
     TDUMP_RETURN_IF_ERROR(ReadBackFooter(env_, part, 0, file_->Size()));

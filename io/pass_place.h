@@ -18,6 +18,9 @@ class EarlierPayloads;
 // When a file's bytes are forced to the disk. kStep: a pass's bytes, when it ends. kPass: those,
 // their file's name and then the manifest entry. kFinalize: everything, once, when the sink drains.
 enum class Durability : uint8_t { kNone, kPass, kStep, kFinalize };  // as filters::SyncLevel
+inline bool SyncsPasses(Durability durability) {
+  return durability == Durability::kPass || durability == Durability::kStep;
+}
 
 // Not thread-safe.
 class PassPlace {
