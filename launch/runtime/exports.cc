@@ -1,9 +1,8 @@
 #include "launch/runtime/exports.h"
 
-#include <dlfcn.h>
-
 #include <string>
 
+#include "core/beside.h"
 #include "launch/runtime/session.h"
 #include "launch/runtime/torch_stamp.h"
 
@@ -12,11 +11,10 @@ namespace {
 
 // The stamp of the collector that lies beside this object.
 Result<TorchStamp> StampBeside() {
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<void*>(&tdump_runtime_start), &self) == 0)
-    return Internal("dladdr failed");
-  const std::string path = self.dli_fname;
-  return ReadTorchStamp(path.substr(0, path.rfind('/') + 1) + "libtdump_torch.info");
+  TDUMP_ASSIGN_OR_RETURN(
+      const std::string path,
+      PathBeside(reinterpret_cast<void*>(&tdump_runtime_start), "libtdump_torch.info"));
+  return ReadTorchStamp(path);
 }
 
 int Fits(const Result<TorchStamp>& present) {

@@ -11,6 +11,7 @@
 
 #include "coordinator/hash64.h"
 #include "coordinator/mpi_object.h"
+#include "core/beside.h"
 #include "core/runtime.h"
 
 namespace tdump::launch {
@@ -69,12 +70,13 @@ Result<void*> OpenObject() {
   bool mapped = false;
   dl_iterate_phdr(FindMpi, &mapped);
   if (!mapped) return NotFound("the job's MPI is not " TDUMP_MPI_SONAME);
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<void*>(&OpenMpiWorld), &self) == 0) return Internal("dladdr failed");
-  const std::string path = self.dli_fname;
-  const std::string object = path.substr(0, path.rfind('/') + 1) + "libtdump_mpi.so";
+  TDUMP_ASSIGN_OR_RETURN(const std::string object,
+                         PathBeside(reinterpret_cast<void*>(&OpenMpiWorld), "libtdump_mpi.so"));
   void* handle = ::dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return NotFound("no MPI transport is installed");
+  if (handle == nullptr) {
+    const char* why = ::dlerror();
+    return NotFound(fmt::format("no MPI transport: {}", why != nullptr ? why : object.c_str()));
+  }
   const auto stamp = reinterpret_cast<coordinator::MpiStampFn>(::dlsym(handle, "tdump_mpi_stamp"));
   if (stamp == nullptr || stamp() != kBuildStamp)
     return Unsupported("the MPI transport is of another build of tdump");

@@ -281,6 +281,10 @@ void Session::MpiInitialized() noexcept {
       if (mpi_announced_) {
         const Identity identity = IdentityBeforeMpi();
         mpi_ = OpenMpiWorld(Env::Posix(), ClockDirectory(identity), identity);
+        if (!mpi_.why_not.empty())
+          TellUser(fmt::format("step numbers are agreed through files, not through MPI: {}",
+                               mpi_.why_not),
+                   LogLevel::kDebug);
       }
       joined.rank = mpi_.rank;
       joined.world = mpi_.world;
