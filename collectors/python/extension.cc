@@ -3,7 +3,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "collectors/python/hooks.h"
 #include "collectors/python/module_table.h"
@@ -97,6 +99,18 @@ bool ReadAliases(PyObject* list, std::vector<std::string>* aliases) {
   return true;
 }
 
+// What was recorded of a module that was named before its owner was known belongs to the new name
+// too. One that was moved within its tree had a right name each time.
+void Name(Runtime* runtime, const OperatorInfo& info, ModuleEntry* entry) {
+  const OperatorId before = entry->op;
+  entry->op = runtime->operators->Intern(info);
+  entry->ignored = entry->op == kNoOperator;
+  entry->told_as = ToldAs(info, entry->is_root);
+  if (before == kNoOperator || before == entry->op) return;
+  const OperatorInfo& old = runtime->operators->Get(before);
+  if (old.path == "." || old.root != info.root) runtime->operators->AddAlias(before, info.path);
+}
+
 // describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)
 PyObject* Describe(PyObject*, PyObject* args) {
   PyObject *module, *alias_list;
@@ -115,23 +129,12 @@ PyObject* Describe(PyObject*, PyObject* args) {
   info.cls = cls;
   info.leaf = leaf != 0;
   if (!ReadAliases(alias_list, &info.aliases)) return nullptr;
-  ModuleTable& table = ModuleTable::Get();
-  ModuleEntry* entry = table.Add(module);
+  ModuleEntry* entry = ModuleTable::Get().Add(module);
   if (entry == nullptr) return nullptr;
-  const OperatorId before = entry->op;
-  entry->root = table.RootOf(root_number);
+  entry->root = ModuleTable::Get().RootOf(root_number);
   entry->root->prefix = prefix;
-  entry->op = runtime->operators->Intern(info);
   entry->is_root = is_root != 0;
-  entry->ignored = entry->op == kNoOperator;
-  entry->told_as =
-      is_root != 0 ? info.root : (info.root.empty() ? info.path : info.root + "." + info.path);
-  if (before != kNoOperator && before != entry->op) {
-    // Named before its owner was known: what was recorded then belongs to the new name too. A
-    // module that was moved within its tree had a right name each time.
-    const OperatorInfo& old = runtime->operators->Get(before);
-    if (old.path == "." || old.root != info.root) runtime->operators->AddAlias(before, info.path);
-  }
+  Name(runtime, info, entry);
   Py_RETURN_NONE;
 }
 
@@ -181,6 +184,14 @@ PyObject* KeepOptimizerState(PyObject*, PyObject* optimizer) {
   Py_RETURN_NONE;
 }
 
+std::optional<BoundaryKind> BoundaryNamed(std::string_view word) {
+  if (word == "step") return BoundaryKind::kExplicit;
+  if (word == "optimizer_created") return BoundaryKind::kOptimizerCreated;
+  if (word == "optimizer_step") return BoundaryKind::kOptimizerStep;
+  if (word == "process_group") return BoundaryKind::kProcessGroup;
+  return std::nullopt;
+}
+
 // boundary(kind, instance, name, number, rank, world); kind as in _hooks.py
 PyObject* TellBoundary(PyObject*, PyObject* args) {
   const char *kind, *name = "";
@@ -191,20 +202,13 @@ PyObject* TellBoundary(PyObject*, PyObject* args) {
     return nullptr;
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || runtime->gate->off()) Py_RETURN_NONE;
-  const std::string_view word = kind;
-  BoundaryKind which = BoundaryKind::kExplicit;
-  if (word == "optimizer_created")
-    which = BoundaryKind::kOptimizerCreated;
-  else if (word == "optimizer_step")
-    which = BoundaryKind::kOptimizerStep;
-  else if (word == "process_group")
-    which = BoundaryKind::kProcessGroup;
-  else if (word != "step") {
+  const std::optional<BoundaryKind> which = BoundaryNamed(kind);
+  if (!which) {
     PyErr_Format(PyExc_ValueError, "unknown boundary %s", kind);
     return nullptr;
   }
   Boundary boundary;
-  boundary.kind = which;
+  boundary.kind = *which;
   boundary.name = name;
   boundary.instance = instance;
   boundary.number = number;

@@ -8,6 +8,7 @@
 
 #include "collectors/torch/capture.h"
 #include "collectors/torch/gradients.h"
+#include "collectors/torch/module_calls.h"
 
 namespace tdump::collectors {
 namespace {
@@ -114,8 +115,7 @@ void CxxModules::Watch(Runtime* runtime, const std::shared_ptr<Module>& top,
     entry.op = runtime->operators->Intern(info);
     entry.root = root;
     entry.is_root = part.module == top;
-    entry.told_as =
-        entry.is_root ? info.root : (info.root.empty() ? info.path : info.root + "." + info.path);
+    entry.told_as = ToldAs(info, entry.is_root);
     // Watched before as another tree's part: what was recorded under that name belongs here too.
     if (before != kNoOperator && before != entry.op)
       runtime->operators->AddAlias(before, info.path);

@@ -226,11 +226,12 @@ void WatchOrThrow(const Recorder::CallScope& scope, Role role, std::string_view 
 // was there. Autograd runs it under the lock of the node that accumulates.
 class ParameterHook final : public PostAccumulateGradHook {
  public:
-  ParameterHook(OperatorId op, std::string_view name, std::unique_ptr<PostAccumulateGradHook> jobs)
-      : op_(op), name_(name), jobs_(std::move(jobs)) {}
+  ParameterHook(OperatorId op, std::string_view name) : op_(op), name_(name) {}
 
   bool IsOf(OperatorId op, std::string_view name) const { return op_ == op && name_ == name; }
-  std::unique_ptr<PostAccumulateGradHook> TakeJobs() { return std::move(jobs_); }
+  // The hook that the job had put there; may be null.
+  void Adopt(std::unique_ptr<PostAccumulateGradHook> jobs) noexcept { jobs_ = std::move(jobs); }
+  std::unique_ptr<PostAccumulateGradHook> TakeJobs() noexcept { return std::move(jobs_); }
 
   void operator()(const Variable& parameter) override {
     Record(parameter);
@@ -279,15 +280,14 @@ void WatchParameterOrThrow(OperatorId op, std::string_view name, const at::Tenso
   auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
   if (meta == nullptr) return;
   std::unique_ptr<PostAccumulateGradHook>& slot = meta->post_acc_grad_hooks_;
-  std::unique_ptr<PostAccumulateGradHook> jobs;
-  if (slot != nullptr && typeid(*slot) == typeid(ParameterHook)) {
-    auto* ours = static_cast<ParameterHook*>(slot.get());
-    if (ours->IsOf(op, name)) return;
-    jobs = ours->TakeJobs();  // named anew
-  } else {
-    jobs = std::move(slot);
-  }
-  slot = std::make_unique<ParameterHook>(op, name, std::move(jobs));
+  ParameterHook* known = slot != nullptr && typeid(*slot) == typeid(ParameterHook)
+                             ? static_cast<ParameterHook*>(slot.get())
+                             : nullptr;
+  if (known != nullptr && known->IsOf(op, name)) return;
+  // The job's hook moves once nothing can throw any more.
+  auto hook = std::make_unique<ParameterHook>(op, name);
+  hook->Adopt(known != nullptr ? known->TakeJobs() : std::move(slot));
+  slot = std::move(hook);
 }
 
 template <class Work>

@@ -39,6 +39,12 @@ struct ModuleIdentity {
   uint64_t root_number = 0;
 };
 
+// What an outermost call of a module is told as.
+inline std::string ToldAs(const OperatorInfo& info, bool is_root) {
+  if (is_root || info.root.empty()) return is_root ? info.root : info.path;
+  return info.root + "." + info.path;
+}
+
 // Stack of one thread. Frames are reused, so a call allocates nothing
 // once the stack has been that deep.
 class TDUMP_TORCH_EXPORT ModuleCalls {

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <type_traits>
 #include <unordered_map>
 
 #include "collectors/torch/capture.h"
@@ -40,14 +41,11 @@ void All(OptimizerState* out, const std::string& name, const Items& items) {
   for (const at::Tensor& item : items) out->Tensor(name + "." + std::to_string(i++), item);
 }
 
-void Record(OptimizerState* out, const torch::optim::AdamParamState& state) {
-  out->Integer("step", state.step());
-  out->Tensor("exp_avg", state.exp_avg());
-  out->Tensor("exp_avg_sq", state.exp_avg_sq());
-  out->Tensor("max_exp_avg_sq", state.max_exp_avg_sq());
-}
-
-void Record(OptimizerState* out, const torch::optim::AdamWParamState& state) {
+// Adam and AdamW keep the same.
+template <class State>
+requires std::is_same_v<State, torch::optim::AdamParamState> ||
+    std::is_same_v<State, torch::optim::AdamWParamState>
+void Record(OptimizerState* out, const State& state) {
   out->Integer("step", state.step());
   out->Tensor("exp_avg", state.exp_avg());
   out->Tensor("exp_avg_sq", state.exp_avg_sq());
