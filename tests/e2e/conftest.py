@@ -106,6 +106,22 @@ def no_run(cwd: Path) -> bool:
     return not (cwd / "outputs").exists()
 
 
+def beside_reference(job: list[str], config: str, cwd: Path):
+    """What the job itself saw without tdump (`job reference`, which writes steps.pt), the passes of `job plain` with
+    `config`, and the processes: the reference, the bare job, the job with tdump."""
+    import tdump
+    import torch
+
+    (cwd / "c.yaml").write_text(config)
+    reference = execute([*job, "reference", "steps.pt"], cwd)
+    assert reference.returncode == 0, reference.stderr
+    bare = execute([*job, "plain"], cwd)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *job, "plain"], cwd)
+    assert dumped.returncode == 0, dumped.stderr
+    passes = [tdump.load_pass(file) for file in latest(cwd).passes(0)]
+    return torch.load(cwd / "steps.pt"), passes, (reference, bare, dumped)
+
+
 @pytest.fixture
 def python() -> str:
     return sys.executable

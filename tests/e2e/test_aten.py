@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pytest
 import torch
-from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
+from conftest import BUILD, SOURCE, TDUMP_RUN, beside_reference, execute
 
 JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "aten_job.py")]
 CONFIG = """
@@ -23,17 +23,7 @@ PLAIN, PROFILED, SPECIAL, THREADS = range(4)
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     """What the reference saw, the passes, and the three outputs of the job."""
-    import tdump
-
-    cwd = tmp_path_factory.mktemp("aten")
-    (cwd / "aten.yaml").write_text(CONFIG)
-    reference = execute([*JOB, "reference", "steps.pt"], cwd)
-    assert reference.returncode == 0, reference.stderr
-    bare = execute([*JOB, "plain"], cwd)
-    dumped = execute([TDUMP_RUN, "-c", "aten.yaml", "--", *JOB, "plain"], cwd)
-    assert dumped.returncode == 0, dumped.stderr
-    passes = [tdump.load_pass(file) for file in latest(cwd).passes(0)]
-    return torch.load(cwd / "steps.pt"), passes, (reference, bare, dumped)
+    return beside_reference(JOB, CONFIG, tmp_path_factory.mktemp("aten"))
 
 
 def compared(steps, passes, step):

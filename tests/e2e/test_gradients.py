@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 import torch
-from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
+from conftest import BUILD, SOURCE, TDUMP_RUN, beside_reference, execute, latest
 
 JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "gradients.py")]
 CONFIG = """
@@ -37,17 +37,8 @@ STEPS = [
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     """What torch's hooks saw, the passes of the train steps, and the results of the jobs."""
-    import tdump
-
-    cwd = tmp_path_factory.mktemp("gradients")
-    (cwd / "c.yaml").write_text(CONFIG)
-    reference = execute([*JOB, "reference", "steps.pt"], cwd)
-    assert reference.returncode == 0, reference.stderr
-    bare = execute([*JOB, "plain"], cwd)
-    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *JOB, "plain"], cwd)
-    assert dumped.returncode == 0, dumped.stderr
-    passes = [tdump.load_pass(file) for file in latest(cwd).passes(0)]
-    return torch.load(cwd / "steps.pt"), [p for p in passes if p.info.mode == "train"], (reference, bare, dumped)
+    steps, passes, runs = beside_reference(JOB, CONFIG, tmp_path_factory.mktemp("gradients"))
+    return steps, [p for p in passes if p.info.mode == "train"], runs
 
 
 def gradients_of(seen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from identities import run
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -32,19 +33,5 @@ def tensors() -> dict[str, torch.Tensor]:
     }
 
 
-class Job(torch.nn.Module):
-    def __init__(self, names: list[str]) -> None:
-        super().__init__()
-        for name in names:
-            self.add_module(name, torch.nn.Identity())
-
-    def forward(self, values: dict[str, torch.Tensor]) -> None:
-        for name, value in values.items():
-            self.get_submodule(name)(value)
-
-
 if __name__ == "__main__":
-    made = tensors()
-    job = Job(list(made))
-    with torch.no_grad():
-        job(made)
+    run(tensors())
