@@ -38,7 +38,8 @@ TEST(TensorView, UndefinedIsNoTensor) {
 }
 
 TEST(TensorView, MetaHasAShapeAndNoData) {
-  const TensorView view = Seen(at::empty({2, 3}, at::device(at::kMeta).dtype(at::kHalf)));
+  const at::Tensor tensor = at::empty({2, 3}, at::device(at::kMeta).dtype(at::kHalf));
+  const TensorView view = Seen(tensor);
   EXPECT_EQ(view.reason, SkipReason::kNoData);
   EXPECT_EQ(view.detail, "meta");
   EXPECT_EQ(view.data, nullptr);
