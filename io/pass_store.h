@@ -48,9 +48,10 @@ struct ProcessEntry {
 
 class PassStore {
  public:
-  // `run`: the directory, a pass file, a packed file, or `FILE#ORDINAL` of one. Reads all manifests below it (many processes: in parallel); lists `.part`
-  // files that no manifest has. A damaged manifest is a Damage of its process, not an error.
-  // `threads`: how many at a time; 0: one a core, at most 8.
+  // `run`: the directory, a pass file, a packed file, or `FILE#ORDINAL` of one. Reads all manifests
+  // below it (many processes: in parallel); lists `.part` files that no manifest has. A damaged
+  // manifest is a Damage of its process, not an error. `threads`: how many at a time; 0: one a
+  // core, at most 8.
   static Result<std::unique_ptr<PassStore>> Open(Env* env, const std::string& run,
                                                  unsigned threads = 0);
   virtual ~PassStore() = default;
