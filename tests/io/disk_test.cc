@@ -209,6 +209,35 @@ class LosingEnv final : public test::ForwardingEnv {
   const uint64_t limit_;
 };
 
+// Direct writes are refused once: the pass is whole, the manifest has a note, the user is not told.
+TEST(Disk, AFileSystemWithoutDirectWritesGetsAllThroughTheCache) {
+  auto memory = NewMemoryEnv();
+  int refused = 0;
+  auto env = NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view) {
+    return call == "write_direct" ? (++refused, EINVAL) : 0;
+  });
+  SinkRig rig({.arena_bytes = 16 << 20, .thread = false}, env.get());
+  rig.Open(0);
+  for (uint8_t i = 0; i < 3; ++i)
+    rig.Keep(rig.NewCall(rig.Op("a")), std::to_string(i), Bytes(1'500'001, i, 3));
+  rig.sink->close_pass();
+  ASSERT_TRUE(rig.sink->Drain(1000));
+  EXPECT_EQ(refused, 1);
+  const auto reader = rig.Read("pass00000.tdp");
+  const std::vector<Record> records = rig.Records("pass00000.tdp");
+  EXPECT_EQ(records.size(), 3u);
+  for (const Record& record : records)
+    EXPECT_EQ(rig.Payload(*reader, record),
+              Bytes(1'500'001, static_cast<uint8_t>(std::stoi(record.key.arg)), 3));
+  const ProcessEntry process = rig.Manifest();
+  ASSERT_EQ(process.notes.size(), 1u);
+  EXPECT_EQ(process.notes[0].level, 0);
+  EXPECT_THAT(process.notes[0].text, HasSubstr("O_DIRECT"));
+  EXPECT_TRUE(rig.told.empty());
+  rig.sink.reset();
+  rig.manifest.reset();
+}
+
 // A file whose end is not there is never listed as good.
 TEST(Disk, BytesThatWereLostInSilenceAreFoundBeforeTheFinalName) {
   LosingEnv env(5200);
