@@ -1,8 +1,8 @@
 """The job's side of taking turns (lib/side.py has the other): run steps when told to, and say what they took.
 
 Says "ready"; then for each line with a number, runs that many steps and answers "WALL CPU": nanoseconds by the clock
-and of this thread's CPU time. Ends with its input. Speaks on what was standard output; what anything else prints there
-goes to standard error.
+and of this thread's CPU time. Ends with its input. Speaks on what was standard output when this module was imported;
+what anything else prints there from then on goes to standard error.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import sys
 import time
 from collections.abc import Callable
 
+_answers = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)
+
 
 def take_turns(step: Callable[[], object]) -> None:
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    print("ready", file=answers)
+    print("ready", file=_answers)
     for line in sys.stdin:
         steps = int(line)
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         for _ in range(steps):
             step()
         wall, cpu = time.perf_counter_ns() - wall, time.thread_time_ns() - cpu
-        print(wall, cpu, file=answers)
+        print(wall, cpu, file=_answers)
