@@ -613,9 +613,7 @@ class PassFile(File):
     def plain(self) -> dict[str, dict[str, Any]]:
         """Forward outputs under their plain names ("Plain view")."""
         outputs = [
-            r
-            for r in self.records.values()
-            if ROLES[r["role"]] == "output" and r["phase"] == 0 and not r["flags"] & 1 and r["payload"]
+            r for r in self.records.values() if ROLES[r["role"]] == "output" and r["phase"] == 0 and not r["flags"] & 1
         ]
         seen: dict[str, list[int]] = {}
         view: dict[str, dict[str, Any]] = {}
@@ -628,7 +626,8 @@ class PassFile(File):
                 calls.append(record["call_begin"])
             n = calls.index(record["call_begin"])
             key = (f"{name}::call{n}" if n else name) + (f".{record['arg']}" if record["arg"] else "")
-            view.setdefault(key, record)
+            if record["payload"]:
+                view.setdefault(key, record)
         return view
 
 

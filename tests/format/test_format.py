@@ -157,6 +157,15 @@ class Others(unittest.TestCase):
         self.assertIsNone(file.footer)
         self.assertEqual({n: file.payload(r) for n, r in file.records.items()}, {n: DENSE[n][5] for n in (1, 2)})
 
+    def test_calls_without_values_count_in_the_plain_view(self) -> None:
+        file = reader.PassFile((GOLDEN / "pass.tdp").read_bytes())
+        first = file.records[1]
+        file.records = {
+            1: first | {"payload": None, "call_begin": 1, "seen": 1},
+            2: first | {"record": 2, "call_begin": 3, "seen": 3},
+        }
+        self.assertEqual(list(file.plain()), [f"encoder.layer.0.dense::call1.{ARGS[0]}"])
+
     def test_later_version(self) -> None:
         file = reader.PassFile((GOLDEN / "later.tdp").read_bytes())
         self.assertEqual((file.header["version_minor"], file.torn), (1, ""))
