@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/types.h"
 
@@ -36,8 +37,12 @@ class OperatorTable {
  private:
   static constexpr uint32_t kChunk = 1024;
   static constexpr uint32_t kChunks = 4096;
+  OperatorId& PlaceOf(const OperatorInfo& info);
+  void GrowPlaces();
+
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, OperatorId> ids_;
+  // Open hash table of the ids, kNoOperator where it is free; a power of two, at most half full.
+  std::vector<OperatorId> places_;
   std::unordered_map<OperatorId, std::vector<std::string>> late_aliases_;
   std::unique_ptr<std::atomic<OperatorInfo*>[]> chunks_;
   std::atomic<uint32_t> size_{0};

@@ -2,7 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <new>
 #include <thread>
+
+namespace {
+thread_local size_t allocations = 0;
+}  // namespace
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* block = std::malloc(bytes)) return block;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, size_t) noexcept { std::free(block); }
 
 namespace tdump {
 namespace {
@@ -44,6 +58,26 @@ TEST(OperatorTableTest, ReferencesOutliveGrowth) {
   for (int i = 0; i < 5000; ++i) table.Intern(Module("m" + std::to_string(i)));
   EXPECT_EQ(first.path, "first");
   EXPECT_EQ(table.Get(5000).path, "m4999");
+}
+
+// What is kept of an operator that is met amid the job's tensors would leave holes in the heap.
+TEST(OperatorTableTest, FirstOfManyTakesTheRoomOfAll) {
+  std::vector<OperatorInfo> infos;
+  for (int i = 0; i < 1000; ++i) {
+    infos.push_back({.kind = OperatorKind::kAten,
+                     .path = "encoder.layer." + std::to_string(i) + ".attention.self.query",
+                     .op = "aten::_scaled_dot_product_fused_attention_overrideable_backward",
+                     .cls = "transformers.models.bert.modeling_bert.BertSdpaSelfAttention"});
+  }
+  OperatorTable table;
+  size_t before = allocations;
+  table.Intern(infos[0]);
+  EXPECT_GT(allocations, before);
+  before = allocations;
+  for (const OperatorInfo& info : infos) table.Intern(info);
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(table.size(), 1000u);
+  EXPECT_EQ(table.Get(999), infos[999]);
 }
 
 TEST(OperatorTableTest, Aliases) {
