@@ -92,11 +92,13 @@ Status AnnounceMpi(Env* env, const std::string& clock_directory, const Identity&
                   std::to_string(thread_level));
 }
 
-Result<bool> EveryoneIsAnnounced(Env* env, const std::string& clock_directory,
-                                 const Identity& identity) {
-  const auto finding = Finding(env, Stem(clock_directory, identity), identity);
-  if (!finding.ok()) return finding.status();
-  return *finding == kEverybody;
+Result<std::string> WhyNotMpi(Env* env, const std::string& clock_directory,
+                              const Identity& identity) {
+  TDUMP_ASSIGN_OR_RETURN(std::string finding,
+                         Finding(env, Stem(clock_directory, identity), identity));
+  if (finding == kEverybody) return std::string();
+  if (finding.ends_with('\n')) finding.pop_back();
+  return finding;
 }
 
 MpiWorld OpenMpiWorld(Env* env, const std::string& clock_directory, const Identity& identity) {
@@ -112,12 +114,15 @@ MpiWorld OpenMpiWorld(Env* env, const std::string& clock_directory, const Identi
   if (ask == nullptr || open == nullptr) return world;
   ask(&world.rank, &world.world);
   if (world.world <= 1) return world;
-  const auto everyone = EveryoneIsAnnounced(env, clock_directory, identity);
-  if (!everyone.ok() || !*everyone || world.world != identity.world) {
-    world.why_not = "not every rank of the launcher's world runs under tdump";
-    return world;
-  }
-  world.transport.reset(open(coordinator::kMpiFanOut));
+  const auto against = WhyNotMpi(env, clock_directory, identity);
+  if (!against.ok())
+    world.why_not = against.status().message();
+  else if (!against->empty())
+    world.why_not = *against;
+  else if (world.world != identity.world)
+    world.why_not = fmt::format("MPI has {} ranks, the launcher {}", world.world, identity.world);
+  else
+    world.transport.reset(open(coordinator::kMpiFanOut));
   return world;
 }
 

@@ -32,9 +32,9 @@ struct MpiWorld {
 // Step 1. `clock_directory`: made when missing. `identity`: what the launcher says.
 Status AnnounceMpi(Env* env, const std::string& clock_directory, const Identity& identity,
                    int thread_level);
-// Step 3, for one process.
-Result<bool> EveryoneIsAnnounced(Env* env, const std::string& clock_directory,
-                                 const Identity& identity);
+// Step 3, for one process: what stands against MPI, as the first process found it; "": nothing.
+Result<std::string> WhyNotMpi(Env* env, const std::string& clock_directory,
+                              const Identity& identity);
 // Steps 3 and 4; rank and world as MPI has them, -1 when they cannot be asked.
 MpiWorld OpenMpiWorld(Env* env, const std::string& clock_directory, const Identity& identity);
 
