@@ -63,7 +63,8 @@ bool CaptureSinkImpl::FinishPass(PassSlot* pass) {
   WriteCounts(recording->touched());
   const uint64_t lost_calls = pass->lost_calls.load(std::memory_order_relaxed);
   if (lost_calls != 0) {
-    WriteNote({1, fmt::format("pass {}: {} calls were not written (memory limit)",
+    WriteNote({1, fmt::format("pass {}: {} calls were not written (memory limit); a larger "
+                              "memory.host keeps them",
                               pass->info.ordinal, lost_calls)});
   }
   if (pass->over_share.load(std::memory_order_relaxed)) TellOverShare(*pass);

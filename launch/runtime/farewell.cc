@@ -108,7 +108,10 @@ void GiveVerdict(Env* env, const FarewellFacts& facts, const Others& others) {
     return;
   }
   const Status status = Conclude(env, facts);
-  if (!status.ok()) TellUser(fmt::format("the run is not merged: {}", status.message()));
+  if (!status.ok()) {
+    TellUser(fmt::format("the run is not merged: {}; when that is mended: tdump-merge {}",
+                         status.message(), facts.shown));
+  }
   if (const int unseen = facts.identity.world - 1 - others.seen; unseen > 0) {
     TellUser(
         fmt::format("{} of {} ranks not seen so far; should they still come, the last one gives "

@@ -107,8 +107,7 @@ class PassEstimator {
   }
   // A payload frame with its header and the padding before and behind it, on average.
   static uint64_t Framed(uint64_t bytes) {
-    const uint64_t align = bytes > io::kLargePayload ? io::kLargePayloadAlign : io::kPayloadAlign;
-    return sizeof(io::FrameHeader) + bytes + sizeof(io::FrameHeader) + align / 2;
+    return sizeof(io::FrameHeader) + bytes + sizeof(io::FrameHeader) + io::AlignOf(bytes) / 2;
   }
 
   Decision Decide(const io::Record& record) {
@@ -169,6 +168,17 @@ uint64_t StepsBeyond(const Spec& steps, uint64_t seen, bool* endless) {
   uint64_t count = 0;
   for (uint64_t step = steps.Min(); step <= steps.Max(); ++step) count += steps.Contains(step);
   return count > seen ? count - seen : 0;
+}
+
+// The first two steps that `steps` selects, as a SPEC.
+std::string FirstSteps(const Spec& steps) {
+  if (steps.is_none()) return "none";
+  if (steps.is_all()) return "0-1";
+  const uint64_t first = steps.Min();
+  for (uint64_t step = first + 1; step <= steps.Max(); ++step) {
+    if (steps.Contains(step)) return fmt::format("{},{}", first, step);
+  }
+  return std::to_string(first);
 }
 
 std::string RankLine(const RankEstimate& rank) {
@@ -240,16 +250,6 @@ uint64_t RankEstimate::total_bytes() const {
 }
 
 uint64_t RankEstimate::files() const { return steps.size() + later_steps; }
-
-std::string FirstSteps(const Spec& steps) {
-  if (steps.is_none()) return "none";
-  if (steps.is_all()) return "0-1";
-  const uint64_t first = steps.Min();
-  for (uint64_t step = first + 1; step <= steps.Max(); ++step) {
-    if (steps.Contains(step)) return fmt::format("{},{}", first, step);
-  }
-  return std::to_string(first);
-}
 
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory) {
   options.settings.emplace_back("steps.select", "'" + FirstSteps(config.steps) + "'");

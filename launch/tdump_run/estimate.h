@@ -46,9 +46,6 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& r
 // `options` for the run that is looked at: hashes of the first two selected steps, in `directory`.
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory);
 
-// The first two steps that `steps` selects, as a SPEC.
-std::string FirstSteps(const Spec& steps);
-
 // Bytes a second of one thread's copies, measured.
 double CopyBandwidth();
 
