@@ -88,8 +88,8 @@ class CallText {
   };
   struct Head {
     Form form;
-    uint16_t name;
-    uint32_t value;  // bytes of each
+    uint16_t name;   // bytes
+    uint32_t value;  // bytes
   };
   static constexpr size_t kListText = 256;
   static constexpr size_t kMaxItems = kListText / 2 + 1;  // of two bytes or more each

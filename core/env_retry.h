@@ -41,7 +41,7 @@ int WriteFully(std::span<const std::byte> bytes, uint64_t* written, Write write)
   return 0;
 }
 
-// What open(2) and write(2) say of O_DIRECT where it is not to be had: the file system, the
+// What fcntl(2) and write(2) say of O_DIRECT where it is not to be had: the file system, the
 // device's block size, memory that belongs to a device.
 inline bool RefusesDirect(int error) {
   return error == EINVAL || error == EOPNOTSUPP || error == EFAULT;

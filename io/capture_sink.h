@@ -5,8 +5,9 @@
 //   2. reserve() takes room from the arena and notes the metadata. At the cap it waits (block),
 //      keeps the metadata only (drop), or asks for the payload in pieces to keep its statistics and
 //      hash (stats); a pass that waited for more than its share goes on as with stats.
-//   3. commit() hands the slot to the writer thread, which hashes, writes a payload frame and then
-//      the record frame, and gives the room back. stream() does the same piece by piece.
+//   3. commit() says that the bytes are there. The writer thread, which has the entry since then or
+//      longer, hashes, writes a payload frame and the record frame, and gives the room back.
+//      stream() hands over a payload piece by piece.
 //   4. close_pass() is asynchronous: the writer finishes the pass once its outstanding slots are
 //      in, writes index and footer, renames `passNNNNN.tdp.part` to its final name and appends a
 //      pass-done entry to the manifest.

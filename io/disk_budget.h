@@ -26,7 +26,7 @@ class DiskBudget {
   void OnFull(std::function<uint64_t(uint64_t bytes)> make_room) {
     make_room_ = std::move(make_room);
   }
-  const std::string& why() const { return why_; }  // "limit of 1048576 bytes reached"
+  const std::string& why() const { return why_; }  // "the limit of 1048576 bytes is reached"
 
  private:
   void CheckFree();

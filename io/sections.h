@@ -149,7 +149,7 @@ struct PayloadSection {
   uint64_t offset = 0;  // of the first payload byte in this file
   uint64_t stored_bytes = 0;
   uint64_t logical_bytes = 0;
-  uint8_t codec = 0;     // 0 none, 1 zstd
+  uint8_t codec = 0;     // io::Codec: 0 none, 2 blocks
   uint64_t same_as = 0;  // record whose payload this one shares, 0 for its own
   template <class Archive>
   void serialize(Archive& archive) {
@@ -265,7 +265,7 @@ struct IdentitySection {
   uint8_t selected = 0;  // the rank records
   uint64_t started_ns = 0;
   std::string boundary;  // the step rule in force, e.g. "optimizer (AdamW)"
-  std::string versions;  // "tdump 0.1.0, torch 2.15.0, ..."
+  std::string versions;  // "tdump 0.1.0"
   std::string config_hash;
   std::string coordinates;  // reserved: "dp=3 tp=1 pp=2"
   std::string coordinates_source;

@@ -1,5 +1,6 @@
-"""Lints that the files whose code runs on the job's own threads, for every operator and tensor that is recorded, format
-no text: they hand values over, and the writer makes the text (core/call_text.h). Exit status 1 and one line per offence.
+"""Lints that the files whose code runs on the job's own threads, for every operator and tensor that is recorded,
+format no text: they hand values over, and the writer makes the text (core/call_text.h). Exit status 1 and one line per
+offence.
 
 tests/e2e/test_hot_path.py counts calls of functions that can be interposed; what a compiler puts inline, as it does
 std::to_chars of an integer, only the sources show."""

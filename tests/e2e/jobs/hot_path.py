@@ -1,8 +1,8 @@
 """MiniLM on one batch, six steps in each of the modes named on the command line (inference, no_grad, training).
 
-Of the first and the last step of each mode, between the first leaf of the model and the last (in training to the end of backward), it
-prints what the thread allocated and formatted, or, where nothing counts, marks the place for strace by asking for files that are not
-there."""
+Of the first and the last step of each mode, between the first leaf of the model and the last (in training to the end of
+backward), it prints what the thread allocated and formatted, or, where nothing counts, marks the place for strace by
+asking for files that are not there."""
 
 import ctypes
 import importlib.util
