@@ -12,7 +12,7 @@ namespace tdump::io {
 namespace {
 
 constexpr uint64_t kWindow = 16 * 1024;
-constexpr uint64_t kSearchWindow = 256 * kPackAlign;
+constexpr uint64_t kLargestSearch = 256 * kPackAlign;
 
 // Length of a pass that begins the slice `file`: to the end of its footer, else 0.
 uint64_t WholeBytes(const FrameFile& file) {
@@ -28,16 +28,18 @@ uint64_t WholeBytes(const FrameFile& file) {
 }
 
 // The next multiple of kPackAlign at or behind `from` where the magic of a pass stands; `to` when
-// there is none.
+// there is none. Mostly it stands at the first: the window grows as long as it does not.
 Result<uint64_t> NextMagic(const ReadableFile& file, uint64_t from, uint64_t to) {
-  std::vector<std::byte> window(kSearchWindow);
-  for (uint64_t at = PadTo(from, kPackAlign); at < to; at += kSearchWindow) {
+  std::vector<std::byte> window(kPackAlign);
+  for (uint64_t at = PadTo(from, kPackAlign); at < to;) {
     TDUMP_ASSIGN_OR_RETURN(const size_t got, file.ReadAt(at, window));
     for (uint64_t i = 0; i + sizeof(uint64_t) <= got && at + i < to; i += kPackAlign) {
       uint64_t magic;
       std::memcpy(&magic, window.data() + i, sizeof magic);
       if (magic == kPassMagic || magic == SwapBytes(kPassMagic)) return at + i;
     }
+    at += window.size();
+    window.resize(std::min(kLargestSearch, window.size() * 4));
   }
   return to;
 }

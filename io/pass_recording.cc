@@ -307,7 +307,8 @@ void PassRecording::TellLimit() {
     return;
   }
   context_->tell(kDiskLimitTopic, 1,
-                 fmt::format("{}: pass {} is the last one, its further tensors are not written",
+                 fmt::format("{}: pass {} is the last one with tensors, its further ones are not "
+                             "written",
                              context_->budget->why(), info_.ordinal));
 }
 

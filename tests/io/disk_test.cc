@@ -136,7 +136,7 @@ TEST(Disk, TheLimitStopsWritingAndIsCounted) {
   EXPECT_TRUE(rig.sink->stopped());
   ASSERT_EQ(rig.told.size(), 1u);
   EXPECT_THAT(rig.told[0], AllOf(HasSubstr("the limit of 204800 bytes is reached"),
-                                 HasSubstr("pass 0 is the last one")));
+                                 HasSubstr("pass 0 is the last one with tensors")));
   const ProcessEntry process = rig.Manifest();
   uint64_t bytes = 0;
   for (const PassEntry& pass : process.passes) {
