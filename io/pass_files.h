@@ -56,7 +56,6 @@ class PassFiles {
   // file. Durability::kFinalize: forces all files to the disk.
   Status Close();
 
-  const PassFilesOptions& options() const { return options_; }
   const DirectWrites& direct() const { return direct_; }
 
  private:

@@ -45,8 +45,7 @@ struct RecordingContext {
   DiskBudget* budget = nullptr;
   std::vector<OperatorTally> tallies;  // by operator id
   CaptureItem item;                    // the record at hand
-  // Tells user and manifest once per topic. `level` as
-  // NoteSection::level.
+  // Tells user and manifest once per topic. `level` as NoteSection::level.
   std::function<void(std::string_view topic, int level, const std::string& text)> tell;
   // Tells the manifest before a file of finished passes is removed.
   std::function<void(const RemovedSection&)> removed;
@@ -75,7 +74,6 @@ class PassRecording {
   void AddPiece(const CaptureEntry& head, const CaptureEntry& piece);
   // Records of the operator that never came here.
   void AddLosses(OperatorId op, uint64_t count);
-  bool has_unflushed() const { return writer_ != nullptr && writer_->has_unflushed(); }
   void Flush();
   // Ends the file. `counts`: records lost before they came here, by reason.
   PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,
@@ -85,9 +83,8 @@ class PassRecording {
   std::optional<PassPlaceSection> place() const;
 
   bool failed() const { return !error_.empty(); }
-  const std::vector<OperatorId>& touched() const {
-    return touched_;
-  }  // operators with a call or record here
+  // Operators with a call or record here.
+  const std::vector<OperatorId>& touched() const { return touched_; }
 
  private:
   // Where a record's values are; what refer() and equal payloads point to.

@@ -34,9 +34,9 @@ constexpr std::string_view kManifestName = "manifest.tdm";
 // Step numbers that were settled after the process had ended (coordinator/agreement_final.h).
 constexpr std::string_view kStepsName = "steps.tdm";
 constexpr std::string_view kPassSuffix = ".tdp";
-constexpr std::string_view kPartSuffix = ".tdp.part";
+constexpr std::string_view kPassPartSuffix = ".tdp.part";
 
-bool IsPart(std::string_view name) { return name.ends_with(kPartSuffix); }
+bool IsPart(std::string_view name) { return name.ends_with(kPassPartSuffix); }
 bool IsPassFile(std::string_view name) { return name.ends_with(kPassSuffix) || IsPart(name); }
 
 bool IsPackName(std::string_view name) { return IsPassFile(name) && name.starts_with("pack"); }

@@ -82,8 +82,6 @@ class PassWriter {
   EarlierPayloads* earlier() { return place_->earlier(); }
   // Of the pass, buffered frames included.
   uint64_t bytes() const { return base_ + buffer_.size(); }
-  bool has_unflushed() const { return !buffer_.empty(); }
-  const Status& status() const { return status_; }
   uint64_t records() const { return index_.records.size(); }
   uint64_t calls() const { return index_.calls.size(); }
   uint64_t payload_bytes() const { return payload_bytes_; }
