@@ -6,14 +6,15 @@
 #include <cstring>
 #include <optional>
 
-#include "compare/accumulate.h"
 #include "compare/element.h"
+#include "compare/pair_sums.h"
 #include "io/value.h"
 
 namespace tdump::compare {
 namespace {
 
 constexpr uint64_t kTileElements = 4096;
+constexpr uint64_t kMostChannels = 1 << 20;
 
 enum class Path { kBits, kInteger, kReal, kWideReal, kComplex };
 
@@ -25,6 +26,64 @@ Path ChoosePath(const NumberFormat& a, const NumberFormat& b) {
   const bool wide =
       (is(a, NumberKind::kInteger) && a.bits > 53) || (is(b, NumberKind::kInteger) && b.bits > 53);
   return wide ? Path::kWideReal : Path::kReal;
+}
+
+// The format whose rounding is the larger, as a scale of errors.
+UlpScale CoarserUlp(const NumberFormat& a, const NumberFormat& b) {
+  const NumberFormat& coarser = a.UnitRoundoff() >= b.UnitRoundoff() ? a : b;
+  if (coarser.UnitRoundoff() == 0) return {.mantissa_bits = 0, .least_exponent = 0};
+  return {.mantissa_bits = coarser.mantissa_bits,
+          .least_exponent = std::max(1 - coarser.bias, UlpScale().least_exponent)};
+}
+
+// The formats that vectors decode.
+std::optional<RealType> VectorType(const NumberFormat& format) {
+  if (format.kind != NumberKind::kFloat) return std::nullopt;
+  if (format.bits == 32) return RealType::kFloat32;
+  if (format.bits == 16)
+    return format.exponent_bits == 8 ? RealType::kBFloat16 : RealType::kFloat16;
+  return std::nullopt;
+}
+
+struct EqualUnits {
+  uint64_t equal = 0;
+  uint64_t first_other = 0;  // index of the first that is not
+};
+
+// At least one of `count` units differs.
+template <class Same>
+EqualUnits CompareUnitsBy(uint64_t count, const Same& same) {
+  EqualUnits units;
+  for (uint64_t i = 0; i < count; ++i) units.equal += same(i);
+  while (same(units.first_other)) ++units.first_other;
+  return units;
+}
+
+template <class Unit>
+EqualUnits CompareUnitsAs(const std::byte* x, const std::byte* y, uint64_t count) {
+  return CompareUnitsBy(count, [&](uint64_t i) {
+    Unit left, right;
+    std::memcpy(&left, x + i * sizeof(Unit), sizeof(Unit));
+    std::memcpy(&right, y + i * sizeof(Unit), sizeof(Unit));
+    return left == right;
+  });
+}
+
+EqualUnits CompareUnits(const std::byte* x, const std::byte* y, size_t unit_bytes, uint64_t count) {
+  switch (unit_bytes) {
+    case 1:
+      return CompareUnitsAs<uint8_t>(x, y, count);
+    case 2:
+      return CompareUnitsAs<uint16_t>(x, y, count);
+    case 4:
+      return CompareUnitsAs<uint32_t>(x, y, count);
+    case 8:
+      return CompareUnitsAs<uint64_t>(x, y, count);
+    default:
+      return CompareUnitsBy(count, [&](uint64_t i) {
+        return std::memcmp(x + i * unit_bytes, y + i * unit_bytes, unit_bytes) == 0;
+      });
+  }
 }
 
 // One side of the pair, decoded tile by tile.
@@ -50,7 +109,10 @@ class Side {
   }
   std::span<const double> Floats() {
     floats_.resize(count_ * (format_.kind == NumberKind::kComplex ? 2 : 1));
-    DecodeFloat(dtype_, format_, bytes_, floats_);
+    if (const auto type = VectorType(format_))
+      DecodeReal(*type, bytes_.data(), floats_);
+    else
+      DecodeFloat(dtype_, format_, bytes_, floats_);
     return floats_;
   }
   // (re, im) whatever the dtype.
@@ -102,7 +164,8 @@ class Measurement {
         record_(*a.record),
         skip_(CommonStoredOnce(a, b)),
         a_(a, skip_),
-        b_(b, skip_) {
+        b_(b, skip_),
+        adder_(bound.relative, CoarserUlp(a_.format(), b_.format()), Channels()) {
     path_ = ChoosePath(a_.format(), b_.format());
     same_dtype_ = a_.dtype() == b_.dtype();
     for (size_t i = 0; i < skip_.size(); ++i) {
@@ -115,7 +178,7 @@ class Measurement {
         ForEachTile([this](uint64_t first, uint64_t count) { AddTile(first, count); }));
     Finish();
     if (metrics_.numeric && path_ != Path::kInteger && sums_.max_excess > metrics_.bound_abs) {
-      TDUMP_RETURN_IF_ERROR(ForEachTile([this](uint64_t, uint64_t count) { CountOutside(count); }));
+      TDUMP_RETURN_IF_ERROR(ForEachTile([this](uint64_t, uint64_t) { CountOutside(); }));
     }
     metrics_.within = Within();
     TDUMP_RETURN_IF_ERROR(DescribeWorst());
@@ -152,45 +215,37 @@ class Measurement {
       case Path::kBits:
         return;
       case Path::kInteger:
-        return AddPairs(a_.Integers(), b_.Integers(),
-                        [&](auto x, auto y, uint64_t i) { AddInteger(x, y, first + i, &sums_); });
+        return adder_.AddIntegers(a_.Integers(), b_.Integers(), first);
       case Path::kReal:
-        if (equal) return AddEqualReal(a_.Floats(), &sums_);
-        return AddPairs(a_.Floats(), b_.Floats(), [&](double x, double y, uint64_t i) {
-          AddReal(x, y, first + i, bound_.relative, &sums_);
-        });
+        if (equal) return adder_.AddEqualReals(a_.Floats());
+        return adder_.AddReals(a_.Floats(), b_.Floats(), first);
       case Path::kWideReal:
-        return AddPairs(a_.Wide(), b_.Wide(), [&](long double x, long double y, uint64_t i) {
-          AddReal(x, y, first + i, bound_.relative, &sums_);
-        });
-      case Path::kComplex: {
-        const auto x = a_.Complex(), y = b_.Complex();
-        for (uint64_t i = 0; i < count; ++i)
-          AddComplex(&x[2 * i], &y[2 * i], first + i, bound_.relative, &sums_);
-      }
+        return adder_.AddWide(a_.Wide(), b_.Wide(), first);
+      case Path::kComplex:
+        return adder_.AddComplexes(a_.Complex(), b_.Complex(), first);
     }
   }
 
-  template <class Numbers, class Add>
-  static void AddPairs(Numbers x, Numbers y, const Add& add) {
-    for (uint64_t i = 0; i < x.size(); ++i) add(x[i], y[i], i);
+  void CountOutside() {
+    const double absolute = metrics_.bound_abs;
+    if (path_ == Path::kComplex)
+      adder_.CountOutsideComplexes(a_.Complex(), b_.Complex(), absolute);
+    else if (path_ == Path::kWideReal)
+      adder_.CountOutsideWide(a_.Wide(), b_.Wide(), absolute);
+    else
+      adder_.CountOutsideReals(a_.Floats(), b_.Floats(), absolute);
   }
 
-  void CountOutside(uint64_t count) {
-    const double relative = bound_.relative, absolute = metrics_.bound_abs;
-    if (path_ == Path::kComplex) {
-      const auto x = a_.Complex(), y = b_.Complex();
-      for (uint64_t i = 0; i < count; ++i)
-        sums_.outside += OutsideComplex(&x[2 * i], &y[2 * i], relative, absolute);
-    } else if (path_ == Path::kWideReal) {
-      AddPairs(a_.Wide(), b_.Wide(), [&](long double x, long double y, uint64_t) {
-        sums_.outside += Outside(x, y, relative, absolute);
-      });
-    } else {
-      AddPairs(a_.Floats(), b_.Floats(), [&](double x, double y, uint64_t) {
-        sums_.outside += Outside(x, y, relative, absolute);
-      });
+  // Length of the last dimension of the walk, where sums by channel say something.
+  uint64_t Channels() const {
+    uint64_t last = 1;
+    const std::vector<uint64_t> shape = ElementShape(record_);
+    for (size_t i = shape.size(); i-- > 0;) {
+      if (i < skip_.size() && skip_[i]) continue;
+      last = shape[i];
+      break;
     }
+    return last >= 2 && last <= kMostChannels && last < a_.elements() ? last : 0;
   }
 
   void CountEqualBits(uint64_t first, uint64_t count, bool equal) {
@@ -199,15 +254,20 @@ class Measurement {
       return;
     }
     const size_t unit_bytes = a_.dtype().unit_bytes();
-    const uint64_t packed = a_.elements_per_unit();
     const std::byte* x = a_.bytes().data();
     const std::byte* y = b_.bytes().data();
+    if (a_.elements_per_unit() == 1) {
+      const EqualUnits units = CompareUnits(x, y, unit_bytes, count);
+      metrics_.bits_equal += units.equal;
+      if (sums_.first_bits == PairSums::kNowhere) sums_.first_bits = first + units.first_other;
+      return;
+    }
+    const uint64_t packed = a_.elements_per_unit();
     for (uint64_t i = 0; i < count; i += packed, x += unit_bytes, y += unit_bytes) {
       for (uint64_t sub = 0; sub < packed; ++sub) {
-        const bool same =
-            packed == 1 ? std::memcmp(x, y, unit_bytes) == 0 : SamePart(x, y, unit_bytes, sub);
+        const bool same = SamePart(x, y, unit_bytes, sub);
         metrics_.bits_equal += same;
-        if (!same && sums_.first_bits == Sums::kNowhere) sums_.first_bits = first + i + sub;
+        if (!same && sums_.first_bits == PairSums::kNowhere) sums_.first_bits = first + i + sub;
       }
     }
   }
@@ -222,10 +282,17 @@ class Measurement {
     return (((left ^ right) >> (bits * sub)) & mask) == 0;
   }
 
-  static double Rms(double squares, uint64_t count) {
-    const double rms = count == 0 ? 0.0 : std::sqrt(squares / static_cast<double>(count));
-    return std::isfinite(rms) ? rms
-                              : 0.0;  // overflow: no absolute allowance rather than an infinite one
+  static long double MeanOf(long double sum, uint64_t count) {
+    return count == 0 ? 0.0L : sum / static_cast<long double>(count);
+  }
+  static double Mean(long double sum, uint64_t count) {
+    return static_cast<double>(MeanOf(sum, count));
+  }
+  // 0 where the squares are beyond a double: no absolute allowance rather than one that takes
+  // everything.
+  static double Rms(long double squares, uint64_t count) {
+    const double mean = Mean(squares, count);
+    return std::isfinite(static_cast<double>(squares)) ? std::sqrt(mean) : 0;
   }
 
   void Finish() {
@@ -242,17 +309,53 @@ class Measurement {
     m.sign_mismatch = sums_.sign_mismatch;
     m.zero_sign_mismatch = sums_.zero_sign_mismatch;
     m.max_rel = sums_.max_rel;
-    m.mean_abs =
-        sums_.compared == 0
-            ? 0
-            : static_cast<double>(sums_.sum_abs / static_cast<long double>(sums_.compared));
+    m.mean_abs = Mean(sums_.abs_error, sums_.compared);
+    m.mean_rel = Mean(sums_.relative, sums_.compared);
+    m.mean_error = Mean(sums_.error, sums_.compared);
+    m.rmse = static_cast<double>(std::sqrt(MeanOf(sums_.square_error, sums_.compared)));
     const bool integer = path_ == Path::kInteger;
-    m.rms_a = Rms(sums_.square_a, integer ? sums_.compared : sums_.finite_a);
-    m.rms_b = Rms(sums_.square_b, integer ? sums_.compared : sums_.finite_b);
+    m.rms_a = Rms(sums_.square_a, sums_.finite_a);
+    m.rms_b = Rms(sums_.square_b, sums_.finite_b);
     m.bound_abs = bound_.scale * std::min(m.rms_a, m.rms_b);
     m.max_abs = integer ? static_cast<double>(sums_.max_abs_integer) : std::max(0.0, sums_.max_abs);
     m.max_abs_text = integer ? Int128Text(static_cast<__int128>(sums_.max_abs_integer))
                              : fmt::format("{:.4g}", m.max_abs);
+    m.max_ulp = sums_.max_ulp;
+    m.ulp = sums_.ulp.Total();
+    SetDirections();
+    SetQuantiles();
+    SetWorstChannel();
+  }
+
+  void SetDirections() {
+    const long double a = sums_.compared_square_a, b = sums_.compared_square_b;
+    const bool same = sums_.square_error == 0;
+    if (a > 0 && b > 0) {
+      const long double cosine = sums_.product / (std::sqrt(a) * std::sqrt(b));
+      metrics_.cosine = same ? 1.0 : static_cast<double>(std::clamp(cosine, -1.0L, 1.0L));
+    }
+    if (same ? a > 0 : true)
+      metrics_.sqnr_db = static_cast<double>(10 * std::log10(a / sums_.square_error));
+  }
+
+  void SetQuantiles() {
+    Metrics& m = metrics_;
+    const auto quantile = [&](double q) {
+      return sums_.bins.Quantile(q, sums_.compared, m.ulp[0], m.max_abs);
+    };
+    m.p50 = quantile(0.5);
+    m.p90 = quantile(0.9);
+    m.p99 = quantile(0.99);
+    m.p999 = quantile(0.999);
+  }
+
+  void SetWorstChannel() {
+    const std::vector<double>& errors = adder_.channel_errors();
+    if (errors.empty() || sums_.square_error == 0) return;
+    const auto worst = std::max_element(
+        errors.begin(), errors.end(), [](double x, double y) { return std::abs(x) < std::abs(y); });
+    const double rows = static_cast<double>(a_.elements() / errors.size());
+    metrics_.worst_channel = {static_cast<uint64_t>(worst - errors.begin()), *worst / rows};
   }
 
   uint64_t Within() const {
@@ -263,9 +366,9 @@ class Measurement {
 
   Status DescribeWorst() {
     uint64_t element = sums_.first_special;
-    if (element == Sums::kNowhere) element = sums_.worst;
-    if (element == Sums::kNowhere) element = sums_.first_bits;
-    if (element == Sums::kNowhere) return {};
+    if (element == PairSums::kNowhere) element = sums_.worst;
+    if (element == PairSums::kNowhere) element = sums_.first_bits;
+    if (element == PairSums::kNowhere) return {};
     metrics_.has_worst = true;
     metrics_.worst.position = Position(element);
     TDUMP_ASSIGN_OR_RETURN(metrics_.worst.a, a_.Text(element));
@@ -292,6 +395,9 @@ class Measurement {
           &m.inf_b, &m.nan_mismatch, &m.inf_mismatch, &m.sign_mismatch, &m.zero_sign_mismatch}) {
       if (__builtin_mul_overflow(*count, weight_, count)) *count = ~uint64_t{0};
     }
+    for (uint64_t& count : m.ulp) {
+      if (__builtin_mul_overflow(count, weight_, &count)) count = ~uint64_t{0};
+    }
   }
 
   Bound bound_;
@@ -301,7 +407,8 @@ class Measurement {
   Side a_, b_;
   Path path_ = Path::kBits;
   bool same_dtype_ = false;
-  Sums sums_;
+  PairAdder adder_;
+  PairSums& sums_ = adder_.sums();
   Metrics metrics_;
 };
 

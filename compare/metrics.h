@@ -3,10 +3,13 @@
 // tiles, whatever the tensors' size.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compare/pair_tile.h"
 #include "compare/payload_view.h"
 #include "core/status.h"
 #include "io/records.h"
@@ -26,6 +29,13 @@ struct Worst {
   std::string a, b;                // the values, as text that reads back
 };
 
+// The index of the last dimension whose mean of b - a is farthest from 0.
+struct WorstChannel {
+  uint64_t index = 0;
+  double mean_error = 0;
+};
+
+// Of e = b - a, over the elements that are finite on both sides (`compared`) unless said otherwise.
 struct Metrics {
   uint64_t elements = 0;
   uint64_t bits_equal = 0;  // elements; 0 when the dtypes differ
@@ -36,6 +46,23 @@ struct Metrics {
   std::string max_abs_text;  // exact for integers
   double max_rel = 0;        // of |a - b| / max(|a|, |b|), 0 / 0 = 0
   double mean_abs = 0;
+  double mean_rel = 0;    // of |e| / max(|a|, |b|)
+  double mean_error = 0;  // of e; 0 for complex numbers
+  double rmse = 0;
+  // a.b / (|a| |b|), the real part for complex numbers; none where a norm is 0. 1 exactly when all
+  // e are 0.
+  std::optional<double> cosine;
+  // 10 log10(sum a^2 / sum e^2): infinite when all e are 0; none when a is 0 as well.
+  std::optional<double> sqnr_db;
+  // |e| in units in the last place of the larger number, in the coarser of the two formats; of
+  // integers in ones. ulp[k]: how many lie in bin k (kUlpBins in compare/pair_tile.h).
+  double max_ulp = 0;
+  std::array<uint64_t, kUlpBins> ulp{};
+  // Of |e|, to within 1/64: half, nine tenths, 99 % and 99.9 % of the elements are at most this
+  // far.
+  double p50 = 0, p90 = 0, p99 = 0, p999 = 0;
+  // Where the last dimension has 2 to 2^20 indices and there are others.
+  std::optional<WorstChannel> worst_channel;
   double rms_a = 0, rms_b = 0;  // over finite elements of each side
   double bound_abs = 0;         // scale * min(rms_a, rms_b)
   uint64_t nan_a = 0, nan_b = 0, inf_a = 0, inf_b = 0;

@@ -35,6 +35,24 @@ Json VerdictJson(const Verdict& v) {
           {"special", ToString(v.special)}};
 }
 
+Json NumberOrNull(const std::optional<double>& value) {
+  return value ? Number(*value) : Json(nullptr);
+}
+
+// How many elements are at least so many ULP apart and less than the next: {"0": 90, "1": 7}. "0"
+// is none at all, "<1" less than one, which dtypes that differ can give.
+Json UlpJson(const Metrics& m) {
+  Json json = Json::object();
+  for (size_t bin = 0; bin < m.ulp.size(); ++bin) {
+    if (m.ulp[bin] == 0) continue;
+    const std::string from = bin == 0   ? "0"
+                             : bin == 1 ? "<1"
+                                        : std::to_string(uint64_t{1} << (bin - 2));
+    json[from] = m.ulp[bin];
+  }
+  return json;
+}
+
 Json MetricsJson(const Metrics& m) {
   Json json = {{"elements", m.elements},
                {"bits_equal", m.bits_equal},
@@ -44,6 +62,17 @@ Json MetricsJson(const Metrics& m) {
                {"max_abs_text", m.max_abs_text},
                {"max_rel", Number(m.max_rel)},
                {"mean_abs", Number(m.mean_abs)},
+               {"mean_rel", Number(m.mean_rel)},
+               {"mean_error", Number(m.mean_error)},
+               {"rmse", Number(m.rmse)},
+               {"cosine", NumberOrNull(m.cosine)},
+               {"sqnr_db", NumberOrNull(m.sqnr_db)},
+               {"max_ulp", Number(m.max_ulp)},
+               {"quantiles",
+                {{"0.5", Number(m.p50)},
+                 {"0.9", Number(m.p90)},
+                 {"0.99", Number(m.p99)},
+                 {"0.999", Number(m.p999)}}},
                {"rms_a", Number(m.rms_a)},
                {"rms_b", Number(m.rms_b)},
                {"bound_abs", Number(m.bound_abs)},
@@ -55,6 +84,10 @@ Json MetricsJson(const Metrics& m) {
                {"inf_mismatch", m.inf_mismatch},
                {"sign_mismatch", m.sign_mismatch},
                {"zero_sign_mismatch", m.zero_sign_mismatch}};
+  json["ulp"] = UlpJson(m);
+  if (m.worst_channel)
+    json["worst_channel"] = {{"index", m.worst_channel->index},
+                             {"mean_error", Number(m.worst_channel->mean_error)}};
   if (m.has_worst)
     json["worst"] = {{"position", m.worst.position}, {"a", m.worst.a}, {"b", m.worst.b}};
   return json;

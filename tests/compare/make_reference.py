@@ -42,6 +42,15 @@ def encode(dtype: str, value: float) -> bytes:
     return torch.tensor([value]).to(getattr(torch, dtype)).view(torch.uint8).numpy().tobytes()
 
 
+def near_pair(dtype: str, rng: np.random.Generator) -> tuple[bytes, bytes]:
+    """Finite numbers, a fifth of them a little apart, one of the other sign; a number that no vector divides."""
+    numbers = rng.standard_normal(ELEMENTS + 2) * 2.0 ** rng.integers(-6, 6, ELEMENTS + 2)
+    others = numbers * (1 + 0.1 * rng.standard_normal(numbers.shape) * (rng.random(numbers.shape) < 0.2))
+    others[7] *= -1
+    kind = getattr(torch, dtype)
+    return tuple(torch.from_numpy(x).to(kind).view(torch.uint8).numpy().tobytes() for x in (numbers, others))
+
+
 def pair(dtype: str, rng: np.random.Generator) -> tuple[bytes, bytes]:
     """A of any bits, NaN payloads and both zeros among them; B equal but for a few elements near and far."""
     width = torch.empty(0, dtype=getattr(torch, dtype)).element_size()
@@ -84,7 +93,58 @@ def same_special(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (np.isnan(a) & np.isnan(b)) | (a == b) | (np.isfinite(a) & np.isfinite(b))
 
 
-def floats(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
+# dtype: bits of the mantissa, least exponent of a normal number (float64: that of UlpScale)
+ULP = {
+    "float64": (52, -900),
+    "float32": (23, -126),
+    "float16": (10, -14),
+    "bfloat16": (7, -126),
+    "float8_e4m3fn": (3, -6),
+    "float8_e5m2": (2, -14),
+    "float8_e4m3fnuz": (3, -7),
+    "float8_e5m2fnuz": (2, -15),
+    "float8_e8m0fnu": (0, -126),
+}
+ULP_BINS = 66
+
+
+def ulps(dtype: str, magnitude: np.ndarray, larger: np.ndarray) -> np.ndarray:
+    """Errors in units in the last place of the larger number."""
+    mantissa, least = ULP[dtype]
+    exponent = np.maximum(np.frexp(larger)[1] - 1, least)
+    return np.where(magnitude > 0, np.ldexp(magnitude, mantissa - exponent), 0.0)
+
+
+def ulp_bins(errors: np.ndarray) -> str:
+    """Bin 0: none; 1: less than one; k: from 2^(k-2) to below 2^(k-1)."""
+    with np.errstate(divide="ignore"):
+        bins = np.where(errors < 1, 1, np.floor(np.log2(np.maximum(errors, 1))) + 2)
+    counts = np.bincount(np.where(errors == 0, 0, np.minimum(bins, ULP_BINS - 1)).astype(int))
+    return ",".join(f"{i}:{n}" for i, n in enumerate(counts) if n)
+
+
+def spread(error: np.ndarray, larger: np.ndarray, a: np.ndarray, b: np.ndarray) -> dict[str, float]:
+    """Sums over finite pairs, in long double: NumPy's squares of doubles overflow."""
+    magnitude = np.abs(error)
+    if not len(magnitude):
+        return {}
+    wide = magnitude.astype(np.longdouble)
+    square = np.sum(wide * wide)
+    with np.errstate(all="ignore"):
+        relative = np.where(magnitude > 0, magnitude / larger, 0)
+    right = {"mean_abs": np.mean(wide), "mean_rel": np.mean(relative), "rmse": np.sqrt(square / len(wide))}
+    parts_a, parts_b = (np.stack([x.real, x.imag]).astype(np.longdouble) for x in (a, b))
+    signal, other = np.sum(parts_a**2), np.sum(parts_b**2)
+    if signal > 0 and other > 0:
+        right["cosine"] = 1.0 if square == 0 else np.sum(parts_a * parts_b) / np.sqrt(signal) / np.sqrt(other)
+    if square > 0 and signal > 0:
+        right["sqnr_db"] = 10 * np.log10(signal / square)
+    for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)):
+        right[name] = np.quantile(magnitude, q, method="inverted_cdf")
+    return {name: float(value) for name, value in right.items()}
+
+
+def floats(dtype: str, a: np.ndarray, b: np.ndarray) -> dict[str, float | str]:
     finite = ~special(a) & ~special(b)
     with np.errstate(all="ignore"):
         difference, larger = np.abs(a - b), np.maximum(np.abs(a), np.abs(b))
@@ -108,10 +168,14 @@ def floats(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
         "max_rel": float(relative[finite].max(initial=0)),
         "rms_a": rms(a),
         "rms_b": rms(b),
+        "mean_error": float(np.mean(b[finite].astype(np.longdouble) - a[finite])),
+        "max_ulp": float(ulps(dtype, difference[finite], larger[finite]).max(initial=0)),
+        "ulp": ulp_bins(ulps(dtype, difference[finite], larger[finite])),
+        **spread((b - a)[finite], larger[finite], a[finite], b[finite]),
     }
 
 
-def complexes(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
+def complexes(dtype: str, a: np.ndarray, b: np.ndarray) -> dict[str, float]:
     parts_a, parts_b = a.view(np.float64).reshape(-1, 2), b.view(np.float64).reshape(-1, 2)
     matched = same_special(parts_a, parts_b) & (special(parts_a) == special(parts_b))
     alike = matched.all(axis=1)
@@ -125,6 +189,8 @@ def complexes(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
     with np.errstate(all="ignore"):
         within = alike & (difference - RELATIVE * larger <= bound)
     nan_a, nan_b = np.isnan(parts_a).any(axis=1), np.isnan(parts_b).any(axis=1)
+    finite = both.all(axis=1)
+    measured = spread((b - a)[finite], larger[finite], a[finite], b[finite]) if (finite == alike).all() else {}
     return {
         "within": int(within.sum()),
         "nan_a": int(nan_a.sum()),
@@ -132,6 +198,7 @@ def complexes(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
         "max_abs": float(difference[alike].max(initial=0)),
         "rms_a": rms(a),
         "rms_b": rms(b),
+        **measured,
     }
 
 
@@ -145,11 +212,13 @@ def integers(dtype: str, raw_a: bytes, raw_b: bytes) -> dict[str, float | str]:
         "sign_mismatch": sum((x < 0) != (y < 0) for x, y in zip(a, b, strict=True)),
         "max_abs_text": str(max(differences)),
         "max_rel": max(relatives, default=0.0),
+        "max_ulp": float(max(differences)),
+        "mean_error": float(sum(y - x for x, y in zip(a, b, strict=True)) / len(a)),
+        "rmse": math.sqrt(sum(d * d for d in differences) / len(a)),
     }
 
 
-def bits_equal(raw_a: bytes, raw_b: bytes) -> int:
-    width = len(raw_a) // ELEMENTS
+def bits_equal(width: int, raw_a: bytes, raw_b: bytes) -> int:
     return sum(raw_a[i : i + width] == raw_b[i : i + width] for i in range(0, len(raw_a), width))
 
 
@@ -160,14 +229,15 @@ def text(value: float | int | str) -> str:
 def main() -> None:
     rng = np.random.default_rng(7)
     for dtype in FLOATS + INTEGERS + COMPLEX:
-        for _ in range(3):
-            a, b = pair(dtype, rng)
+        for case in range(3 if dtype in INTEGERS else 5):
+            a, b = pair(dtype, rng) if case < 3 else near_pair(dtype, rng)
             if dtype in INTEGERS:
                 right = integers(dtype, a, b)
             else:
-                right = (complexes if dtype in COMPLEX else floats)(decode(dtype, a), decode(dtype, b))
-            right = {"bits_equal": bits_equal(a, b), **right}
-            fields = [dtype, ELEMENTS, a.hex(), b.hex(), text(RELATIVE), text(SCALE)]
+                right = (complexes if dtype in COMPLEX else floats)(dtype, decode(dtype, a), decode(dtype, b))
+            width = torch.empty(0, dtype=getattr(torch, dtype)).element_size()
+            right = {"bits_equal": bits_equal(width, a, b), **right}
+            fields = [dtype, len(a) // width, a.hex(), b.hex(), text(RELATIVE), text(SCALE)]
             fields += [f"{name}={text(value)}" for name, value in right.items()]
             sys.stdout.write(" ".join(map(str, fields)) + "\n")
 

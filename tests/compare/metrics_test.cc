@@ -299,5 +299,81 @@ TEST(Metrics, APayloadThatIsTooShortIsAnError) {
   EXPECT_EQ(m.status().code(), StatusCode::kCorrupt);
 }
 
+TEST(Metrics, IdenticalVectorsHaveACosineOfExactlyOne) {
+  std::vector<float> numbers;
+  for (int i = 0; i < 84; ++i) numbers.push_back(static_cast<float>(i));
+  const auto a = Vector<float>("float32", numbers);
+  EXPECT_EQ(MeasureOk(a, a).cosine, 1.0);
+  EXPECT_EQ(MeasureOk(a, a).sqnr_db, std::numeric_limits<double>::infinity());
+  numbers[3] = std::nextafter(3.0f, 4.0f);
+  const Metrics near = MeasureOk(a, Vector<float>("float32", numbers));
+  EXPECT_LE(near.cosine.value(), 1.0);
+  EXPECT_GT(near.cosine.value(), 0.999999);
+  EXPECT_EQ(near.max_ulp, 1);
+  EXPECT_EQ(near.ulp[0], 83u);
+  EXPECT_EQ(near.ulp[2], 1u);  // at least 1, below 2
+}
+
+TEST(Metrics, TheCosineOfAZeroVectorIsUndefined) {
+  const auto zeros = Vector<float>("float32", {0, 0, 0}),
+             ones = Vector<float>("float32", {1, 1, 1});
+  EXPECT_FALSE(MeasureOk(zeros, zeros).cosine.has_value());
+  EXPECT_EQ(MeasureOk(zeros, zeros).within, 3u);
+  EXPECT_FALSE(MeasureOk(zeros, zeros).sqnr_db.has_value());
+  EXPECT_FALSE(MeasureOk(zeros, ones).cosine.has_value());
+  EXPECT_EQ(MeasureOk(zeros, ones).within, 0u);
+}
+
+TEST(Metrics, TheCosineOfOppositeVectorsIsMinusOne) {
+  EXPECT_EQ(MeasureOk(Vector<float>("float32", {3, -4}), Vector<float>("float32", {-3, 4})).cosine,
+            -1.0);
+}
+
+TEST(Metrics, UlpAreThoseOfTheCoarserFormat) {
+  const auto a = Vector<float>("float32", {4096, 1});
+  const auto b = Vector<uint16_t>("bfloat16", {0x45C8, 0x3F80});  // 6400, 1
+  const Metrics m = MeasureOk(a, b);
+  EXPECT_EQ(m.max_abs, 2304);
+  EXPECT_EQ(m.max_ulp, 72);     // numbers of 4096 to 8191 are 32 apart
+  EXPECT_EQ(m.ulp[8], 1u);      // 64 to 127
+  EXPECT_EQ(m.bits_equal, 0u);  // dtypes differ
+}
+
+TEST(Metrics, TheWorstChannelIsTheOneWithABias) {
+  std::vector<float> a(4 * 100, 1), b = a;
+  for (size_t row = 0; row < 4; ++row) {
+    b[row * 100 + 7] += row % 2 == 0 ? 0.5f : -0.5f;  // no bias
+    b[row * 100 + 42] -= 0.25f;
+  }
+  const Metrics m = MeasureOk(MakeTensor<float>("float32", {4, 100}, a),
+                              MakeTensor<float>("float32", {4, 100}, b));
+  ASSERT_TRUE(m.worst_channel.has_value());
+  EXPECT_EQ(m.worst_channel->index, 42u);
+  EXPECT_EQ(m.worst_channel->mean_error, -0.25);
+  EXPECT_EQ(m.mean_error, -0.0025);
+  EXPECT_FALSE(
+      MeasureOk(MakeTensor<float>("float32", {400}, a), MakeTensor<float>("float32", {400}, b))
+          .worst_channel.has_value());
+}
+
+TEST(Metrics, SqnrIsTheRatioOfPowers) {
+  const Metrics m =
+      MeasureOk(Vector<float>("float32", {10, 10}), Vector<float>("float32", {11, 9}));
+  EXPECT_EQ(m.sqnr_db, 20);  // 100 to 1
+  EXPECT_EQ(m.rmse, 1);
+  EXPECT_EQ(m.mean_error, 0);
+  EXPECT_EQ(m.mean_abs, 1);
+}
+
+TEST(Metrics, QuantilesOfManyErrors) {
+  std::vector<float> a(1000, 0), b;
+  for (int i = 0; i < 1000; ++i) b.push_back(static_cast<float>(i));
+  const Metrics m = MeasureOk(Vector<float>("float32", a), Vector<float>("float32", b));
+  EXPECT_NEAR(m.p50, 499, 499.0 / 64);
+  EXPECT_NEAR(m.p90, 899, 899.0 / 64);
+  EXPECT_NEAR(m.p99, 989, 989.0 / 64);
+  EXPECT_EQ(MeasureOk(Vector<float>("float32", a), Vector<float>("float32", a)).p999, 0);
+}
+
 }  // namespace
 }  // namespace tdump::compare

@@ -1,0 +1,355 @@
+#include "compare/pair_sums.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tdump::compare {
+namespace {
+
+// |e| in ULP of the larger number, as pair_tile.cc has it. The modulus of a complex number may be
+// infinite where its parts are not.
+double UlpsOf(double magnitude, double larger, const UlpScale& ulp) {
+  int exponent = ulp.least_exponent;
+  if (larger > 0) exponent = std::max(exponent, std::isinf(larger) ? 1024 : std::ilogb(larger));
+  return std::ldexp(magnitude, ulp.mantissa_bits - exponent);
+}
+
+size_t UlpBinOf(double magnitude, double ulps) {
+  if (magnitude == 0) return 0;
+  if (ulps < 1) return 1;
+  return static_cast<size_t>(std::min(std::ilogb(std::min(ulps, 0x1p1000)) + 2, kUlpBins - 1));
+}
+
+bool IsFar(double largest) { return largest != 0 && (largest > 0x1p480 || largest < 0x1p-480); }
+
+struct ComplexPair {
+  bool special_equal = true;  // every part that is special is the same special value on both sides
+  bool all_finite = true;
+  bool nan_a = false, nan_b = false, inf_a = false, inf_b = false;
+  double difference = 0;  // over the parts finite on both sides
+  double larger = 0;
+};
+
+ComplexPair Inspect(const double* a, const double* b) {
+  ComplexPair pair;
+  double parts[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    pair.nan_a |= std::isnan(a[i]);
+    pair.nan_b |= std::isnan(b[i]);
+    pair.inf_a |= std::isinf(a[i]);
+    pair.inf_b |= std::isinf(b[i]);
+    if (std::isfinite(a[i]) && std::isfinite(b[i])) {
+      parts[i] = a[i] - b[i];
+      continue;
+    }
+    pair.all_finite = false;
+    pair.special_equal &= (std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i];
+  }
+  pair.difference = std::hypot(parts[0], parts[1]);
+  if (pair.all_finite) pair.larger = std::max(std::hypot(a[0], a[1]), std::hypot(b[0], b[1]));
+  return pair;
+}
+
+template <class T>
+bool IsOutside(T a, T b, double relative, double absolute) {
+  if (!std::isfinite(a) || !std::isfinite(b)) return false;  // counted as special
+  const T difference = std::abs(a - b);
+  const T larger = std::max(std::abs(a), std::abs(b));
+  return static_cast<double>(difference - static_cast<T>(relative) * larger) > absolute;
+}
+
+}  // namespace
+
+void PairAdder::AddReals(std::span<const double> a, std::span<const double> b, uint64_t first) {
+  for (size_t done = 0; done < a.size(); done += kPairTile) {
+    const size_t n = std::min(kPairTile, a.size() - done);
+    const auto x = a.subspan(done, n), y = b.subspan(done, n);
+    const PairRange range = RangeOf(x, y);
+    if (range.finite && !IsFar(range.largest)) {
+      AddFiniteTile(x, y, first + done);
+    } else {
+      for (size_t i = 0; i < n; ++i) AddReal(x[i], y[i], first + done + i);
+    }
+  }
+}
+
+void PairAdder::AddFiniteTile(std::span<const double> a, std::span<const double> b,
+                              uint64_t first) {
+  const size_t n = a.size();
+  const PairMoments m = MomentsOf(a, b, bound_, ulp_, &scratch_);
+  PairSums& s = sums_;
+  s.compared += n;
+  s.finite_a += n;
+  s.finite_b += n;
+  s.square_a += m.square_a;
+  s.square_b += m.square_b;
+  s.compared_square_a += m.square_a;
+  s.compared_square_b += m.square_b;
+  s.error += m.error;
+  s.abs_error += m.abs_error;
+  s.square_error += m.square_error;
+  s.product += m.product;
+  s.relative += m.relative;
+  s.max_rel = std::max(s.max_rel, m.max_relative);
+  s.max_ulp = std::max(s.max_ulp, m.max_ulp);
+  s.max_excess = std::max(s.max_excess, m.max_excess);
+  if (m.sign_mismatches > 0) {
+    s.sign_mismatch += m.sign_mismatches;
+    for (size_t i = 0; i < n; ++i)
+      s.zero_sign_mismatch += a[i] == 0 && b[i] == 0 && std::signbit(a[i]) != std::signbit(b[i]);
+  }
+  if (m.max_abs > s.max_abs) {
+    s.max_abs = m.max_abs;
+    const double* at = std::find_if(scratch_.error, scratch_.error + n,
+                                    [&](double e) { return std::abs(e) == m.max_abs; });
+    if (m.max_abs > 0) s.worst = first + static_cast<uint64_t>(at - scratch_.error);
+  }
+  s.bins.Add(std::span(scratch_.bin, n), m.least_error, m.max_abs);
+  s.ulp.Add(std::span(scratch_.ulp_bin, n));
+  if (!channel_errors_.empty()) AddToChannels(scratch_.error, n, first);
+}
+
+void PairAdder::AddToChannels(const double* error, size_t n, uint64_t first) {
+  const uint64_t channels = channel_errors_.size();
+  uint64_t channel = first % channels;
+  while (n > 0) {
+    const auto run = static_cast<size_t>(std::min<uint64_t>(n, channels - channel));
+    double* sums = channel_errors_.data() + channel;
+    for (size_t i = 0; i < run; ++i) sums[i] += error[i];
+    error += run;
+    n -= run;
+    channel = 0;
+  }
+}
+
+void PairAdder::AddEqualReals(std::span<const double> numbers) {
+  PairSums& s = sums_;
+  for (size_t done = 0; done < numbers.size(); done += kPairTile) {
+    const auto tile = numbers.subspan(done, std::min(kPairTile, numbers.size() - done));
+    const PairRange range = RangeOf(tile, tile);
+    uint64_t finite = tile.size();
+    long double squares = 0;
+    if (range.finite && !IsFar(range.largest)) {
+      squares = SquaresOf(tile);
+    } else {
+      for (const double x : tile) {
+        if (std::isfinite(x)) {
+          squares += static_cast<long double>(x) * x;
+          continue;
+        }
+        --finite;
+        (std::isnan(x) ? s.nan_a : s.inf_a) += 1;
+        (std::isnan(x) ? s.nan_b : s.inf_b) += 1;
+        ++s.within_special;
+      }
+    }
+    s.compared += finite;
+    s.finite_a += finite;
+    s.finite_b += finite;
+    for (long double* sum :
+         {&s.square_a, &s.square_b, &s.compared_square_a, &s.compared_square_b, &s.product})
+      *sum += squares;
+    s.bins.AddZeros(finite);
+    s.ulp.Add(0, finite);
+    if (finite > 0) s.max_abs = std::max(s.max_abs, 0.0);
+  }
+}
+
+// Of a finite pair: everything that stands on the error alone.
+void PairAdder::AddError(double error, double magnitude, double larger, uint64_t index) {
+  PairSums& s = sums_;
+  ++s.compared;
+  s.bins.Add(magnitude);
+  const double ulps = UlpsOf(magnitude, larger, ulp_);
+  s.max_ulp = std::max(s.max_ulp, ulps);
+  s.ulp.Add(UlpBinOf(magnitude, ulps), 1);
+  if (!channel_errors_.empty()) channel_errors_[index % channel_errors_.size()] += error;
+}
+
+template <class T>
+void PairAdder::AddReal(T a, T b, uint64_t index) {
+  PairSums& s = sums_;
+  const bool nan_a = std::isnan(a), nan_b = std::isnan(b);
+  const bool inf_a = std::isinf(a), inf_b = std::isinf(b);
+  s.nan_a += nan_a;
+  s.nan_b += nan_b;
+  s.inf_a += inf_a;
+  s.inf_b += inf_b;
+  if (!nan_a && !nan_b && std::signbit(a) != std::signbit(b)) {
+    ++s.sign_mismatch;
+    s.zero_sign_mismatch += a == 0 && b == 0;
+  }
+  const long double x = a, y = b;
+  if (!nan_a && !inf_a) {
+    ++s.finite_a;
+    s.square_a += x * x;
+  }
+  if (!nan_b && !inf_b) {
+    ++s.finite_b;
+    s.square_b += y * y;
+  }
+  if (nan_a || nan_b || inf_a || inf_b) {
+    if ((nan_a && nan_b) || a == b) {
+      ++s.within_special;
+      return;
+    }
+    s.nan_mismatch += nan_a != nan_b;
+    s.inf_mismatch += !nan_a && !nan_b;
+    if (s.first_special == PairSums::kNowhere) s.first_special = index;
+    return;
+  }
+  const T difference = std::abs(a - b);
+  const T larger = std::max(std::abs(a), std::abs(b));
+  const auto magnitude = static_cast<double>(difference);
+  const long double error = y - x;
+  s.error += error;
+  s.abs_error += std::abs(error);
+  s.square_error += error * error;
+  s.product += x * y;
+  s.compared_square_a += x * x;
+  s.compared_square_b += y * y;
+  if (difference > 0) {
+    const auto relative = static_cast<double>(difference / larger);
+    s.relative += relative;
+    s.max_rel = std::max(s.max_rel, relative);
+  }
+  if (magnitude > s.max_abs) {
+    s.max_abs = magnitude;
+    if (difference > 0) s.worst = index;
+  }
+  s.max_excess =
+      std::max(s.max_excess, static_cast<double>(difference - static_cast<T>(bound_) * larger));
+  AddError(static_cast<double>(error), magnitude, static_cast<double>(larger), index);
+}
+
+void PairAdder::AddWide(std::span<const long double> a, std::span<const long double> b,
+                        uint64_t first) {
+  for (size_t i = 0; i < a.size(); ++i) AddReal(a[i], b[i], first + i);
+}
+
+void PairAdder::AddIntegers(std::span<const __int128> a, std::span<const __int128> b,
+                            uint64_t first) {
+  PairSums& s = sums_;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const __int128 x = a[i], y = b[i];
+    s.sign_mismatch += (x < 0) != (y < 0);
+    const auto left = static_cast<long double>(x), right = static_cast<long double>(y);
+    s.square_a += left * left;
+    s.square_b += right * right;
+    s.product += left * right;
+    s.compared_square_a += left * left;
+    s.compared_square_b += right * right;
+    const unsigned __int128 difference =
+        x > y ? static_cast<unsigned __int128>(x - y) : static_cast<unsigned __int128>(y - x);
+    const __int128 larger = std::max(x < 0 ? -x : x, y < 0 ? -y : y);
+    const auto magnitude = static_cast<long double>(difference);
+    const long double error = y < x ? -magnitude : magnitude;
+    s.error += error;
+    s.abs_error += magnitude;
+    s.square_error += magnitude * magnitude;
+    s.equal += difference == 0;
+    if (difference != 0) {
+      const auto relative = static_cast<double>(magnitude / static_cast<long double>(larger));
+      s.relative += relative;
+      s.max_rel = std::max(s.max_rel, relative);
+    }
+    if (difference > s.max_abs_integer) {
+      s.max_abs_integer = difference;
+      s.worst = first + i;
+    }
+    ++s.finite_a;
+    ++s.finite_b;
+    // A unit in the last place of an integer is 1.
+    const auto ulps = static_cast<double>(difference);
+    ++s.compared;
+    s.bins.Add(ulps);
+    s.max_ulp = std::max(s.max_ulp, ulps);
+    s.ulp.Add(UlpBinOf(ulps, ulps), 1);
+    if (!channel_errors_.empty())
+      channel_errors_[(first + i) % channel_errors_.size()] += static_cast<double>(error);
+  }
+}
+
+void PairAdder::AddComplexes(std::span<const double> a, std::span<const double> b, uint64_t first) {
+  for (size_t i = 0; i + 1 < a.size(); i += 2) AddComplex(&a[i], &b[i], first + i / 2);
+}
+
+void PairAdder::AddComplex(const double* a, const double* b, uint64_t index) {
+  PairSums& s = sums_;
+  const ComplexPair pair = Inspect(a, b);
+  s.nan_a += pair.nan_a;
+  s.nan_b += pair.nan_b;
+  s.inf_a += pair.inf_a;
+  s.inf_b += pair.inf_b;
+  for (int i = 0; i < 2; ++i) {
+    if (std::isnan(a[i]) || std::isnan(b[i]) || std::signbit(a[i]) == std::signbit(b[i])) continue;
+    ++s.sign_mismatch;
+    s.zero_sign_mismatch += a[i] == 0 && b[i] == 0;
+  }
+  const auto square = [](const double* z) {
+    return static_cast<long double>(z[0]) * z[0] + static_cast<long double>(z[1]) * z[1];
+  };
+  const bool finite_a = !pair.nan_a && !pair.inf_a, finite_b = !pair.nan_b && !pair.inf_b;
+  s.finite_a += finite_a;
+  s.finite_b += finite_b;
+  if (finite_a) s.square_a += square(a);
+  if (finite_b) s.square_b += square(b);
+  if (!pair.special_equal) {
+    s.nan_mismatch += pair.nan_a != pair.nan_b;
+    s.inf_mismatch += pair.nan_a == pair.nan_b;
+    if (s.first_special == PairSums::kNowhere) s.first_special = index;
+    return;
+  }
+  if (!pair.all_finite && pair.difference == 0) {
+    ++s.within_special;
+    return;
+  }
+  s.abs_error += pair.difference;
+  s.square_error += static_cast<long double>(pair.difference) * pair.difference;
+  if (pair.all_finite) {
+    s.compared_square_a += square(a);
+    s.compared_square_b += square(b);
+    s.product += static_cast<long double>(a[0]) * b[0] + static_cast<long double>(a[1]) * b[1];
+  }
+  const double larger = pair.all_finite ? pair.larger : pair.difference;
+  if (pair.difference > 0) {
+    s.relative += pair.difference / larger;
+    s.max_rel = std::max(s.max_rel, pair.difference / larger);
+  }
+  if (pair.difference > s.max_abs) {
+    s.max_abs = pair.difference;
+    if (pair.difference > 0) s.worst = index;
+  }
+  s.max_excess = std::max(s.max_excess, pair.difference - bound_ * pair.larger);
+  AddError(0, pair.difference, larger, index);
+}
+
+void PairAdder::CountOutsideReals(std::span<const double> a, std::span<const double> b,
+                                  double absolute) {
+  for (size_t done = 0; done < a.size(); done += kPairTile) {
+    const size_t n = std::min(kPairTile, a.size() - done);
+    const auto x = a.subspan(done, n), y = b.subspan(done, n);
+    const PairRange range = RangeOf(x, y);
+    if (range.finite && !IsFar(range.largest)) {
+      sums_.outside += CountOutside(x, y, bound_, absolute);
+    } else {
+      for (size_t i = 0; i < n; ++i) sums_.outside += IsOutside(x[i], y[i], bound_, absolute);
+    }
+  }
+}
+
+void PairAdder::CountOutsideWide(std::span<const long double> a, std::span<const long double> b,
+                                 double absolute) {
+  for (size_t i = 0; i < a.size(); ++i) sums_.outside += IsOutside(a[i], b[i], bound_, absolute);
+}
+
+void PairAdder::CountOutsideComplexes(std::span<const double> a, std::span<const double> b,
+                                      double absolute) {
+  for (size_t i = 0; i + 1 < a.size(); i += 2) {
+    const ComplexPair pair = Inspect(&a[i], &b[i]);
+    // Special values that differ are counted as special.
+    if (pair.special_equal) sums_.outside += pair.difference - bound_ * pair.larger > absolute;
+  }
+}
+
+}  // namespace tdump::compare
