@@ -120,7 +120,7 @@ void CallText::AppendValue(Form form, std::string_view value, std::string* text)
 std::string CallText::ToString(std::span<const std::byte> bytes) {
   std::string text;
   std::string_view left(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  while (left.size() >= sizeof(Head) && text.size() < kMaxBytes) {
+  while (left.size() >= sizeof(Head) && text.size() <= kMaxBytes) {
     Head head;
     std::memcpy(&head, left.data(), sizeof head);
     left.remove_prefix(sizeof head);

@@ -26,8 +26,8 @@ class CallText {
     bytes_.clear();
     least_ = 0;
   }
-  // Nothing more would be read: the text is as long as it may be.
-  bool full() const { return least_ >= kMaxBytes; }
+  // Nothing more would be read: the text is longer than it may be.
+  bool full() const { return least_ > kMaxBytes; }
   std::span<const std::byte> bytes() const { return bytes_; }
 
   void AddText(std::string_view name, std::string_view text) noexcept {

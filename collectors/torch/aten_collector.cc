@@ -269,7 +269,9 @@ void RecordInputs(Recorder& recorder, OpRange* range, c10::ArrayRef<IValue> inpu
         range->thread->written.push_back(
             {static_cast<uint32_t>(i), item, WeakTensor(tensor.getIntrusivePtr())});
     });
-    if (inputs[i].isTensor() || inputs[i].isNone() || IsDefault(inputs[i], argument)) continue;
+    if (inputs[i].isTensor() || IsDefault(inputs[i], argument)) continue;
+    if (inputs[i].isNone() && !argument.default_value.isNone())
+      scope->text.AddText(argument.name, "None");
     AddValue(argument.name, inputs[i], &scope->text);
   }
 }

@@ -85,7 +85,7 @@ void AddValue(std::string_view name, const c10::IValue& value, CallText* text) n
   } else if (value.isBool()) {
     text->AddBool(name, value.toBool());
   } else if (value.isString()) {
-    if (!value.toStringRef().empty()) text->AddText(name, value.toStringRef());
+    text->AddText(name, value.toStringRef());
   } else if (value.isDevice()) {
     text->AddText(name, DeviceText(value.toDevice()));
   } else if (value.isComplexDouble()) {

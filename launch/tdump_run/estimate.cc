@@ -256,6 +256,9 @@ Options ProbeOptions(Options options, const filters::Config& config, const std::
   options.settings.emplace_back("level", "hash");
   options.settings.emplace_back("output.dir", directory);
   options.settings.emplace_back("output.layout", "pass");
+  // The probe keeps hashes, so it is small; the user's limit would cut what is to be estimated.
+  options.settings.emplace_back("output.limit", "100GB");
+  options.settings.emplace_back("output.at_limit", "stop");
   options.settings.emplace_back("log", "warning");
   options.settings.emplace_back("output.if_exists", "generation");
   return options;

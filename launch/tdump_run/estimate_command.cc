@@ -1,6 +1,9 @@
 #include "launch/tdump_run/estimate_command.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -28,9 +31,12 @@ int Fail(const std::string& message, int status) {
 int PrintEstimate(const filters::Config& config, const std::string& run) {
   const auto ranks = EstimateFromRun(Env::Posix(), run, config);
   if (!ranks.ok()) return Fail(ranks.status().message(), 2);
+  // A reader that leaves is no trouble, and must not end this process before it has cleared up.
+  ::signal(SIGPIPE, SIG_IGN);
   std::fputs(EstimateText(*ranks, config, CopyBandwidth()).c_str(), stdout);
-  std::fflush(stdout);
-  return 0;
+  if (std::fflush(stdout) == 0 || errno == EPIPE) return 0;
+  return Fail(fmt::format("cannot write the estimate to standard output: {}", std::strerror(errno)),
+              2);
 }
 
 // What the ranks below asked for; else what this tdump-run was asked for.

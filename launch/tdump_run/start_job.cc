@@ -18,16 +18,24 @@ namespace {
 volatile sig_atomic_t running_job = 0, got_signal = 0;
 
 void PassOn(int signal, siginfo_t* info, void*) {
-  got_signal = signal;
+  const bool asks_to_end =
+      signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+  if (asks_to_end) got_signal = signal;
   const bool from_terminal = info->si_code == SI_KERNEL;
   if (!from_terminal && running_job > 0) ::kill(running_job, signal);
 }
 
+// Those that would end this process and that somebody sends on purpose. One that is ignored, as
+// under nohup, stays ignored, for the job as well.
 void PassSignalsOn() {
   struct sigaction action {};
   action.sa_sigaction = PassOn;
-  action.sa_flags = SA_SIGINFO;
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM}) {
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+      ::sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ inline constexpr int kNotFound = 127;
 int ExecJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
             std::string* error);
 // Its exit status as a shell gives it (128 + signal). Failed to start: as ExecJob. Signals that
-// would end this process go to the job instead, and set `*interrupted`; those of a terminal reach
-// the job by themselves. Not thread-safe.
+// would end this process go to the job instead, those that ask it to end set `*interrupted`; those
+// of a terminal reach the job by themselves. Not thread-safe.
 int RunJob(const std::vector<std::string>& command, const EnvironmentChanges& changes,
            std::string* error, bool* interrupted);
 

@@ -116,9 +116,11 @@ TEST(CallText, CutsAListBehindAbout256Bytes) {
 TEST(CallText, CutsAtOneKibibyte) {
   CallText text;
   text.AddText("", std::string(1024, 'x'));
-  EXPECT_TRUE(text.full());
-  text.AddInteger("more", 1);
+  EXPECT_FALSE(text.full());
   EXPECT_EQ(TextOf(text), std::string(1024, 'x'));
+  text.AddInteger("more", 1);
+  EXPECT_TRUE(text.full());
+  EXPECT_EQ(TextOf(text), std::string(1021, 'x') + "...");
   text.Clear();
   EXPECT_FALSE(text.full());
   text.AddText("", std::string(1025, 'x'));
@@ -127,6 +129,21 @@ TEST(CallText, CutsAtOneKibibyte) {
   text.AddText("a", std::string(100'000, 'y'));
   EXPECT_EQ(TextOf(text), "a=" + std::string(1019, 'y') + "...");
   EXPECT_LT(text.bytes().size(), 1100u);
+}
+
+// A text that is as long as it may be says that more follows.
+TEST(CallText, SaysThatMoreFollowsAFullText) {
+  for (const size_t length : {1021, 1022, 1023, 1024}) {
+    CallText text;
+    text.AddText("a", std::string(length, 'A'));
+    text.AddInteger("c", 9);
+    const std::string made = CallText::ToString(text.bytes());
+    EXPECT_EQ(made.size(), 1024u);
+    EXPECT_EQ(made.substr(1021), "...") << length;
+  }
+  CallText whole;
+  whole.AddText("a", std::string(1022, 'A'));
+  EXPECT_EQ(CallText::ToString(whole.bytes()), "a=" + std::string(1022, 'A'));
 }
 
 TEST(CallText, CutsNoCharacterInTwo) {

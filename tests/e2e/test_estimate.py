@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 import sys
 import textwrap
 
@@ -92,3 +95,66 @@ def test_selected_ranks_that_wrote_nothing_are_named(place, python):
     assert told.returncode == 0, told.stderr
     text = "".join(told.printed)
     assert "on 1 rank\n" in text and "without rank 1, which recorded no step or ran on another node" in text, text
+
+
+WAITS = """
+    import os, signal, sys, time, torch
+    got = []
+    signal.signal(signal.SIGUSR1, lambda number, frame: got.append(number))
+    with torch.no_grad():
+        for _ in range(2):
+            torch.nn.Linear(4, 4)(torch.ones(1, 4))
+    print("hangup ignored" if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else "hangup ends", flush=True)
+    while not got:
+        time.sleep(0.01)
+    print("went on", flush=True)
+"""
+
+
+def test_signals_reach_the_job_as_they_would_without_an_estimate(place, python):
+    (place / "waits.py").write_text(textwrap.dedent(WAITS))
+    environment = {**os.environ, "TMPDIR": str(place / "tmp")}
+    for ignored, words in ((False, "hangup ends"), (True, "hangup ignored")):
+        job = subprocess.Popen(
+            [TDUMP_RUN, "--estimate", "--", python, "waits.py"],
+            cwd=place,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None,
+        )
+        assert job.stdout.readline() == words + "\n"
+        if ignored:
+            job.send_signal(signal.SIGHUP)
+        job.send_signal(signal.SIGUSR1)
+        text = job.communicate(timeout=120)[0]
+        assert job.returncode == 0, text
+        assert text.startswith("went on\n") and "estimate for steps" in text
+    assert nothing_is_left(place)
+
+
+def test_a_reader_that_leaves_is_no_trouble(place, python):
+    command = [TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", python, "app.py"]
+    reader, writer = os.pipe()
+    job = subprocess.Popen(command, cwd=place, env={**os.environ, "TMPDIR": str(place / "tmp")}, stdout=writer)
+    os.close(writer)
+    os.close(reader)
+    assert job.wait(timeout=120) == 0
+    with open("/dev/full", "w") as full:
+        told = subprocess.run(command, cwd=place, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert told.returncode == 2
+    assert "cannot write the estimate" in told.stderr
+    assert nothing_is_left(place)
+
+
+def test_the_limit_of_the_output_does_not_cut_the_estimate(place, python):
+    def estimate(*settings):
+        command = [TDUMP_RUN, "-c", "c.yaml", *settings, "--estimate", "--", python, "app.py"]
+        return execute(command, place, {"TMPDIR": str(place / "tmp")}).stdout
+
+    def total(text):
+        return re.search(r"in all .*\((\d+) bytes\)", text)[1]
+
+    limited = estimate("--set", "output.limit=1KiB")
+    assert total(limited) == total(estimate())
+    assert "output.limit 1.0 KiB" in limited
