@@ -100,6 +100,11 @@ bool CaptureSinkImpl::TakeQueue() {
   urged_.store(false, std::memory_order_relaxed);
   CaptureEntry* entry = queue_.TakeAll();
   const bool any = entry != nullptr;
+  // A pass that ended before the first entry of the next one was queued has its file closed before
+  // that one's is opened.
+  for (PassSlot* pass : active_) {
+    if (PassSlots::IsClosing(*pass) && PassSlots::Outstanding(*pass) == 0) FinishPass(pass);
+  }
   PassSlot* run = nullptr;
   uint64_t handed = 0;
   while (entry != nullptr) {
