@@ -63,7 +63,7 @@ def sustained(bench: Bench, rows: list[Row]) -> None:
             rates[side] = written(command, folder, mib)
         ratios.append(rates["under"] / rates["plain"])
         plain_rates.append(rates["plain"])
-    rows[0].value, rows[0].interval = median(ratios), bootstrap(ratios)
+    rows[0].value, rows[0].interval = median(ratios), bootstrap([ratios])
     rows[0].note = f"{mib} MiB a run; plain {median(plain_rates) / 2**20:,.0f} MiB/s"
 
 

@@ -22,7 +22,7 @@ def tap(bench: Bench, rows: list[Row]) -> None:
     with bench.sides(side):
         turns = [side.turn(2) for _ in range(3 if bench.quick else 100)]
     times = [turn.wall * 1e6 / (2 * TAPS) for turn in turns]
-    rows[0].value, rows[0].interval = median(times), bootstrap(times)
+    rows[0].value, rows[0].interval = median(times), bootstrap([times])
 
 
 def rejected(bench: Bench, rows: list[Row]) -> None:

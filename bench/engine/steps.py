@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lib.build import JOBS
 from lib.measurement import Bench, Measurement, NotRun
-from lib.pairs import Pairs, join, take
+from lib.pairs import Pairs, rotate, take
 from lib.rows import Row
 from lib.side import JobError, Side
 
@@ -21,25 +21,30 @@ TRAINING = (
     "  - {leaf: true, level: full}\n"
     "  - {leaf: true, role: [grad_input, grad_output, param_grad], phase: [forward, backward], level: full}\n"
 )
-# A step is recorded first, so that what idles is a collector that has worked.
-IDLE = "steps: [0, 1000000]\ncapture: [{leaf: true, level: full}]\n"
-OTHER_RANK = "steps: all\nranks: 1\ncapture: [{leaf: true, level: full}]\n"
+IDLE_SIDES = (
+    # A step is recorded first, so that what idles is a collector that has worked.
+    ("armed", "steps: [0, 1000000]\ncapture: [{leaf: true, level: full}]\n"),
+    ("loaded", "steps: all\nranks: 1\ncapture: [{leaf: true, level: full}]\n"),
+    ("again", None),
+)
 
 
 @dataclass
 class Amount:
-    """Of measuring: pairs in all, over so many pairs of processes, each turn of so many steps."""
+    """Of measuring: pairs of turns, each of so many steps."""
 
     pairs: int
     steps: int
-    processes: int = 1
 
     def of(self, bench: Bench) -> Amount:
-        return Amount(2, 2, 1) if bench.quick else self
+        return Amount(2, 2) if bench.quick else self
 
 
 SOME = Amount(pairs=48, steps=3)
-MANY = Amount(pairs=200, steps=1, processes=5)
+
+# Two processes of one program differ by up to 2 % from each other for as long as they live (where their memory
+# lies), so what costs less than that takes many processes, few turns of each.
+PROCESSES, PAIRS_OF_A_PROCESS = 50, 4
 
 
 def encoder(bench: Bench, *words: str) -> list[str]:
@@ -57,14 +62,9 @@ Command = Callable[[Bench, str], list[str]]
 def compare(bench: Bench, judged: Command, against: list[str], amount: Amount) -> tuple[Pairs, Side]:
     """`judged` is given the name of the folder it writes to."""
     amount = amount.of(bench)
-    parts = []
-    for number in range(amount.processes):
-        name = f"judged{number}"
-        ours = bench.side(name, judged(bench, name))
-        plain = bench.side(f"plain{number}", against)
-        with bench.sides(ours, plain):
-            parts.append(take(ours, plain, amount.pairs // amount.processes, amount.steps))
-    return join(parts), ours
+    ours, plain = bench.side("judged", judged(bench, "judged")), bench.side("plain", against)
+    with bench.sides(ours, plain):
+        return take(ours, plain, amount.pairs, amount.steps), ours
 
 
 def fill(row: Row, pairs: Pairs) -> None:
@@ -92,19 +92,22 @@ def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) ->
     return Measurement(rows, measure)
 
 
-def idle(row: Row, config: str) -> Measurement:
-    def measure(bench: Bench, rows: list[Row]) -> None:
-        command = encoder(bench)
-        pairs, _ = compare(bench, lambda bench, name: bench.tdump(name, config, command), command, MANY)
-        fill(rows[0], pairs)
-
-    return Measurement([row], measure)
-
-
-def plain_twice(bench: Bench, rows: list[Row]) -> None:
+def idle(bench: Bench, rows: list[Row]) -> None:
+    """Fills the rows of IDLE_SIDES, all against one plain process that is alive at the same time as theirs."""
     command = encoder(bench)
-    pairs, _ = compare(bench, lambda bench, name: command, command, MANY)
-    fill(rows[0], pairs)
+    processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
+    taken: list[list[Pairs]] = [[] for _ in rows]
+    for number in range(processes):
+        sides = [bench.side(f"plain{number}", command)]
+        for name, config in IDLE_SIDES:
+            folder = f"{name}{number}"
+            sides.append(bench.side(folder, bench.tdump(folder, config, command) if config else command))
+        with bench.sides(*sides):
+            for judged, part in zip(taken, rotate(sides[0], sides[1:], pairs, first=number), strict=True):
+                judged.append(part)
+    for row, parts in zip(rows, taken, strict=True):
+        joined = Pairs.join(parts)
+        fill(row, joined)
 
 
 def saver(bench: Bench, rows: list[Row]) -> None:
@@ -157,7 +160,12 @@ STEPS = [
     Measurement([Row("forward hooks and torch.save", "x", PLAIN)], saver),
     Measurement([Row("msprobe, API outputs", "x", PLAIN)], msprobe),
     captured([Row("training, leaves and gradients full", "x", PLAIN, must=1.25, aim=1.12)], training, TRAINING),
-    idle(Row("armed, step not wanted", "x", PLAIN, must=1.01, aim=1.0), IDLE),
-    idle(Row("loaded, rank not selected", "x", PLAIN, must=1.0, widest=0.02), OTHER_RANK),
-    Measurement([Row("plain step twice", "x", PLAIN)], plain_twice),
+    Measurement(
+        [
+            Row("armed, step not wanted", "x", PLAIN, must=1.01, aim=1.0),
+            Row("loaded, rank not selected", "x", PLAIN, must=1.0, widest=0.02),
+            Row("plain step twice", "x", PLAIN),
+        ],
+        idle,
+    ),
 ]

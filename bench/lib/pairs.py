@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 
 from lib.intervals import bootstrap
@@ -12,10 +13,20 @@ from lib.side import Side, Turn
 
 @dataclass
 class Pairs:
-    """Turns of the side that is judged, and those of the one it stands against, in pairs."""
+    """Turns of the side that is judged, and those of the one it stands against, in pairs. `processes`: how many pairs
+    each pair of processes gave, in order; they differ from each other more than the turns of one do."""
 
     judged: list[Turn]
     against: list[Turn]
+    processes: list[int]
+
+    @staticmethod
+    def join(parts: Sequence[Pairs]) -> Pairs:
+        return Pairs(
+            list(chain.from_iterable(part.judged for part in parts)),
+            list(chain.from_iterable(part.against for part in parts)),
+            list(chain.from_iterable(part.processes for part in parts)),
+        )
 
     def ratios(self, of: Callable[[Turn], float]) -> list[float]:
         return [of(a) / of(b) for a, b in zip(self.judged, self.against, strict=True)]
@@ -26,7 +37,7 @@ class Pairs:
 
     @property
     def wall_interval(self) -> tuple[float, float]:
-        return bootstrap(self.ratios(lambda turn: turn.wall))
+        return self._interval(lambda turn: turn.wall)
 
     @property
     def cpu(self) -> float:
@@ -34,21 +45,34 @@ class Pairs:
 
     @property
     def cpu_interval(self) -> tuple[float, float]:
-        return bootstrap(self.ratios(lambda turn: turn.cpu))
+        return self._interval(lambda turn: turn.cpu)
 
     @property
     def drained(self) -> float:
         return median(self.ratios(lambda turn: turn.drained))
 
+    def _interval(self, of: Callable[[Turn], float]) -> tuple[float, float]:
+        ratios = iter(self.ratios(of))
+        return bootstrap([[next(ratios) for _ in range(count)] for count in self.processes])
+
 
 def take(judged: Side, against: Side, pairs: int, steps: int) -> Pairs:
     """Turns in the order ABBA, so that neither side profits from being second."""
-    taken = Pairs([], [])
+    taken = Pairs([], [], [pairs])
     for pair in range(pairs):
         for side in (judged, against) if pair % 2 == 0 else (against, judged):
             (taken.judged if side is judged else taken.against).append(side.turn(steps))
     return taken
 
 
-def join(parts: Sequence[Pairs]) -> Pairs:
-    return Pairs([t for part in parts for t in part.judged], [t for part in parts for t in part.against])
+def rotate(against: Side, judged: Sequence[Side], pairs: int, first: int) -> list[Pairs]:
+    """Turns of one step of each of `judged` and of `against`, one after the other and then in the opposite order; which
+    side begins changes with `first`."""
+    sides = [against, *judged]
+    first %= len(sides)
+    order = sides[first:] + sides[:first]
+    turns: dict[str, list[Turn]] = {side.name: [] for side in sides}
+    for pair in range(pairs):
+        for side in order if pair % 2 == 0 else reversed(order):
+            turns[side.name].append(side.turn(1))
+    return [Pairs(turns[side.name], turns[against.name], [pairs]) for side in judged]

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -279,7 +280,8 @@ TEST(LoadConfig, NamesTheFile) {
   EXPECT_THAT(LoadConfig("/no/such.yaml", "such.yaml").status().message(),
               HasSubstr("/no/such.yaml"));
   EXPECT_FALSE(LoadConfig(::testing::TempDir(), "dir").ok());
-  const std::string path = ::testing::TempDir() + "load_config_test.yaml";
+  const std::string path =
+      ::testing::TempDir() + "load_config_test_" + std::to_string(::getpid()) + ".yaml";
   std::ofstream(path) << "stpes: 0\n";
   EXPECT_THAT(LoadConfig(path, "my.yaml").status().message(),
               StartsWith("my.yaml:1:1: unknown key"));

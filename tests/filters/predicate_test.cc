@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -41,7 +42,8 @@ TEST(Predicate, WhatIsNone) {
 TEST(Predicate, FilesMustBeThere) {
   EXPECT_THAT(CheckPredicate("/no/such.py:fn").message(), HasSubstr("cannot read '/no/such.py'"));
   EXPECT_TRUE(CheckPredicate("any.module:fn").ok());  // found by Python, later
-  const std::string path = ::testing::TempDir() + "predicate_test.py";
+  const std::string path =
+      ::testing::TempDir() + "predicate_test_" + std::to_string(::getpid()) + ".py";
   std::ofstream(path) << "def fn(name, module): return True\n";
   EXPECT_TRUE(CheckPredicate(path + ":fn").ok());
 }

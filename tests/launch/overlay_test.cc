@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,8 +19,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
+// A file of this process: the tests of this file run beside each other.
 std::string Written(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + name;
+  const std::string path = ::testing::TempDir() + std::to_string(::getpid()) + "_" + name;
   std::ofstream(path) << text;
   return path;
 }
@@ -128,9 +130,10 @@ TEST(EffectiveConfig, PredicateFilesBecomeAbsolute) {
   const std::string path = Written("overlay_predicate.py", "");
   const auto old = std::filesystem::current_path();
   std::filesystem::current_path(::testing::TempDir());
-  const filters::Config config = Effective("capture: [{where: 'overlay_predicate.py:fn'}]\n", {});
+  const std::string name = std::filesystem::path(path).filename();
+  const filters::Config config = Effective("capture: [{where: '" + name + ":fn'}]\n", {});
   EXPECT_EQ(config.capture[0].rules[0].where,
-            (std::filesystem::current_path() / "overlay_predicate.py").string() + ":fn");
+            (std::filesystem::current_path() / name).string() + ":fn");
   std::filesystem::current_path(old);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -17,7 +18,8 @@ using ::testing::HasSubstr;
 std::string Stamp() { return fmt::format("{:016x}", kBuildStamp); }
 
 std::string Write(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "torch_stamp_test.info";
+  const std::string path =
+      ::testing::TempDir() + "torch_stamp_test_" + std::to_string(::getpid()) + ".info";
   std::ofstream(path) << text;
   return path;
 }
