@@ -102,9 +102,7 @@ bool CaptureSinkImpl::TakeQueue() {
   const bool any = entry != nullptr;
   // A pass that ended before the first entry of the next one was queued has its file closed before
   // that one's is opened.
-  for (PassSlot* pass : active_) {
-    if (PassSlots::IsClosing(*pass) && PassSlots::Outstanding(*pass) == 0) FinishPass(pass);
-  }
+  for (PassSlot* pass : active_) FinishPass(pass);
   PassSlot* run = nullptr;
   uint64_t handed = 0;
   while (entry != nullptr) {
@@ -191,7 +189,7 @@ void CaptureSinkImpl::TakePiece(CaptureEntry* piece) {
 void CaptureSinkImpl::CountOut(PassSlot* pass, uint64_t entries) {
   if (entries == 0) return;
   PassSlots::Leave(pass, entries);
-  if (PassSlots::IsClosing(*pass)) FinishPass(pass);
+  FinishPass(pass);
 }
 
 void CaptureSinkImpl::GiveBack(CaptureEntry* entry) {

@@ -43,8 +43,8 @@ class Amount:
 SOME = Amount(pairs=48, steps=3)
 
 # Two processes of one program differ by up to 2 % from each other for as long as they live (where their memory
-# lies), so what costs less than that takes many processes, few turns of each.
-PROCESSES, PAIRS_OF_A_PROCESS = 50, 4
+# lies), so what costs less than that takes many processes, few pairs of each, and short steps.
+PROCESSES, PAIRS_OF_A_PROCESS = 25, 8
 
 
 def encoder(bench: Bench, *words: str) -> list[str]:
@@ -94,7 +94,7 @@ def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) ->
 
 def idle(bench: Bench, rows: list[Row]) -> None:
     """Fills the rows of IDLE_SIDES, all against one plain process that is alive at the same time as theirs."""
-    command = encoder(bench)
+    command = encoder(bench, *([] if bench.quick else ["--batch", "1"]))
     processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
     taken: list[list[Pairs]] = [[] for _ in rows]
     for number in range(processes):

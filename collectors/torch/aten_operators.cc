@@ -43,8 +43,6 @@ AtenOperator Describe(const at::RecordFunction& range) {
   op.followed = !IsCollective(op.name) &&
                 !handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   op.arguments = ArgumentsOf(handle->schema());
-  op.returns = handle->schema().returns().size();
-  for (const AtenOperator::Argument& argument : op.arguments) op.writes |= argument.written;
   return op;
 }
 

@@ -1,5 +1,5 @@
 // What the aten collector knows of an operator of the dispatcher: whether it is one that is
-// followed, and what its schema says of arguments and returns. Found once per operator and thread.
+// followed, and what its schema says of arguments. Found once per operator and thread.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -29,10 +29,8 @@ struct AtenOperator {
   // False for operators that only call others (they have a CompositeImplicitAutograd kernel), and
   // for collectives.
   bool followed = false;
-  bool writes = false;
   uint32_t number = 0;  // among the operators of this thread's cache
   std::vector<Argument> arguments;
-  size_t returns = 0;
 };
 
 // Cache of one thread. Allocates only for what it sees for the first time.

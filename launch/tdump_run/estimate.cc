@@ -20,6 +20,7 @@ namespace tdump::launch {
 namespace {
 
 constexpr uint64_t kSection = sizeof(io::SectionHeader);
+constexpr uint64_t kRecordSections = 300;  // about what the metadata of a record takes
 constexpr uint64_t kHashSection = kSection + 16;
 constexpr uint64_t kPayloadSection = kSection + 40;
 constexpr uint64_t kStatisticsSection = kSection + 168;  // with a histogram of four bins
@@ -57,7 +58,7 @@ class PassEstimator {
   void Add(const io::Record& record) {
     const Decision decision = Decide(record);
     if (decision.parts == kPartNone) {
-      not_kept_ += 300;  // about what its metadata takes
+      not_kept_ += kRecordSections;
       return;
     }
     ++estimate_.records;

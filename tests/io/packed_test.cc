@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "io/address.h"
 #include "io/pack_scan.h"
 #include "io/pass_store.h"
@@ -104,6 +107,23 @@ TEST(Packed, PassesShareAFileAndWhatDidNotChange) {
   EXPECT_EQ(process.passes[0].payload_bytes, kWeights + 3000);
   EXPECT_EQ(process.passes[1].payload_bytes, 3000u);  // the weights stand in pass 0
   EXPECT_EQ(process.passes[2].payload_bytes, 3000u);
+}
+
+// The writer is idle when a pass ends, and the next one's first entry is there before it wakes.
+TEST(Packed, AShortPassAfterAnotherGoesToTheSameFile) {
+  constexpr uint64_t kPasses = 300;
+  CaptureSinkOptions options = Packed();
+  options.thread = true;
+  SinkRig rig(std::move(options));
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    rig.Open(pass);
+    rig.Keep(rig.NewCall(rig.Op("layer")), "0", Bytes(64, static_cast<uint8_t>(pass)));
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    rig.sink->close_pass();
+  }
+  ASSERT_TRUE(rig.sink->Drain(10'000));
+  EXPECT_THAT(PassFilesOf(&rig), ElementsAre("pack00000.tdp"));
+  EXPECT_EQ(rig.Manifest().passes.size(), kPasses);
 }
 
 // Equal bytes of another dtype are another tensor.
