@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "filters/regex.h"
 #include "filters/schema.h"
+#include "filters/settings.h"
 #include "filters/units.h"
 
 namespace tdump::filters {

@@ -4,8 +4,8 @@
 
 #include "filters/rule_matcher.h"
 #include "filters/schema.h"
+#include "filters/settings.h"
 #include "filters/use.h"
-#include "filters/yaml_tree.h"
 
 namespace tdump::filters {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "core/key.h"
-#include "filters/mistakes.h"
+#include "filters/settings.h"
 
 namespace tdump::filters {
 namespace {

@@ -1,7 +1,7 @@
 #include "filters/print_config.h"
 
 #include "filters/schema.h"
-#include "filters/yaml_tree.h"
+#include "filters/settings.h"
 
 namespace tdump::filters {
 namespace {

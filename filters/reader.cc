@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "filters/regex.h"
 #include "filters/units.h"
 
 namespace tdump::filters {

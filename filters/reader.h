@@ -10,7 +10,7 @@
 
 #include "core/spec.h"
 #include "filters/config.h"
-#include "filters/yaml_tree.h"
+#include "filters/settings.h"
 
 namespace tdump::filters {
 

@@ -10,7 +10,7 @@
 
 #include "core/plan.h"
 #include "filters/config.h"
-#include "filters/regex.h"
+#include "filters/settings.h"
 
 namespace tdump::filters {
 

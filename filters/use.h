@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "filters/config.h"
-#include "filters/mistakes.h"
+#include "filters/settings.h"
 
 namespace tdump::filters {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 
-#include "filters/mistakes.h"
 #include "filters/parse_config.h"
 #include "filters/predicate.h"
+#include "filters/settings.h"
 #include "filters/use.h"
 
 namespace tdump::filters {

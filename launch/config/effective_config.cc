@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "filters/mistakes.h"
 #include "filters/predicate.h"
 #include "filters/print_config.h"
+#include "filters/settings.h"
 
 extern char** environ;
 

@@ -1,8 +1,8 @@
 #include "launch/config/overlay.h"
 
 #include "filters/predicate.h"
-#include "filters/regex.h"
 #include "filters/schema.h"
+#include "filters/settings.h"
 
 namespace tdump::launch {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "filters/regex.h"
+#include "filters/settings.h"
 #include "launch/config/effective_config.h"
 #include "launch/config/first_on_node.h"
 #include "launch/runtime/launcher.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "filters/mistakes.h"
+#include "filters/settings.h"
 #include "launch/tdump_run/world.h"
 
 namespace tdump::launch {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "filters/explain.h"
-#include "filters/mistakes.h"
 #include "filters/schema.h"
+#include "filters/settings.h"
 
 namespace tdump::launch {
 namespace {

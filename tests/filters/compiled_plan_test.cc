@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "filters/regex.h"
+#include "filters/settings.h"
 #include "filters/schema.h"
 #include "parse.h"
 

@@ -19,6 +19,7 @@ class Mutator {
  public:
   explicit Mutator(unsigned seed) : random_(seed) {
     for (const auto& entry : std::filesystem::directory_iterator(TDUMP_SOURCE_DIR "/configs")) {
+      if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path());
       std::ostringstream text;
       text << file.rdbuf();

@@ -14,14 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "io": {"core"},
-    "filters": {"core"},
-    "compare": {"core", "io"},
+    "settings": {"core"},
+    "filters": {"core", "settings"},
+    "compare": {"core", "io", "settings"},
     "coordinator": {"core", "io"},
     "collectors": {"core"},
-    "tools": {"core", "io", "filters", "compare", "coordinator"},
-    "launch": {"core", "io", "filters", "coordinator"},
+    "tools": {"core", "io", "settings", "filters", "compare", "coordinator"},
+    "launch": {"core", "io", "settings", "filters", "coordinator"},
 }
-PLAIN_LAYERS = {"core", "io", "filters", "compare", "tools", "coordinator"}
+PLAIN_LAYERS = {"core", "io", "settings", "filters", "compare", "tools", "coordinator"}
 HEAVY = re.compile(r"^(torch|ATen|c10|cuda|nccl|mpi)(/|_|\.h)", re.IGNORECASE)
 # The one folder below the plain layers that may see MPI: the mpi transport, a shared object of its own.
 HEAVY_EXCEPTIONS = ("coordinator/mpi/",)

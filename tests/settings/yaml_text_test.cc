@@ -1,9 +1,9 @@
 // Writing YAML: what is written reads back as the same text.
 #include <gtest/gtest.h>
 
-#include "filters/yaml_tree.h"
+#include "settings/yaml_tree.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 std::string ReadBack(const std::string& text) {
@@ -96,4 +96,4 @@ TEST(YamlScalar, WhatIsNotUtf8BecomesTheReplacementCharacter) {
 }
 
 }  // namespace
-}  // namespace tdump::filters
+}  // namespace tdump::settings

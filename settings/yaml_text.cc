@@ -1,11 +1,11 @@
-// Writing YAML: the other half of filters/yaml_tree.h.
+// Writing YAML: the other half of settings/yaml_tree.h.
 #include <cctype>
 #include <cstdio>
 
 #include "core/utf8.h"
-#include "filters/yaml_tree.h"
+#include "settings/yaml_tree.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 // Words that some YAML reader takes for something else than text.
@@ -121,4 +121,4 @@ std::string FlowText(const YamlNode& node) {
   return out;
 }
 
-}  // namespace tdump::filters
+}  // namespace tdump::settings

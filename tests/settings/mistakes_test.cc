@@ -1,8 +1,8 @@
-#include "filters/mistakes.h"
+#include "settings/mistakes.h"
 
 #include <gtest/gtest.h>
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 TEST(Mistakes, OneLineEachInOrderOfPlace) {
@@ -51,4 +51,4 @@ TEST(Printable, EscapesControlsAndWhatIsNotUtf8AndIsShort) {
 }
 
 }  // namespace
-}  // namespace tdump::filters
+}  // namespace tdump::settings

@@ -1,11 +1,11 @@
-#include "filters/regex.h"
+#include "settings/regex.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 using ::testing::HasSubstr;
@@ -59,4 +59,4 @@ TEST(Regex, SearchesAreCounted) {
 }
 
 }  // namespace
-}  // namespace tdump::filters
+}  // namespace tdump::settings

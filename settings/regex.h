@@ -5,10 +5,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/status.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 
 // Immutable and thread-safe once compiled. Subjects may be any bytes; where
 // they are UTF-8, `.` is a character.
@@ -29,6 +30,12 @@ class Regex {
 
   // Anywhere in `subject`. Allocates nothing after the first call of a thread.
   Match Search(std::string_view subject) const noexcept;
+  // The same; on kYes `*groups` are the leftmost match and its groups, 1 + groups() of them, each a
+  // piece of `subject`, empty and without data where a group took no part.
+  Match Find(std::string_view subject, std::vector<std::string_view>* groups) const;
+  size_t groups() const;
+  // Number of the group "(?<name>...)"; 0: there is none.
+  size_t GroupNamed(const std::string& name) const;
   const std::string& pattern() const { return pattern_; }
   // Searches of all patterns by this thread so far: a name is to be searched once, not once a call.
   static uint64_t SearchesOfThread() noexcept;
@@ -40,4 +47,4 @@ class Regex {
   std::unique_ptr<Code> code_;
 };
 
-}  // namespace tdump::filters
+}  // namespace tdump::settings

@@ -1,4 +1,4 @@
-#include "filters/yaml_tree.h"
+#include "settings/yaml_tree.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -11,7 +11,7 @@
 
 #include "core/utf8.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 // Thrown through yaml-cpp's parser and caught in ParseYaml: the document goes beyond a bound.
@@ -259,4 +259,4 @@ YamlPtr ParseYaml(std::string_view text, Mistakes* mistakes) {
   return nullptr;
 }
 
-}  // namespace tdump::filters
+}  // namespace tdump::settings

@@ -1,12 +1,12 @@
 // The YAML of hostile and of merely unlucky people.
-#include "filters/yaml_tree.h"
+#include "settings/yaml_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 using ::testing::HasSubstr;
@@ -174,4 +174,4 @@ TEST(YamlTree, NothingEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace tdump::filters
+}  // namespace tdump::settings

@@ -8,7 +8,7 @@
 
 #include "core/status.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 
 // A place in a text, counted from 1; columns count characters. {0, 0}: the source as a whole.
 struct Position {
@@ -48,4 +48,4 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
 // as \xNN, cut after `longest` bytes.
 std::string Printable(std::string_view text, size_t longest = 80);
 
-}  // namespace tdump::filters
+}  // namespace tdump::settings

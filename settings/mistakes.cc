@@ -1,4 +1,4 @@
-#include "filters/mistakes.h"
+#include "settings/mistakes.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include "core/text.h"
 #include "core/utf8.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 constexpr size_t kShown = 50;
@@ -71,4 +71,4 @@ std::string Printable(std::string_view text, size_t longest) {
   return out;
 }
 
-}  // namespace tdump::filters
+}  // namespace tdump::settings

@@ -1,11 +1,11 @@
-#include "filters/regex.h"
+#include "settings/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "filters/mistakes.h"
+#include "settings/mistakes.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 namespace {
 
 constexpr uint32_t kMatchLimit = 100'000;  // steps of backtracking: about a millisecond
@@ -13,9 +13,11 @@ constexpr uint32_t kDepthLimit = 10'000;
 constexpr uint32_t kHeapLimitKiB = 4'096;
 constexpr size_t kMaxPattern = 16'384;
 
+constexpr uint32_t kMaxGroups = 64;
+
 // What a match needs besides the pattern. One per thread: the same for every pattern.
 struct Scratch {
-  pcre2_match_data* data = pcre2_match_data_create(1, nullptr);
+  pcre2_match_data* data = pcre2_match_data_create(1 + kMaxGroups, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
 
   Scratch() {
@@ -31,6 +33,21 @@ struct Scratch {
 };
 
 thread_local uint64_t searches = 0;
+thread_local Scratch scratch;
+
+// pcre2_match's answer; `scratch.data` has the places.
+int Run(const pcre2_code* code, std::string_view subject) noexcept {
+  if (scratch.data == nullptr || scratch.context == nullptr) return PCRE2_ERROR_NOMEMORY;
+  const auto* bytes = reinterpret_cast<PCRE2_SPTR>(subject.empty() ? "" : subject.data());
+  const int rc = pcre2_match(code, bytes, subject.size(), 0, 0, scratch.data, scratch.context);
+  if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+  return pcre2_match(code, bytes, subject.size(), 0, PCRE2_NO_JIT, scratch.data, scratch.context);
+}
+
+Regex::Match MatchOf(int rc) {
+  if (rc >= 0) return Regex::Match::kYes;
+  return rc == PCRE2_ERROR_NOMATCH ? Regex::Match::kNo : Regex::Match::kGaveUp;
+}
 
 }  // namespace
 
@@ -64,22 +81,45 @@ Result<Regex> Regex::Compile(std::string_view pattern) {
     return InvalidArgument("regex '" + Printable(pattern) + "': " + message + " at position " +
                            std::to_string(offset));
   }
+  uint32_t groups = 0;
+  pcre2_pattern_info(code->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+  if (groups > kMaxGroups) {
+    return InvalidArgument("regex '" + Printable(pattern) + "': " + std::to_string(groups) +
+                           " groups, at most " + std::to_string(kMaxGroups) +
+                           "; (?:...) is a group that is not counted");
+  }
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where it is refused, matching interprets
   return Regex(std::string(pattern), std::move(code));
 }
 
 Regex::Match Regex::Search(std::string_view subject) const noexcept {
-  static thread_local Scratch scratch;
   ++searches;
-  if (scratch.data == nullptr || scratch.context == nullptr) return Match::kGaveUp;
-  const auto* bytes = reinterpret_cast<PCRE2_SPTR>(subject.empty() ? "" : subject.data());
-  int rc = pcre2_match(code_->code, bytes, subject.size(), 0, 0, scratch.data, scratch.context);
-  if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
-    rc = pcre2_match(code_->code, bytes, subject.size(), 0, PCRE2_NO_JIT, scratch.data,
-                     scratch.context);
-  }
-  if (rc >= 0) return Match::kYes;
-  return rc == PCRE2_ERROR_NOMATCH ? Match::kNo : Match::kGaveUp;
+  return MatchOf(Run(code_->code, subject));
 }
 
-}  // namespace tdump::filters
+Regex::Match Regex::Find(std::string_view subject, std::vector<std::string_view>* groups) const {
+  ++searches;
+  const Match match = MatchOf(Run(code_->code, subject));
+  if (match != Match::kYes) return match;
+  const PCRE2_SIZE* places = pcre2_get_ovector_pointer(scratch.data);
+  groups->assign(1 + this->groups(), {});
+  for (size_t i = 0; i < groups->size(); ++i) {
+    const PCRE2_SIZE begin = places[2 * i], end = places[2 * i + 1];
+    if (begin != PCRE2_UNSET && begin <= end) (*groups)[i] = subject.substr(begin, end - begin);
+  }
+  return match;
+}
+
+size_t Regex::groups() const {
+  uint32_t count = 0;
+  pcre2_pattern_info(code_->code, PCRE2_INFO_CAPTURECOUNT, &count);
+  return count;
+}
+
+size_t Regex::GroupNamed(const std::string& name) const {
+  const int number =
+      pcre2_substring_number_from_name(code_->code, reinterpret_cast<PCRE2_SPTR>(name.c_str()));
+  return number > 0 ? static_cast<size_t>(number) : 0;
+}
+
+}  // namespace tdump::settings

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "filters/mistakes.h"
+#include "settings/mistakes.h"
 
-namespace tdump::filters {
+namespace tdump::settings {
 
 struct YamlNode;
 using YamlPtr = std::shared_ptr<const YamlNode>;
@@ -50,4 +50,4 @@ std::string FlowText(const YamlNode& node);
 // Invalid UTF-8 bytes become U+FFFD.
 std::string YamlScalar(std::string_view text);
 
-}  // namespace tdump::filters
+}  // namespace tdump::settings
