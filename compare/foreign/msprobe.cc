@@ -1,0 +1,142 @@
+#include "compare/foreign/msprobe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "compare/foreign/dtypes.h"
+#include "compare/foreign/json_reader.h"
+
+namespace tdump::compare::foreign {
+namespace {
+
+constexpr size_t kMaxTensors = 4'000'000;
+constexpr size_t kMaxDims = 64;
+using Kind = JsonReader::Kind;
+
+// "torch.float32"; MindSpore: "Float32".
+std::optional<DType> ProbeDType(std::string_view text) {
+  if (text.starts_with("torch.")) return TorchDType(text.substr(6));
+  std::string name(text);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return TorchDType(name);
+}
+
+// "input_args" -> "input": the word that file names use.
+std::string_view CategoryOf(std::string_view key) {
+  if (key == "input_args") return "input";
+  if (key == "input_kwargs") return "kwargs";
+  return key;
+}
+
+class IndexReader {
+ public:
+  explicit IndexReader(Bytes file) : json_(std::move(file)) {}
+
+  Result<std::vector<ProbeTensor>> Read() {
+    bool found = false;
+    TDUMP_RETURN_IF_ERROR(json_.ReadObject([&](const std::string& key) -> Status {
+      if (key != "data") return json_.Skip();
+      found = true;
+      return json_.ReadObject([&](const std::string& entry) { return ReadEntry(entry); });
+    }));
+    if (!found) return json_.Error("no 'data': is this a dump.json of msprobe?");
+    return std::move(tensors_);
+  }
+
+ private:
+  Status ReadEntry(const std::string& entry) {
+    TDUMP_ASSIGN_OR_RETURN(const Kind kind, json_.NextKind());
+    if (kind != Kind::kObject) return json_.Skip();
+    entry_ = entry;
+    // Of the gradients of parameters there is no category, only their names.
+    if (entry.ends_with(".parameters_grad")) {
+      category_ = "parameters_grad";
+      return ReadValue("");
+    }
+    return json_.ReadObject([&](const std::string& key) -> Status {
+      category_ = CategoryOf(key);
+      const size_t first = tensors_.size();
+      TDUMP_RETURN_IF_ERROR(ReadValue(""));
+      // A single output has no number: as tdump names what a module returns.
+      if (category_ == "output" && tensors_.size() == first + 1 &&
+          tensors_[first].name.key.arg == "0" && tensors_[first].name.key.role == Role::kOutput)
+        tensors_[first].name.key.arg.clear();
+      return {};
+    });
+  }
+
+  Status ReadValue(const std::string& argument) {
+    TDUMP_ASSIGN_OR_RETURN(const Kind kind, json_.NextKind());
+    if (kind == Kind::kArray) {
+      size_t index = 0;
+      return json_.ReadArray([&] { return ReadValue(Below(argument, std::to_string(index++))); });
+    }
+    return kind == Kind::kObject ? ReadDescription(argument) : json_.Skip();
+  }
+
+  // A tensor, or named values.
+  Status ReadDescription(const std::string& argument) {
+    ProbeTensor tensor;
+    std::string type, dtype;
+    TDUMP_RETURN_IF_ERROR(json_.ReadObject([&](const std::string& key) -> Status {
+      TDUMP_ASSIGN_OR_RETURN(const Kind kind, json_.NextKind());
+      std::string* text = key == "type"        ? &type
+                          : key == "dtype"     ? &dtype
+                          : key == "data_name" ? &tensor.data_name
+                                               : nullptr;
+      if (text != nullptr && kind == Kind::kText) {
+        TDUMP_ASSIGN_OR_RETURN(*text, json_.ReadText());
+        return {};
+      }
+      if (key == "shape" && kind == Kind::kArray && !type.empty()) return ReadShape(&tensor.sizes);
+      if (key == "value" && !type.empty()) return json_.Skip();
+      return kind == Kind::kObject || kind == Kind::kArray ? ReadValue(Below(argument, key))
+                                                           : json_.Skip();
+    }));
+    if (!type.ends_with("Tensor") || dtype.empty()) return {};
+    tensor.dtype = ProbeDType(dtype);
+    return Add(argument, std::move(tensor));
+  }
+
+  Status ReadShape(std::vector<int64_t>* sizes) {
+    return json_.ReadArray([&]() -> Status {
+      if (sizes->size() == kMaxDims) return json_.Error("more than 64 dimensions");
+      TDUMP_ASSIGN_OR_RETURN(const int64_t size, json_.ReadInteger());
+      if (size < 0) return json_.Error("a negative size");
+      sizes->push_back(size);
+      return {};
+    });
+  }
+
+  Status Add(std::string argument, ProbeTensor tensor) {
+    if (tensors_.size() == kMaxTensors) return json_.Error("more tensors than are read");
+    if (tensor.data_name.find('/') != std::string::npos || tensor.data_name == "..")
+      return json_.Error(fmt::format("'{}' is no file of dump_tensor_data", tensor.data_name));
+    // {"weight": [gradient]}
+    if (category_ == "parameters_grad" && argument.ends_with(".0"))
+      argument.resize(argument.size() - 2);
+    tensor.name = KeyOfProbe(entry_, category_, argument);
+    tensors_.push_back(std::move(tensor));
+    return {};
+  }
+
+  static std::string Below(const std::string& argument, const std::string& key) {
+    return argument.empty() ? key : argument + "." + key;
+  }
+
+  JsonReader json_;
+  std::string entry_;
+  std::string category_;
+  std::vector<ProbeTensor> tensors_;
+};
+
+}  // namespace
+
+Result<std::vector<ProbeTensor>> ReadProbeIndex(Bytes file) {
+  return IndexReader(std::move(file)).Read();
+}
+
+}  // namespace tdump::compare::foreign

@@ -1,0 +1,108 @@
+// .npy and .npz, made byte by byte as the NumPy Enhancement Proposal 1 describes them.
+#include "compare/foreign/numpy_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/foreign/foreign_file.h"
+#include "tests/compare/foreign/bytes.h"
+
+namespace tdump::compare::foreign::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kShorts = RawAll<int16_t>({0, 1, 2, 3, 4, 5});
+
+std::string Why(const std::string& header, const std::string& data = kShorts) {
+  const auto file = ReadForeignFile(FromText("a.npy", Npy(header, data)));
+  return file.ok() ? "" : file.status().message();
+}
+
+TEST(NumpyFile, CAndFortranOrder) {
+  const auto c = ReadNpy(FromText("a.npy", Npy(NpyHeader("<i2", false, "(2, 3)"), kShorts)));
+  ASSERT_TRUE(c.ok()) << c.status().message();
+  EXPECT_EQ(c->dtype.view(), "int16");
+  EXPECT_THAT(c->sizes, ElementsAre(2, 3));
+  EXPECT_THAT(Values<int16_t>(*c), ElementsAre(0, 1, 2, 3, 4, 5));
+  const auto fortran = ReadNpy(FromText("a.npy", Npy(NpyHeader("<i2", true, "(2, 3)"), kShorts)));
+  ASSERT_TRUE(fortran.ok());
+  EXPECT_THAT(Values<int16_t>(*fortran), ElementsAre(0, 2, 4, 1, 3, 5));
+}
+
+TEST(NumpyFile, AllVersionsAndShapes) {
+  for (const int version : {1, 2, 3}) {
+    const auto file =
+        ReadNpy(FromText("a.npy", Npy(NpyHeader("<i2", false, "(6,)"), kShorts, version)));
+    ASSERT_TRUE(file.ok()) << version << file.status().message();
+    EXPECT_THAT(file->sizes, ElementsAre(6));
+  }
+  const auto scalar = ReadNpy(FromText("a.npy", Npy(NpyHeader("<f8", false, "()"), Raw(2.5))));
+  ASSERT_TRUE(scalar.ok());
+  EXPECT_THAT(Values<double>(*scalar), ElementsAre(2.5));
+  EXPECT_EQ(Why(NpyHeader("<i2", false, "(6L,)")), "");
+  EXPECT_EQ(Why(NpyHeader("<f4", true, "(0, 5)"), ""), "");
+  EXPECT_EQ(Why("{\"shape\":(6,),\"fortran_order\":False,\"descr\":\"<i2\"}"), "");
+}
+
+TEST(NumpyFile, BigEndianNumbers) {
+  const std::string data("\x01\x02\x03\x04", 4);
+  const auto file = ReadNpy(FromText("a.npy", Npy(NpyHeader(">i2", false, "(2,)"), data)));
+  ASSERT_TRUE(file.ok());
+  EXPECT_THAT(Values<int16_t>(*file), ElementsAre(0x0102, 0x0304));
+  // Both parts of a complex number, each by itself.
+  const std::string complex("\x3f\x80\0\0\x40\0\0\0", 8);
+  const auto parts = ReadNpy(FromText("a.npy", Npy(NpyHeader(">c8", false, "(1,)"), complex)));
+  ASSERT_TRUE(parts.ok());
+  EXPECT_THAT(Values<float>(*parts), ElementsAre(1, 2));
+}
+
+TEST(NumpyFile, DTypesThatAreNotNumbersAreRefusedByName) {
+  EXPECT_THAT(Why("{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (1,)}"),
+              HasSubstr("structured"));
+  EXPECT_THAT(Why(NpyHeader("|O", false, "(6,)")), HasSubstr("|O"));
+  EXPECT_THAT(Why(NpyHeader("<U3", false, "(1,)")), HasSubstr("<U3"));
+  EXPECT_THAT(Why(NpyHeader("<V2", false, "(6,)")), HasSubstr("<V2"));
+  EXPECT_THAT(Why(NpyHeader("<M8[ns]", false, "(1,)")), HasSubstr("<M8[ns]"));
+}
+
+TEST(NumpyFile, WhatCannotBeTrueIsRefused) {
+  EXPECT_THAT(Why(NpyHeader("<i2", false, "(7,)")), HasSubstr("outside the storage"));
+  EXPECT_THAT(Why(NpyHeader("<i2", false, "(5,)")), HasSubstr("12 bytes of data"));
+  EXPECT_THAT(Why(NpyHeader("<i2", false, "(-6,)")), HasSubstr("not what NumPy writes"));
+  EXPECT_THAT(Why(NpyHeader("<i2", false, "(99999999999999999999,)")), HasSubstr("NumPy writes"));
+  EXPECT_THAT(Why(NpyHeader("<i2", false, "(4294967296, 4294967296, 4294967296)")),
+              HasSubstr("counted"));
+  EXPECT_THAT(Why("{'descr': '<i2', 'shape': (6,)}"), HasSubstr("not what NumPy writes"));
+  EXPECT_THAT(Why("__import__('os').system('true')"), HasSubstr("not what NumPy writes"));
+  // The header's length: longer than the file, and longer than a header may be.
+  std::string file = Npy(NpyHeader("<i2", false, "(6,)"), kShorts, 2);
+  file.replace(8, 4, Raw<uint32_t>(0xffffffff));
+  const auto read = ReadForeignFile(FromText("a.npy", file));
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.status().message(), HasSubstr("4294967295 bytes are needed"));
+  EXPECT_THAT(ReadForeignFile(FromText("a.npy", Npy("{}", "", 4))).status().message(),
+              HasSubstr("version 4"));
+}
+
+TEST(NumpyFile, NpzStoredAndDeflated) {
+  const std::string array = Npy(NpyHeader("<i2", true, "(2, 3)"), kShorts);
+  const auto file = ReadForeignFile(
+      FromText("a.npz", Zip({{"x.npy", array},
+                             {"d/y.npy", array, true},
+                             {"../../z.npy", array},
+                             {"note.txt", "hello"},
+                             {"o.npy", Npy(NpyHeader("|O", false, "(1,)"), "N.")}})));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_EQ(file->tensors.size(), 3u);
+  // A name is a name: it leads nowhere.
+  EXPECT_THAT(file->tensors[2].place, ElementsAre("../../z"));
+  for (const ForeignTensor& tensor : file->tensors)
+    EXPECT_THAT(Values<int16_t>(tensor), ElementsAre(0, 2, 4, 1, 3, 5));
+  EXPECT_EQ(file->skipped.size(), 2u);
+  EXPECT_THAT(file->skipped[1], HasSubstr("|O"));
+}
+
+}  // namespace
+}  // namespace tdump::compare::foreign::test
