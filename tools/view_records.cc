@@ -1,12 +1,15 @@
 // The table of records. Nothing is held but the rows shown: without --sort they are printed as they
 // are read; with --sort the places of the best are kept, and read again for printing.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
+#include "coordinator/coverage.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
 #include "tools/record_text.h"
@@ -209,12 +212,27 @@ int InOrder(const ViewRequest& request) {
   return troubles.count != 0 || seen == 0 ? kExitTrouble : kExitOk;
 }
 
+// "; step 15 was overwritten (output.at_limit: ring)" of what was asked for, or nothing.
+std::string OverwrittenText(const ViewRequest& request) {
+  std::set<uint64_t> steps;
+  for (const auto& rank : coordinator::CoverRanks(*request.run.store, request.run.index)) {
+    for (const uint64_t step : rank.overwritten) {
+      if (!request.filter.steps || request.filter.steps->Contains(step)) steps.insert(step);
+    }
+  }
+  if (steps.empty()) return "";
+  return fmt::format("; step{} {} {} overwritten (output.at_limit: ring)",
+                     steps.size() == 1 ? "" : "s", fmt::join(steps, ", "),
+                     steps.size() == 1 ? "was" : "were");
+}
+
 }  // namespace
 
 int ViewRecords(const ViewRequest& request) {
   if (SelectPasses(request.run, request.filter).empty())
-    return Fail(kViewTool, "no pass of these steps and ranks; see tdump-view " + request.shown +
-                               " --coverage");
+    return Fail(kViewTool,
+                fmt::format("no pass of these steps and ranks{}; see tdump-view {} --coverage",
+                            OverwrittenText(request), request.shown));
   const int status = request.sort == "none" ? InOrder(request) : Sorted(request);
   return status;
 }

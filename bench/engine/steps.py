@@ -31,16 +31,17 @@ IDLE_SIDES = (
 
 @dataclass
 class Amount:
-    """Of measuring: pairs of turns, each of so many steps."""
+    """Of measuring: pairs of turns in all, each of so many steps, over so many pairs of processes."""
 
     pairs: int
     steps: int
+    processes: int = 1
 
     def of(self, bench: Bench) -> Amount:
         return Amount(2, 2) if bench.quick else self
 
 
-SOME = Amount(pairs=48, steps=3)
+SOME = Amount(pairs=48, steps=3, processes=4)
 
 # Two processes of one program differ by up to 2 % from each other for as long as they live (where their memory
 # lies), so what costs less than that takes many processes, few pairs of each, and short steps.
@@ -62,9 +63,13 @@ Command = Callable[[Bench, str], list[str]]
 def compare(bench: Bench, judged: Command, against: list[str], amount: Amount) -> tuple[Pairs, Side]:
     """`judged` is given the name of the folder it writes to."""
     amount = amount.of(bench)
-    ours, plain = bench.side("judged", judged(bench, "judged")), bench.side("plain", against)
-    with bench.sides(ours, plain):
-        return take(ours, plain, amount.pairs, amount.steps), ours
+    parts = []
+    for number in range(amount.processes):
+        name = f"judged{number}"
+        ours, plain = bench.side(name, judged(bench, name)), bench.side(f"plain{number}", against)
+        with bench.sides(ours, plain):
+            parts.append(take(ours, plain, amount.pairs // amount.processes, amount.steps))
+    return Pairs.join(parts), ours
 
 
 def fill(row: Row, pairs: Pairs) -> None:
@@ -103,7 +108,7 @@ def idle(bench: Bench, rows: list[Row]) -> None:
             folder = f"{name}{number}"
             sides.append(bench.side(folder, bench.tdump(folder, config, command) if config else command))
         with bench.sides(*sides):
-            for judged, part in zip(taken, rotate(sides[0], sides[1:], pairs, first=number), strict=True):
+            for judged, part in zip(taken, rotate(sides[0], sides[1:], pairs), strict=True):
                 judged.append(part)
     for row, parts in zip(rows, taken, strict=True):
         joined = Pairs.join(parts)

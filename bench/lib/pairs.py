@@ -67,19 +67,23 @@ def take(judged: Side, against: Side, pairs: int, steps: int) -> Pairs:
     return taken
 
 
-def rotate(against: Side, judged: Sequence[Side], pairs: int, first: int) -> list[Pairs]:
-    """Turns of one step of each of `judged` and of `against`, one after the other and then in the opposite order; which
-    side begins changes with `first`. A pair has the fastest of TRIES turns of each side: what else the machine does
-    only ever adds to a turn."""
+def rotate(against: Side, judged: Sequence[Side], pairs: int) -> list[Pairs]:
+    """Turns of one step of each of `judged` and of `against`. A pair has the fastest of TRIES turns of each side: what
+    else the machine does only ever adds to a turn."""
     sides = [against, *judged]
-    first %= len(sides)
-    order = sides[first:] + sides[:first]
     turns: dict[str, list[Turn]] = {side.name: [] for side in sides}
     for turn in range(pairs * TRIES):
-        for side in order if turn % 2 == 0 else reversed(order):
-            turns[side.name].append(side.turn(1))
+        for index in _balanced(len(sides), turn):
+            turns[sides[index].name].append(sides[index].turn(1))
     fastest = {name: [_fastest(of[i : i + TRIES]) for i in range(0, len(of), TRIES)] for name, of in turns.items()}
     return [Pairs(fastest[side.name], fastest[against.name], [pairs]) for side in judged]
+
+
+def _balanced(count: int, row: int) -> list[int]:
+    """A row of a square in which each follows each other equally often and none itself, for even counts
+    (Williams 1949): caches are as the turn before left them."""
+    zigzag = [(i + 1) // 2 if i % 2 else count - i // 2 for i in range(count)]
+    return [(index + row) % count for index in zigzag]
 
 
 def _fastest(turns: Sequence[Turn]) -> Turn:

@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLateRanks{5000};  // for ranks of other nodes nobody waits longer
+constexpr milliseconds kEndingRanks{500};
 constexpr milliseconds kLook{20};
 constexpr uint64_t kMostYaml = 4 << 20;
 
@@ -114,9 +115,14 @@ bool ProbeDirectory::Speaks() const {
   return true;
 }
 
+// A rank that is being ended may still make a file: then once more.
 void ProbeDirectory::Remove() const {
   std::error_code error;
-  fs::remove_all(path_, error);
+  for (milliseconds waited{0}; waited < kEndingRanks; waited += kLook) {
+    fs::remove_all(path_, error);
+    if (!fs::exists(path_, error)) return;
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 std::optional<std::string> EnclosingEstimate(const Environment& present) {

@@ -88,6 +88,10 @@ def test_the_ring_keeps_the_first_step_and_the_last(place, python):
     shown = execute([BUILD / "bin" / "tdump-view", run.path], place)
     assert re.search(r"0-5 written .*; \S+ overwritten by the ring", shown.stdout), shown.stdout
     assert execute([BUILD / "bin" / "tdump-view", run.path, "--verify"], place).returncode == 0
+    gone = min(set(range(STEPS)) - set(kept))
+    shown = execute([BUILD / "bin" / "tdump-view", f"{run.path}:{gone}"], place)
+    assert shown.returncode == 2
+    assert f"step {gone} was overwritten (output.at_limit: ring)" in shown.stderr
 
 
 @pytest.mark.parametrize("level", ["full", "[hash, stats]"])
