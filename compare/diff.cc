@@ -67,11 +67,9 @@ class Differ {
 
   // Of manifests, and of passes that they list.
   void AddDamageOf(const RunSide& side) {
-    for (const io::RankState& state : side.index->ranks) {
-      if (!IsSelected(side, options_.pairing, state.rank)) continue;
-      for (const size_t process : state.processes) {
-        for (const io::Damage& damage : side.store->processes()[process].damage) AddDamage(damage);
-      }
+    for (int32_t rank = 0; rank < side.world(); ++rank) {
+      if (!IsSelected(side, options_.pairing, rank)) continue;
+      for (io::Damage& damage : side.DamageOf(rank)) AddDamage(std::move(damage));
     }
   }
 
@@ -174,13 +172,14 @@ class Differ {
   // Counts the selected records; a pass that has none is not missed.
   void AddUnpairedPass(char side, const PassRef& pass) {
     const RunSide& here = side == 'A' ? a_ : b_;
-    const auto reader = here.store->OpenPass(*pass.owner, *pass.entry);
-    if (!reader.ok()) return AddDamage({"", 0, reader.status().message()});
+    const auto view = here.Open(pass);
+    if (!view.ok()) return AddDamage({"", 0, view.status().message()});
     Unpaired unpaired = NewUnpaired(side, pass);
     unpaired.extra = pass.extra;
-    unpaired.why = WhyMissing(side == 'A' ? b_ : a_, pass);
+    const RunSide& other = side == 'A' ? b_ : a_;
+    unpaired.why = other.WhyMissing(other.rank().value_or(pass.rank));
     unpaired.allowed = true;
-    const Status status = (*reader)->ForEachRecord([&](const io::Record& record) {
+    const Status status = (*view)->ForEachTensor([&](const io::Record& record) {
       const std::string name = NameOf(record);
       if (options_.pass.select && !options_.pass.select(name)) return true;
       ++unpaired.records;
@@ -191,10 +190,10 @@ class Differ {
     if (unpaired.records > 0) AddUnpaired(std::move(unpaired));
   }
 
-  void AddUnpairedRecords(char side, const io::PassReader& reader, const std::vector<uint64_t>& ids,
+  void AddUnpairedRecords(char side, const StepView& view, const std::vector<uint64_t>& ids,
                           const PassRef& pass, const PassRef& other) {
     for (const uint64_t id : ids) {
-      const auto record = reader.Get(id);
+      const auto record = view.Get(id);
       if (!record.ok()) continue;
       Unpaired unpaired = NewUnpaired(side, pass);
       unpaired.records = 1;
@@ -203,7 +202,7 @@ class Differ {
       unpaired.allowed = IsAllowed(unpaired.name);
       std::string& sample = side == 'A' ? sample_a_ : sample_b_;
       if (sample.empty()) sample = unpaired.name;
-      if (other.entry->part) unpaired.why = "the other side's pass is unfinished";
+      if (other.part) unpaired.why = "the other side's pass is unfinished";
       AddUnpaired(std::move(unpaired));
     }
   }
@@ -214,17 +213,6 @@ class Differ {
     unpaired.step = pass.step;
     unpaired.rank = pass.rank;
     return unpaired;
-  }
-
-  // What the other side knows of its rank when a whole step of it is not there.
-  static std::string WhyMissing(const RunSide& other, const PassRef& pass) {
-    const int32_t rank = other.rank.value_or(pass.rank);
-    if (rank < 0 || rank >= static_cast<int32_t>(other.index->ranks.size())) return "";
-    const io::RankState& state = other.index->ranks[static_cast<size_t>(rank)];
-    if (state.closed) return "";
-    return state.processes.empty()
-               ? fmt::format("rank {} never started under tdump", rank)
-               : fmt::format("rank {}: {}, last step {}", rank, state.how, state.last_step);
   }
 
   void Judge(const PassPairing& pairing) {

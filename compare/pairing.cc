@@ -16,26 +16,14 @@ namespace {
 // What makes two passes partners. `rank` is 0 on both sides when single ranks are compared.
 using PassKey = std::tuple<uint64_t, int32_t, uint32_t, bool, uint32_t>;
 
-bool HasRank(const io::RunIndex& index, int32_t rank) { return rank >= 0 && rank < index.world; }
+bool HasRank(const RunSide& side, int32_t rank) { return rank >= 0 && rank < side.world(); }
 
 std::vector<PassRef> SelectPasses(const RunSide& side, const PairOptions& options, int64_t shift) {
   std::vector<PassRef> passes;
-  std::map<std::tuple<int32_t, uint32_t, uint64_t, bool>, uint32_t> seen;
-  for (const io::IndexedPass& indexed : side.index->passes) {
-    const io::ProcessEntry& process = side.store->processes()[indexed.process];
-    PassRef pass;
-    pass.rank = process.identity.rank;
-    pass.process = process.identity.process;
-    pass.step = indexed.global_step;
-    pass.agreed = indexed.agreed;
-    pass.extra = indexed.extra;
-    pass.owner = &process;
-    pass.entry = &process.passes[indexed.pass];
-    if (pass.entry->file.empty()) continue;  // never written: the disk was full, and the like
+  for (const PassRef& pass : side.passes()) {
     if (!IsSelected(side, options, pass.rank)) continue;
     const auto step_of_a = static_cast<int64_t>(pass.step) - shift;
     if (step_of_a < 0 || !options.steps.Contains(static_cast<uint64_t>(step_of_a))) continue;
-    pass.nth = seen[{pass.rank, pass.process, pass.step, pass.extra}]++;
     passes.push_back(pass);
   }
   return passes;
@@ -43,29 +31,29 @@ std::vector<PassRef> SelectPasses(const RunSide& side, const PairOptions& option
 
 Status CheckRanks(const RunSide& a, const RunSide& b, const PairOptions& options) {
   for (const RunSide* side : {&a, &b}) {
-    if (side->rank && !HasRank(*side->index, *side->rank)) {
+    if (side->rank() && !HasRank(*side, *side->rank())) {
       return InvalidArgument(fmt::format("{}: there is no rank {}; the run has ranks 0-{}",
-                                         side->label, *side->rank, side->index->world - 1));
+                                         side->label(), *side->rank(), side->world() - 1));
     }
   }
-  if (a.rank.has_value() != b.rank.has_value() && a.index->world != 1 && b.index->world != 1) {
+  if (a.rank().has_value() != b.rank().has_value() && a.world() != 1 && b.world() != 1) {
     return InvalidArgument(
         fmt::format("'{}' is one rank and '{}' a whole run: name a rank on both sides, e.g. "
                     "RUN/rank0 RUN/rank2",
-                    a.rank ? a.label : b.label, a.rank ? b.label : a.label));
+                    a.rank() ? a.label() : b.label(), a.rank() ? b.label() : a.label()));
   }
   std::string misfit;
   for (const RunSide* side : {&a, &b}) {
-    if (side->rank || options.ranks.FitsIn(static_cast<uint64_t>(side->index->world), &misfit))
+    if (side->rank() || options.ranks.FitsIn(static_cast<uint64_t>(side->world()), &misfit))
       continue;
     return InvalidArgument(
-        fmt::format("--ranks {}: {} has ranks 0-{}", misfit, side->label, side->index->world - 1));
+        fmt::format("--ranks {}: {} has ranks 0-{}", misfit, side->label(), side->world() - 1));
   }
-  if (!a.rank && !b.rank && a.index->world != b.index->world) {
+  if (!a.rank() && !b.rank() && a.world() != b.world()) {
     return InvalidArgument(fmt::format(
         "A has {} ranks and B {}: comparing different layouts is not in this version; compare "
         "single ranks, e.g. tdump-diff A/rank0 B/rank0",
-        a.index->world, b.index->world));
+        a.world(), b.world()));
   }
   return {};
 }
@@ -79,11 +67,10 @@ std::vector<int64_t> StepsOf(const std::vector<PassRef>& passes) {
 // "steps 0-9 on ranks 0-3" of all that a side has.
 std::string ContentOf(const RunSide& side) {
   std::vector<uint64_t> steps, ranks;
-  for (const io::IndexedPass& pass : side.index->passes) {
-    const int32_t rank = side.store->processes()[pass.process].identity.rank;
-    if (side.rank && rank != *side.rank) continue;
-    steps.push_back(pass.global_step);
-    ranks.push_back(static_cast<uint64_t>(rank));
+  for (const PassRef& pass : side.passes()) {
+    if (side.rank() && pass.rank != *side.rank()) continue;
+    steps.push_back(pass.step);
+    ranks.push_back(static_cast<uint64_t>(pass.rank));
   }
   if (steps.empty()) return "has no pass at all";
   return fmt::format("has steps {} on ranks {}", RangesText(steps), RangesText(ranks));
@@ -98,14 +85,13 @@ struct Waiting {
 }  // namespace
 
 bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank) {
-  if (side.rank) return rank == *side.rank;
-  return options.ranks.Contains(static_cast<uint64_t>(rank),
-                                static_cast<uint64_t>(side.index->world));
+  if (side.rank()) return rank == *side.rank();
+  return options.ranks.Contains(static_cast<uint64_t>(rank), static_cast<uint64_t>(side.world()));
 }
 
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options) {
   TDUMP_RETURN_IF_ERROR(CheckRanks(a, b, options));
-  const bool single = a.rank || b.rank;
+  const bool single = a.rank() || b.rank();
   const auto key = [&](const PassRef& pass, int64_t shift) {
     return PassKey{static_cast<uint64_t>(static_cast<int64_t>(pass.step) - shift),
                    single ? 0 : pass.rank, pass.process, pass.extra, pass.nth};
@@ -147,18 +133,17 @@ std::string WhyNoPass(const RunSide& a, const RunSide& b, const PassPairing& pai
       ContentOf(a), ContentOf(b), *first_a, *first_a + span, *first_b, *first_b + span);
 }
 
-RecordPairing PairRecords(const io::PassReader& a, const io::PassReader& b,
-                          const WantRecord& wanted) {
+RecordPairing PairRecords(const StepView& a, const StepView& b, const WantRecord& wanted) {
   RecordPairing pairing;
   std::unordered_map<std::string, Waiting> waiting;
   const auto note = [&](Status status) {
     if (!status.ok()) pairing.errors.push_back(std::move(status));
   };
-  note(b.ForEachRecord([&](const io::Record& record) {
+  note(b.ForEachTensor([&](const io::Record& record) {
     if (wanted(record)) waiting[ToText(record.key)].ids.push_back(record.id);
     return true;
   }));
-  note(a.ForEachRecord([&](const io::Record& record) {
+  note(a.ForEachTensor([&](const io::Record& record) {
     if (!wanted(record)) return true;
     const auto found = waiting.find(ToText(record.key));
     if (found == waiting.end() || found->second.next == found->second.ids.size()) {

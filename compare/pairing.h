@@ -5,24 +5,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "compare/run_side.h"
+#include "compare/step_view.h"
 #include "core/spec.h"
 #include "core/status.h"
-#include "io/pass_store.h"
-#include "io/run_index.h"
 
 namespace tdump::compare {
-
-// One side of a comparison. `store` and `index` outlive every use.
-struct RunSide {
-  const io::PassStore* store = nullptr;
-  const io::RunIndex* index = nullptr;
-  std::optional<int32_t> rank;  // only this rank of the run
-  std::string label;            // as the user wrote it
-};
 
 struct PairOptions {
   Spec ranks = Spec::All();
@@ -32,19 +23,6 @@ struct PairOptions {
 
 // Whether a rank takes part on this side.
 bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank);
-
-// A pass under its numbers. Two processes of one rank, or two passes of
-// one step, are told apart by `nth`.
-struct PassRef {
-  int32_t rank = 0;
-  uint32_t process = 0;
-  uint64_t step = 0;
-  bool agreed = false;
-  bool extra = false;
-  uint32_t nth = 0;
-  const io::ProcessEntry* owner = nullptr;
-  const io::PassEntry* entry = nullptr;
-};
 
 struct PassPair {
   PassRef a, b;
@@ -75,7 +53,6 @@ struct RecordPairing {
 
 // `wanted` decides by record (its name); called for both sides.
 using WantRecord = std::function<bool(const io::Record&)>;
-RecordPairing PairRecords(const io::PassReader& a, const io::PassReader& b,
-                          const WantRecord& wanted);
+RecordPairing PairRecords(const StepView& a, const StepView& b, const WantRecord& wanted);
 
 }  // namespace tdump::compare

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "compare/parts.h"
@@ -10,40 +9,6 @@
 
 namespace tdump::compare {
 namespace {
-
-// A multiple of the hash tile: each tile is verified once.
-constexpr uint64_t kReadAhead = 256 * 1024;
-
-// Sequential reads of any size over one that is fetched in large aligned pieces.
-ReadBytes ReadAhead(const io::PassReader& reader, const io::Record& record) {
-  struct State {
-    std::vector<std::byte> buffer;
-    uint64_t offset = 0;
-  };
-  auto state = std::make_shared<State>();
-  const uint64_t total = record.payload->logical_bytes;
-  return [&reader, &record, state, total](uint64_t offset, std::span<std::byte> out) -> Status {
-    if (offset > total || out.size() > total - offset)
-      return Corrupt("payload is shorter than its shape needs");
-    while (!out.empty()) {
-      if (offset < state->offset || offset >= state->offset + state->buffer.size()) {
-        state->offset = offset / kReadAhead * kReadAhead;
-        state->buffer.resize(std::min(kReadAhead, total - state->offset));
-        Status status = reader.ReadPayload(record, state->offset, state->buffer);
-        if (!status.ok()) {
-          state->buffer.clear();
-          return status;
-        }
-      }
-      const size_t at = offset - state->offset;
-      const size_t count = std::min(out.size(), state->buffer.size() - at);
-      std::memcpy(out.data(), state->buffer.data() + at, count);
-      out = out.subspan(count);
-      offset += count;
-    }
-    return {};
-  };
-}
 
 uint64_t OrderOf(const io::Record& record, bool output, const CallSpan* call) {
   if (call == nullptr) return std::max(record.call_begin, record.seen);
@@ -83,20 +48,25 @@ class PassComparer {
     const bool known_equal = comparison.verdict.bitwise == Answer::kSame;
     if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
       const Bound bound = DefaultBound(a.dtype, b.dtype, outcome->reduction);
-      TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, Measure({&a, ReadAhead(*diff_->a, a)},
-                                                            {&b, ReadAhead(*diff_->b, b)}, bound));
+      TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, MeasureRecords(a, b, bound));
       JudgeMetrics(metrics, &comparison);
     } else if (comparison.verdict.shape == Answer::kSame &&
                comparison.evidence == Evidence::kMeta) {
       const auto measure = [this](const io::Record& left, const io::Record& right,
                                   const Bound& bound) {
-        return Measure({&left, ReadAhead(*diff_->a, left)}, {&right, ReadAhead(*diff_->b, right)},
-                       bound);
+        return MeasureRecords(left, right, bound);
       };
       TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, outcome->reduction, measure, &comparison));
     }
     Conclude(b, outcome);
     return {};
+  }
+
+  Result<Metrics> MeasureRecords(const io::Record& a, const io::Record& b,
+                                 const Bound& bound) const {
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes left, diff_->a->Open(a));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes right, diff_->b->Open(b));
+    return Measure({&a, std::move(left)}, {&b, std::move(right)}, bound);
   }
 
   void Place(const io::Record& b, Outcome* outcome) const {
@@ -127,13 +97,12 @@ class PassComparer {
   PassDiff* diff_;
 };
 
-void AddDamage(const io::PassReader& reader, bool part, std::vector<io::Damage>* damage) {
-  if (part) return;  // unfinished, which is no damage: what stands is read
-  damage->insert(damage->end(), reader.damage().begin(), reader.damage().end());
+void AddDamage(const StepView& view, std::vector<io::Damage>* damage) {
+  damage->insert(damage->end(), view.damage().begin(), view.damage().end());
 }
 
-void LoadCalls(const io::PassReader& reader, PassDiff* diff) {
-  const Status status = reader.ForEachCall([&](const io::CallRecord& record) {
+void LoadCalls(const StepView& view, PassDiff* diff) {
+  const Status status = view.ForEachCall([&](const io::CallRecord& record) {
     diff->calls[record.call.begin] = {.begin = record.call.begin,
                                       .end = record.call.end,
                                       .parent = record.call.parent,
@@ -144,7 +113,7 @@ void LoadCalls(const io::PassReader& reader, PassDiff* diff) {
                                       .op = record.op};
     return true;
   });
-  if (!status.ok()) diff->damage.push_back({reader.path(), 0, status.message()});
+  if (!status.ok()) diff->damage.push_back({"", 0, status.message()});
 }
 
 }  // namespace
@@ -160,10 +129,10 @@ std::string NameOf(const io::Record& record) {
 Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
                           const PassDiffOptions& options) {
   PassDiff diff;
-  TDUMP_ASSIGN_OR_RETURN(diff.a, a.store->OpenPass(*pair.a.owner, *pair.a.entry));
-  TDUMP_ASSIGN_OR_RETURN(diff.b, b.store->OpenPass(*pair.b.owner, *pair.b.entry));
-  AddDamage(*diff.a, pair.a.entry->part, &diff.damage);
-  AddDamage(*diff.b, pair.b.entry->part, &diff.damage);
+  TDUMP_ASSIGN_OR_RETURN(diff.a, a.Open(pair.a));
+  TDUMP_ASSIGN_OR_RETURN(diff.b, b.Open(pair.b));
+  AddDamage(*diff.a, &diff.damage);
+  AddDamage(*diff.b, &diff.damage);
   LoadCalls(*diff.b, &diff);
   const auto wanted = [&](const io::Record& record) {
     return !options.select || options.select(NameOf(record));

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "compare/pairing.h"
+#include "compare/run_side.h"
+#include "compare/step_view.h"
 #include "compare/verdict.h"
-#include "io/pass_reader.h"
 
 namespace tdump::compare {
 
@@ -58,7 +59,7 @@ struct CallSpan {
 };
 
 struct PassDiff {
-  std::unique_ptr<io::PassReader> a, b;
+  std::unique_ptr<StepView> a, b;
   std::vector<Outcome> outcomes;
   std::vector<uint64_t> only_a, only_b;          // record ids
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin

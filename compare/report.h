@@ -9,17 +9,6 @@
 
 namespace tdump::compare {
 
-// What the head of a report says of a side.
-struct SideInfo {
-  std::string label;  // "runs/ref@0"
-  std::string run;
-  uint32_t generation = 0;
-  int32_t world = 1;
-  std::string job;
-  std::vector<std::string> holes;  // of its coverage; empty: complete
-};
-SideInfo DescribeSide(const RunSide& side);
-
 // `required_bits`: --require bitwise. Ends with a newline.
 std::string RenderText(const DiffReport& report, const SideInfo& a, const SideInfo& b,
                        bool required_bits, const Style& style);

@@ -326,15 +326,6 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
 
 }  // namespace
 
-SideInfo DescribeSide(const RunSide& side) {
-  return {.label = side.label,
-          .run = side.index->run,
-          .generation = side.index->generation,
-          .world = side.index->world,
-          .job = side.index->job_label,
-          .holes = side.index->holes};
-}
-
 std::string RenderVerdict(const DiffReport& report, bool required_bits) {
   const Counts& c = report.counts;
   switch (report.overall) {

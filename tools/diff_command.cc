@@ -4,11 +4,9 @@
 
 #include <cstdio>
 #include <fstream>
-#include <thread>
 
 #include "compare/diff.h"
 #include "compare/report.h"
-#include "tools/names.h"
 #include "tools/run_source.h"
 #include "tools/strict.h"
 
@@ -49,44 +47,6 @@ constexpr const char* kTeach =
     "'strict:\n"
     "true' that is incomplete.\n"
     "See also: tdump-view A, tdump-view A:STEP/RANK/NAME --values 4";
-
-// Of the interface, but not of this version.
-struct LaterOption {
-  const char* name;
-  bool takes_value;
-  const char* instead;
-};
-constexpr LaterOption kLater[] = {
-    {"--across", true, "compare single ranks: tdump-diff RUN/rank0 RUN/rank1"},
-    {"--map", true, "records pair by equal names"},
-    {"--suggest-map", false, "records pair by equal names"},
-    {"--dims", true, "both runs need the same parallel layout"},
-    {"--compute", true, "the bound follows the dtypes that were recorded"},
-    {"--noise", true, "the bound follows the dtypes and the lengths of the sums"},
-    {"--bounds", true, "--allow-failed RE takes names out of the verdict"},
-    {"--html", true, "--jsonl FILE has every pair"},
-    {"--bisect", false, "the exit status is 2 in trouble"},
-    {"--mpi", false, "-j N compares on N threads"},
-};
-
-// "0-4", or "0-4=10-14": the steps of A, and how far B's are ahead.
-Status ParseSteps(const std::string& text, compare::PairOptions* options) {
-  if (text == "auto")
-    return InvalidArgument("auto is not in this version; say A=B, e.g. 0-4=10-14");
-  const size_t equals = text.find('=');
-  TDUMP_ASSIGN_OR_RETURN(options->steps, Spec::Parse(text.substr(0, equals)));
-  if (equals == std::string::npos) return {};
-  TDUMP_ASSIGN_OR_RETURN(const Spec other, Spec::Parse(text.substr(equals + 1)));
-  if (options->steps.is_all() || other.is_all() || options->steps.is_none() || other.is_none()) {
-    return InvalidArgument("steps A=B need numbers on both sides, e.g. 0-4=10-14");
-  }
-  const uint64_t first = options->steps.Min(), shifted = other.Min();
-  if (options->steps.Max() - first != other.Max() - shifted) {
-    return InvalidArgument("the two sides of '" + text + "' do not span the same number of steps");
-  }
-  options->step_shift = static_cast<int64_t>(shifted) - static_cast<int64_t>(first);
-  return {};
-}
 
 // One JSON line a pair, to a file.
 class JsonLines {
@@ -145,49 +105,17 @@ bool HasForbiddenHole(const LoadedRun& run) {
 
 }  // namespace
 
-DiffCommand::DiffCommand() : options_(kTool, kAbout, kTeach) {
-  options_.Positional("A", &a_, "the run, or the rank, to trust");
-  options_.Positional("B", &b_, "the one to compare with it");
-  options_.Choice("--require", &require_, {"tolerance", "bitwise"},
-                  "what 'same' asks for (default tolerance)");
-  options_.Text("--steps", &steps_, "SPEC",
-                "steps to compare: 0-9, 3,7, or A=B as 0-4=10-14 (default all)");
-  options_.Text("--ranks", &ranks_, "SPEC", "ranks to compare: 0-7, 0-511:8 (default all)");
-  options_.List("--select", &select_, "RE", "only names in which this is found; may be repeated");
-  options_.List("--allow-unpaired", &allow_unpaired_, "RE",
-                "names that one side may lack; may be repeated");
-  options_.List("--allow-failed", &allow_failed_, "RE",
-                "names that may differ; listed, not counted; may be repeated");
-  options_.Number("--topk", &top_, "N", "differing records to list (default 5)");
-  options_.Flag("--all", &all_, "list every one");
-  options_.Text("--jsonl", &jsonl_, "FILE", "write every pair as a JSON line");
-  options_.Number("-j,--jobs", &jobs_, "N", "threads (default: all cores, at most 16)");
-  for (const LaterOption& later : kLater)
-    options_.Later(later.name, later.takes_value, later.instead);
-}
+DiffCommand::DiffCommand() : options_(kTool, kAbout, kTeach) { settings_.AddTo(&options_); }
 
 int DiffCommand::Run(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
-  compare::DiffOptions diff;
-  diff.top = all_ ? ~size_t{0} : top_;
-  diff.pass.require_bits = require_ == "bitwise";
-  diff.pass.threads =
-      jobs_ != 0 ? jobs_ : std::min(16u, std::max(1u, std::thread::hardware_concurrency()));
-  const auto parse = [&]() -> Status {
-    TDUMP_RETURN_IF_ERROR(ParseSteps(steps_, &diff.pairing).Annotate("--steps"));
-    auto ranks = Spec::Parse(ranks_);
-    if (!ranks.ok()) return std::move(ranks).status().Annotate("--ranks");
-    diff.pairing.ranks = *ranks;
-    TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select_));
-    TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed, MatchAny(allow_failed_));
-    TDUMP_ASSIGN_OR_RETURN(diff.allow_unpaired, MatchAny(allow_unpaired_));
-    return {};
-  };
-  if (const Status status = parse(); !status.ok()) return Fail(kTool, status.message());
+  auto parsed = settings_.ForEngine();
+  if (!parsed.ok()) return Fail(kTool, parsed.status().message());
+  compare::DiffOptions& diff = *parsed;
 
   JsonLines lines;
-  if (!jsonl_.empty()) {
-    if (const Status status = lines.Open(jsonl_); !status.ok())
+  if (!settings_.jsonl.empty()) {
+    if (const Status status = lines.Open(settings_.jsonl); !status.ok())
       return Fail(kTool, status.message());
     diff.on_row = [&](const compare::Row& row) { lines.Add(compare::RowToJson(row)); };
     diff.on_unpaired = [&](const compare::Unpaired& unpaired) {
@@ -197,21 +125,21 @@ int DiffCommand::Run(int argc, char** argv) {
   if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet) diff.on_progress = ShowProgress;
 
   std::vector<LoadedRun> runs;
-  std::vector<compare::RunSide> sides;
-  for (const std::string& text : {a_, b_}) {
+  std::vector<compare::CapturedRun> sides;
+  for (const std::string& text : {settings_.a, settings_.b}) {
     auto run = LoadRun(text);
     if (!run.ok()) return Fail(kTool, run.status().message());
     runs.push_back(std::move(*run));
   }
   for (const LoadedRun& run : runs)
-    sides.push_back({run.store.get(), &run.index, run.ref.rank, run.label});
+    sides.emplace_back(run.store.get(), &run.index, run.ref.rank, run.label);
 
   const auto report = compare::Diff(sides[0], sides[1], diff);
   if (!report.ok()) return Fail(kTool, report.status().message());
-  if (!jsonl_.empty()) {
+  if (!settings_.jsonl.empty()) {
     if (const Status status = lines.Close(); !status.ok()) return Fail(kTool, status.message());
   }
-  compare::SideInfo a = compare::DescribeSide(sides[0]), b = compare::DescribeSide(sides[1]);
+  compare::SideInfo a = sides[0].Describe(), b = sides[1].Describe();
   a.holes = HolesOfCompared(runs[0], diff.pairing.ranks);
   b.holes = HolesOfCompared(runs[1], diff.pairing.ranks);
   if (options_.common.json) {

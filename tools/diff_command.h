@@ -1,9 +1,7 @@
 // The command behind tdump-diff: options in, report out.
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "tools/diff_options.h"
 #include "tools/options.h"
 
 namespace tdump::tools {
@@ -16,13 +14,7 @@ class DiffCommand {
 
  private:
   Options options_;
-  std::string a_, b_;
-  std::string require_ = "tolerance";
-  std::string steps_ = "all", ranks_ = "all";
-  std::vector<std::string> select_, allow_unpaired_, allow_failed_;
-  std::string jsonl_;
-  unsigned top_ = 5, jobs_ = 0;
-  bool all_ = false;
+  DiffSettings settings_;
 };
 
 }  // namespace tdump::tools

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "compare/pairing.h"
+#include "compare/run_side.h"
+#include "compare/step_view.h"
 #include "io/pass_store.h"
 #include "io/run_index.h"
 #include "tests/compare/builders.h"
@@ -180,8 +182,8 @@ class FakeRun : public io::PassStore {
     return PassBuilder(contents_.back().get());
   }
 
-  RunSide side(std::optional<int32_t> rank = std::nullopt) const {
-    return {this, &index_, rank, "run"};
+  CapturedRun side(std::optional<int32_t> rank = std::nullopt) const {
+    return CapturedRun(this, &index_, rank, "run");
   }
   io::RunIndex* index() { return &index_; }
   std::vector<io::Damage>* damage(int32_t rank) {

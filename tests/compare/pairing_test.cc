@@ -117,7 +117,8 @@ TEST(WhyNoPass, SaysWhatEachSideHasAndWhatToTry) {
 }
 
 RecordPairing PairAll(const PassContent& a, const PassContent& b) {
-  return PairRecords(FakePassReader(&a), FakePassReader(&b),
+  return PairRecords(OnePass(std::make_unique<FakePassReader>(&a)),
+                     OnePass(std::make_unique<FakePassReader>(&b)),
                      [](const io::Record&) { return true; });
 }
 

@@ -1,0 +1,82 @@
+#include "compare/run_side.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+namespace tdump::compare {
+namespace {
+
+bool HasRank(const io::RunIndex& index, int32_t rank) {
+  return rank >= 0 && rank < static_cast<int32_t>(index.ranks.size());
+}
+
+}  // namespace
+
+CapturedRun::CapturedRun(const io::PassStore* store, const io::RunIndex* index,
+                         std::optional<int32_t> rank, std::string label)
+    : store_(store), index_(index), rank_(rank), label_(std::move(label)) {
+  std::map<std::tuple<int32_t, uint32_t, uint64_t, bool>, uint32_t> seen;
+  for (size_t i = 0; i < index->passes.size(); ++i) {
+    const io::IndexedPass& indexed = index->passes[i];
+    const io::ProcessEntry& process = store->processes()[indexed.process];
+    const io::PassEntry& entry = process.passes[indexed.pass];
+    if (entry.file.empty()) continue;  // never written: the disk was full, and the like
+    PassRef pass;
+    pass.rank = process.identity.rank;
+    pass.process = process.identity.process;
+    pass.step = indexed.global_step;
+    pass.agreed = indexed.agreed;
+    pass.extra = indexed.extra;
+    pass.nth = seen[{pass.rank, pass.process, pass.step, pass.extra}]++;
+    pass.part = entry.part;
+    pass.index = i;
+    passes_.push_back(pass);
+  }
+}
+
+SideInfo CapturedRun::Describe() const {
+  return {.label = label_,
+          .run = index_->run,
+          .generation = index_->generation,
+          .world = index_->world,
+          .job = index_->job_label,
+          .holes = index_->holes};
+}
+
+Result<std::unique_ptr<StepView>> CapturedRun::Open(const PassRef& pass) const {
+  const io::IndexedPass& indexed = index_->passes[pass.index];
+  const io::ProcessEntry& process = store_->processes()[indexed.process];
+  TDUMP_ASSIGN_OR_RETURN(auto reader, store_->OpenPass(process, process.passes[indexed.pass]));
+  return std::unique_ptr<StepView>(new OnePass(std::move(reader), pass.part));
+}
+
+std::vector<io::Damage> CapturedRun::DamageOf(int32_t rank) const {
+  std::vector<io::Damage> damage;
+  for (const io::RankState& state : index_->ranks) {
+    if (rank != kAllRanks && state.rank != rank) continue;
+    for (const size_t process : state.processes) {
+      const auto& more = store_->processes()[process].damage;
+      damage.insert(damage.end(), more.begin(), more.end());
+    }
+  }
+  return damage;
+}
+
+std::string CapturedRun::CoordinatesOf(int32_t rank) const {
+  if (!HasRank(*index_, rank)) return "";
+  const std::vector<size_t>& processes = index_->ranks[static_cast<size_t>(rank)].processes;
+  return processes.empty() ? "" : store_->processes()[processes.front()].identity.coordinates;
+}
+
+std::string CapturedRun::WhyMissing(int32_t rank) const {
+  if (!HasRank(*index_, rank)) return "";
+  const io::RankState& state = index_->ranks[static_cast<size_t>(rank)];
+  if (state.closed) return "";
+  return state.processes.empty()
+             ? fmt::format("rank {} never started under tdump", rank)
+             : fmt::format("rank {}: {}, last step {}", rank, state.how, state.last_step);
+}
+
+}  // namespace tdump::compare

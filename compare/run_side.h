@@ -1,0 +1,94 @@
+// RunSide: one side of a comparison: which passes it has, and how to open what they hold.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compare/step_view.h"
+#include "core/status.h"
+#include "io/pass_store.h"
+#include "io/run_index.h"
+
+namespace tdump::compare {
+
+// A unit of comparison under its numbers: one pass of one process, or (rank kAllRanks) a step of
+// all ranks put together. Two processes of one rank, or two passes of one step, are told apart by
+// `nth`.
+inline constexpr int32_t kAllRanks = -1;
+
+struct PassRef {
+  int32_t rank = 0;
+  uint32_t process = 0;
+  uint64_t step = 0;
+  bool agreed = false;
+  bool extra = false;
+  uint32_t nth = 0;   // of those with the numbers above
+  bool part = false;  // unfinished
+  size_t index = 0;   // for the side that gave it
+};
+
+// What the head of a report says of a side.
+struct SideInfo {
+  std::string label;  // "runs/ref@0"
+  std::string run;
+  uint32_t generation = 0;
+  int32_t world = 1;
+  std::string job;
+  std::vector<std::string> holes;  // of its coverage; empty: complete
+};
+
+// Outlives the views it opened. Thread-safe.
+class RunSide {
+ public:
+  virtual ~RunSide() = default;
+
+  virtual SideInfo Describe() const = 0;
+  virtual const std::string& label() const = 0;  // as the user wrote it
+  virtual int32_t world() const = 0;
+  // The only rank that takes part, where the user named one.
+  virtual std::optional<int32_t> rank() const { return std::nullopt; }
+
+  // Everything that can be opened, by (step, rank, process, ordinal); `nth` is set.
+  virtual const std::vector<PassRef>& passes() const = 0;
+  virtual Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const = 0;
+
+  // Of what tells which passes there are (manifests); kAllRanks: of all.
+  virtual std::vector<io::Damage> DamageOf(int32_t rank) const = 0;
+  // Of a rank, as its capture has it: "dp=3 tp=1 pp=2"; "" where it does not say.
+  virtual std::string CoordinatesOf(int32_t /*rank*/) const { return ""; }
+  // What is known of a rank of which a whole step is not there: "rank 2: killed, last step 1".
+  virtual std::string WhyMissing(int32_t rank) const = 0;
+};
+
+// A run captured by tdump. `store` and `index` outlive it.
+class CapturedRun : public RunSide {
+ public:
+  CapturedRun(const io::PassStore* store, const io::RunIndex* index, std::optional<int32_t> rank,
+              std::string label);
+
+  SideInfo Describe() const override;
+  const std::string& label() const override { return label_; }
+  int32_t world() const override { return index_->world; }
+  std::optional<int32_t> rank() const override { return rank_; }
+  const std::vector<PassRef>& passes() const override { return passes_; }
+  Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
+  std::vector<io::Damage> DamageOf(int32_t rank) const override;
+  std::string CoordinatesOf(int32_t rank) const override;
+  std::string WhyMissing(int32_t rank) const override;
+
+  const io::PassStore& store() const { return *store_; }
+  const io::RunIndex& index() const { return *index_; }
+
+ private:
+  const io::PassStore* store_;
+  const io::RunIndex* index_;
+  std::optional<int32_t> rank_;
+  std::string label_;
+  std::vector<PassRef> passes_;  // PassRef::index: into index_->passes
+};
+
+}  // namespace tdump::compare

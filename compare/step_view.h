@@ -1,0 +1,79 @@
+// StepView: one side of one unit of comparison: the tensors of a step, under the names by which
+// they are compared, wherever their elements lie. Everything that pairs, measures, judges and
+// reports sees tensors through it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compare/payload_view.h"
+#include "core/status.h"
+#include "io/pass_reader.h"
+#include "io/records.h"
+
+namespace tdump::compare {
+
+// Thread-safe after it was opened.
+class StepView {
+ public:
+  using VisitTensor = std::function<bool(const io::Record&)>;  // false: stop
+  using VisitCall = std::function<bool(const io::CallRecord&)>;
+
+  virtual ~StepView() = default;
+
+  // Metadata, with the names that are compared and the sizes of the whole tensor. A tensor that is
+  // put together has contiguous strides, and no hash or other parts unless those of the whole are
+  // known. Ids are the view's own, unique in it, from 1 on.
+  virtual Status ForEachTensor(const VisitTensor& visit) const = 0;
+  virtual Result<io::Record> Get(uint64_t id) const = 0;
+
+  // The canonical payload of a record that this view gave, or of its slice (io::SliceAsRecord). The
+  // result is for one thread at a time and lives at most as long as the view and the record; errors
+  // of its calls: kCorrupt. Sequential reading is fast whatever the pieces. Error: the tensor
+  // cannot be put together.
+  virtual Result<ReadBytes> Open(const io::Record& record) const = 0;
+
+  // A record's call_begin is the begin of one of these calls. Begin and end are in one order of
+  // time over everything the view holds.
+  virtual Status ForEachCall(const VisitCall& visit) const = 0;
+
+  // What of its files could not be read.
+  virtual const std::vector<io::Damage>& damage() const = 0;
+
+  // How a tensor was put together, for the report: "concatenated on tp (inferred)"; "" where it is
+  // one record as it was captured.
+  virtual std::string LayoutOf(uint64_t /*id*/) const { return ""; }
+
+  // Why a tensor cannot be put together ("shard of rank 3 is missing"), or that its replicas
+  // differ; an error of this tensor alone. Where it is not ok nothing is said of the values.
+  virtual Status StateOf(uint64_t /*id*/) const { return Status(); }
+
+  // The rank whose capture holds the element at `position` (in elements), -1 where several hold it
+  // or the view is of one rank only.
+  virtual int32_t RankAt(uint64_t /*id*/, std::span<const uint64_t> /*position*/) const {
+    return -1;
+  }
+};
+
+// One pass of one process as it was captured.
+class OnePass : public StepView {
+ public:
+  // `part`: unfinished, which is no damage; what stands is read.
+  explicit OnePass(std::unique_ptr<io::PassReader> reader, bool part = false);
+
+  Status ForEachTensor(const VisitTensor& visit) const override;
+  Result<io::Record> Get(uint64_t id) const override;
+  Result<ReadBytes> Open(const io::Record& record) const override;
+  Status ForEachCall(const VisitCall& visit) const override;
+  const std::vector<io::Damage>& damage() const override { return damage_; }
+
+ private:
+  std::unique_ptr<io::PassReader> reader_;
+  std::vector<io::Damage> damage_;
+};
+
+}  // namespace tdump::compare

@@ -1,0 +1,30 @@
+// DiffSettings: the options of tdump-diff as they were written, and what they ask of the engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compare/diff.h"
+#include "core/status.h"
+#include "tools/options.h"
+
+namespace tdump::tools {
+
+struct DiffSettings {
+  std::string a, b;
+  std::string require = "tolerance";
+  std::string steps = "all", ranks = "all";
+  std::vector<std::string> select, allow_unpaired, allow_failed;
+  std::string jsonl;
+  unsigned top = 5, jobs = 0;
+  bool all = false;
+
+  // Adds every option; `this` outlives the parsing.
+  void AddTo(Options* options);
+  // Error: the option, and what is wrong with its value.
+  Result<compare::DiffOptions> ForEngine() const;
+
+  bool requires_bits() const { return require == "bitwise"; }
+};
+
+}  // namespace tdump::tools
