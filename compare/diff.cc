@@ -6,6 +6,9 @@
 #include <map>
 #include <set>
 
+#include "compare/parting.h"
+#include "compare/step_align.h"
+#include "compare/unpaired.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -16,18 +19,53 @@ constexpr size_t kMostListed = 1000;  // parameters, damage, notes
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
-      : a_(a), b_(b), options_(options), finder_(&report_.parameters.differing) {}
+      : a_(a),
+        b_(b),
+        options_(options),
+        pairing_options_(options.pairing),
+        finder_(&report_.parameters.differing),
+        unpaired_(&options, &report_) {}
 
   Result<DiffReport> Run() {
-    TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a_, b_, options_.pairing));
+    if (pairing_options_.align_steps) TDUMP_RETURN_IF_ERROR(AlignSteps());
+    return RunPairs(a_, b_,
+                    [this](const PassPair& pair) { return DiffPass(a_, b_, pair, options_.pass); });
+  }
+
+ private:
+  using DiffPair = std::function<Result<PassDiff>(const PassPair&)>;
+
+  Status AlignSteps() {
+    TDUMP_ASSIGN_OR_RETURN(StepAlignment found, AlignByInputs(a_, b_, pairing_options_));
+    pairing_options_.step_pairs = std::move(found.pairs);
+    report_.steps_aligned = true;
+    for (std::string& note : found.notes) report_.notes.push_back(std::move(note));
+    if (found.parted) PartAt(*found.parted);
+    return {};
+  }
+
+  void PartAt(uint64_t step) {
+    report_.inputs.judging_stopped = true;
+    report_.inputs.first_differing_step = step;
+  }
+
+  Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const DiffPair& diff_pair) {
+    TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a, b, pairing_options_));
     AddDamageOf(a_);
     AddDamageOf(b_);
     for (size_t i = 0; i < pairing.pairs.size(); ++i) {
-      AddPass(pairing.pairs[i]);
+      if (report_.inputs.judging_stopped && !IsBeforeParting(pairing.pairs[i])) {
+        ++report_.inputs.passes_not_judged;
+      } else {
+        Result<PassDiff> pass = diff_pair(pairing.pairs[i]);
+        if (report_.job && pass.status().code() == StatusCode::kInvalidArgument)
+          return std::move(pass).status();  // the map fits neither side
+        AddPass(pairing.pairs[i], std::move(pass));
+      }
       if (options_.on_progress) options_.on_progress(i + 1, pairing.pairs.size());
     }
-    for (const PassRef& pass : pairing.only_a) AddUnpairedPass('A', pass);
-    for (const PassRef& pass : pairing.only_b) AddUnpairedPass('B', pass);
+    for (const PassRef& pass : pairing.only_a) AddStatus(unpaired_.AddPass('A', pass, a, b));
+    for (const PassRef& pass : pairing.only_b) AddStatus(unpaired_.AddPass('B', pass, b, a));
     report_.parameters.compared = parameters_.seen.size();
     report_.parameters.differing_names = parameters_.differing.size();
     report_.parameters.buffers_compared = buffers_.seen.size();
@@ -37,27 +75,43 @@ class Differ {
     OriginFinder::Choice choice = finder_.Choose();
     report_.origin = std::move(choice.origin);
     report_.first_bits = std::move(choice.first_bits);
-    Judge(pairing);
+    Judge(a, b, pairing);
     for (const auto& [note, count] : notes_)
       report_.notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
     return std::move(report_);
   }
 
- private:
-  void AddPass(const PassPair& pair) {
-    Result<PassDiff> compared = DiffPass(a_, b_, pair, options_.pass);
+  void AddPass(const PassPair& pair, Result<PassDiff> compared) {
     if (!compared.ok()) return AddDamage({"", 0, compared.status().message()});
     PassDiff& pass = *compared;
+    // Of other work only what it was given is told.
+    const bool parted = GivenOtherTokens(pass);
+    if (parted) PartAt(pair.b.step);
     ++report_.counts.passes_paired;
     steps_.emplace(pair.a.step, pair.b.step);
-    ranks_.emplace(pair.a.rank, pair.b.rank);
+    if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.rank, pair.b.rank);
+    for (const std::string& note : pass.notes) {
+      if (report_.notes.size() < kMostListed && told_.insert(note).second)
+        report_.notes.push_back(note);
+    }
     for (io::Damage& damage : pass.damage) AddDamage(std::move(damage));
     std::stable_sort(pass.outcomes.begin(), pass.outcomes.end(),
                      [](const Outcome& x, const Outcome& y) { return x.order < y.order; });
-    for (const Outcome& outcome : pass.outcomes) AddOutcome(pass, pair, outcome);
-    AddUnpairedRecords('A', *pass.a, pass.only_a, pair.a, pair.b);
-    AddUnpairedRecords('B', *pass.b, pass.only_b, pair.b, pair.a);
+    for (const Outcome& outcome : pass.outcomes) {
+      if (parted && !outcome.root_input) continue;
+      AddOutcome(pass, pair, outcome);
+      if (report_.job) CountLayout(pass, outcome);
+    }
+    if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair);
+  }
+
+  bool IsBeforeParting(const PassPair& pair) const {
+    return pair.b.step < report_.inputs.first_differing_step.value_or(0);
+  }
+
+  void AddStatus(const Status& status) {
+    if (!status.ok()) AddDamage({"", 0, status.message()});
   }
 
   void AddDamage(io::Damage damage) {
@@ -68,7 +122,7 @@ class Differ {
   // Of manifests, and of passes that they list.
   void AddDamageOf(const RunSide& side) {
     for (int32_t rank = 0; rank < side.world(); ++rank) {
-      if (!IsSelected(side, options_.pairing, rank)) continue;
+      if (!IsSelected(side, pairing_options_, rank)) continue;
       for (io::Damage& damage : side.DamageOf(rank)) AddDamage(std::move(damage));
     }
   }
@@ -87,6 +141,13 @@ class Differ {
     if (listed) report_.failing.push_back(std::move(row));
   }
 
+  void CountLayout(const PassDiff& pass, const Outcome& outcome) {
+    const std::string how_a = pass.a->LayoutOf(outcome.ids.a);
+    const std::string how_b = pass.b->LayoutOf(outcome.ids.b);
+    if (!how_a.empty()) ++report_.job->how_a[how_a];
+    if (!how_b.empty()) ++report_.job->how_b[how_b];
+  }
+
   void AddUnreadable(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
     ++report_.counts.paired;
     ++report_.counts.unreadable;
@@ -103,6 +164,7 @@ class Differ {
     c.failing += outcome.fails && !outcome.allowed;
     c.allowed += outcome.allowed;
     c.judged += v.Judged();
+    c.unresolved += !outcome.unresolved.empty();
     c.not_judged += !v.Judged() && !outcome.fails;
     c.bits_equal += v.bitwise == Answer::kSame;
     c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;
@@ -151,77 +213,20 @@ class Differ {
     ++inputs.compared;
     inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
     if (!failing) return;
+    ++inputs.differing_pairs;
     if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
     const bool listed = std::find(inputs.differing.begin(), inputs.differing.end(), row.key.arg) !=
                         inputs.differing.end();
     if (!listed && inputs.differing.size() < kMostListed) inputs.differing.push_back(row.key.arg);
   }
 
-  void AddUnpaired(Unpaired unpaired) {
-    Counts& c = report_.counts;
-    (unpaired.side == 'A' ? c.unpaired_a : c.unpaired_b) += unpaired.records;
-    if (unpaired.allowed) c.unpaired_allowed += unpaired.records;
-    if (options_.on_unpaired) options_.on_unpaired(unpaired);
-    if (report_.unpaired.size() < options_.top) report_.unpaired.push_back(std::move(unpaired));
-  }
-
-  bool IsAllowed(const std::string& name) const {
-    return options_.allow_unpaired && options_.allow_unpaired(name);
-  }
-
-  // Counts the selected records; a pass that has none is not missed.
-  void AddUnpairedPass(char side, const PassRef& pass) {
-    const RunSide& here = side == 'A' ? a_ : b_;
-    const auto view = here.Open(pass);
-    if (!view.ok()) return AddDamage({"", 0, view.status().message()});
-    Unpaired unpaired = NewUnpaired(side, pass);
-    unpaired.extra = pass.extra;
-    const RunSide& other = side == 'A' ? b_ : a_;
-    unpaired.why = other.WhyMissing(other.rank().value_or(pass.rank));
-    unpaired.allowed = true;
-    const Status status = (*view)->ForEachTensor([&](const io::Record& record) {
-      const std::string name = NameOf(record);
-      if (options_.pass.select && !options_.pass.select(name)) return true;
-      ++unpaired.records;
-      unpaired.allowed = unpaired.allowed && IsAllowed(name);
-      return true;
-    });
-    if (!status.ok()) AddDamage({"", 0, status.message()});
-    if (unpaired.records > 0) AddUnpaired(std::move(unpaired));
-  }
-
-  void AddUnpairedRecords(char side, const StepView& view, const std::vector<uint64_t>& ids,
-                          const PassRef& pass, const PassRef& other) {
-    for (const uint64_t id : ids) {
-      const auto record = view.Get(id);
-      if (!record.ok()) continue;
-      Unpaired unpaired = NewUnpaired(side, pass);
-      unpaired.records = 1;
-      unpaired.name = NameOf(*record);
-      unpaired.key = ToText(record->key);
-      unpaired.allowed = IsAllowed(unpaired.name);
-      std::string& sample = side == 'A' ? sample_a_ : sample_b_;
-      if (sample.empty()) sample = unpaired.name;
-      if (other.part) unpaired.why = "the other side's pass is unfinished";
-      AddUnpaired(std::move(unpaired));
-    }
-  }
-
-  static Unpaired NewUnpaired(char side, const PassRef& pass) {
-    Unpaired unpaired;
-    unpaired.side = side;
-    unpaired.step = pass.step;
-    unpaired.rank = pass.rank;
-    return unpaired;
-  }
-
-  void Judge(const PassPairing& pairing) {
+  void Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing) {
     const Counts& c = report_.counts;
     const bool unpaired = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
     const bool weights_decide = observations_judged_ == 0 && !report_.parameters.differing.empty();
     if (c.paired == 0) {
-      report_.why_not = pairing.pairs.empty() ? WhyNoPass(a_, b_, pairing) : WhyNoRecord();
-    } else if (c.failing > 0 || unpaired || weights_decide) {
+      report_.why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord();
+    } else if (c.failing > 0 || unpaired || weights_decide || report_.inputs.judging_stopped) {
       report_.overall = Overall::kDiffers;
       if (!report_.origin && !report_.parameters.differing.empty())
         report_.origin = FromParameter();
@@ -240,11 +245,9 @@ class Differ {
     const Counts& c = report_.counts;
     if (c.unpaired_a + c.unpaired_b == 0)
       return "the paired steps hold no selected record: is --select right? See tdump-view --names";
-    return fmt::format("0 of {} paired{}; maps between names are not in this version",
-                       std::max(c.unpaired_a, c.unpaired_b),
-                       sample_a_.empty() || sample_b_.empty()
-                           ? ""
-                           : fmt::format(": A has names like {}, B like {}", sample_a_, sample_b_));
+    const std::string names = unpaired_.NamesText();
+    return fmt::format("0 of {} paired{}{}", std::max(c.unpaired_a, c.unpaired_b),
+                       names.empty() ? "" : ": ", names);
   }
 
   Origin FromParameter() const {
@@ -261,6 +264,7 @@ class Differ {
   const RunSide& a_;
   const RunSide& b_;
   const DiffOptions& options_;
+  PairOptions pairing_options_;
   DiffReport report_;
   OriginFinder finder_;
   struct Names {
@@ -272,7 +276,8 @@ class Differ {
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::set<std::pair<std::string, std::string>> damaged_;  // file, what
   std::map<std::string, uint64_t> notes_;
-  std::string sample_a_, sample_b_;  // names without a partner
+  UnpairedList unpaired_;
+  std::set<std::string> told_;  // notes of passes
   uint64_t observations_judged_ = 0;
 };
 

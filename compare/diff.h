@@ -1,6 +1,9 @@
 // Diff: two runs (or two ranks) compared, operator by operator. The library behind tdump-diff.
 //
-//   1. Pair the passes (pairing.h), in order of step and rank.
+//   1. Pair the passes (pairing.h), in order of step and rank. Where the sides have other numbers
+//   of
+//      ranks, or names or layouts are mapped, steps are paired instead, and the ranks of each put
+//      together (job_pairs.h).
 //   2. Of each pair of passes: pair the records, compare them (equal hashes are not read; the rest
 //      is streamed once), note the first difference of the pass (origin_finder.h). Then the pass is
 //      forgotten but for its numbers.
@@ -10,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,14 +48,28 @@ struct ParameterReport {
 struct InputReport {
   uint64_t compared = 0;                         // pairs of root inputs
   uint64_t equal = 0;                            // bit by bit
+  uint64_t differing_pairs = 0;                  // that fail
   std::optional<uint64_t> first_differing_step;  // of B
   std::vector<std::string> differing;            // argument names
+  // Token ids (integer inputs of the model) differ from first_differing_step on: what follows is
+  // other work, and nothing of it was judged.
+  bool judging_stopped = false;
+  uint64_t passes_not_judged = 0;
+};
+
+// Of a comparison in which the ranks of each side were put together.
+struct JobReport {
+  std::vector<int32_t> ranks_a, ranks_b;
+  std::string topology_a, topology_b;            // "tp=4 dp=2"; "" unknown
+  std::string map;                               // what a map was found to mean
+  std::map<std::string, uint64_t> how_a, how_b;  // "concatenated on tp (inferred)": tensors
 };
 
 struct Counts {
   uint64_t paired = 0, judged = 0, failing = 0, allowed = 0;
   uint64_t bits_equal = 0, equal_by_hash = 0, read = 0, not_judged = 0, unproven = 0;
   uint64_t unproven_weights = 0;  // of `unproven`: parameters and buffers
+  uint64_t unresolved = 0;        // could not be put together; they fail
   uint64_t unreadable = 0;        // pairs of which a side is damaged; nothing else is said of them
   uint64_t shape = 0, dtype = 0, special = 0, bits = 0, tolerance = 0;  // differing in
   uint64_t passes_paired = 0;
@@ -79,7 +97,10 @@ struct DiffReport {
   std::string why_not;  // of kNotComparable, with what to do
   Counts counts;
   std::vector<std::pair<uint64_t, uint64_t>> steps;  // paired: A, B
-  std::vector<std::pair<int32_t, int32_t>> ranks;    // paired: A, B
+  bool steps_aligned = false;                        // by equal integer inputs
+  // Paired: A, B. None where the ranks of each side were put together: see `job`.
+  std::vector<std::pair<int32_t, int32_t>> ranks;
+  std::optional<JobReport> job;
   ParameterReport parameters;
   InputReport inputs;
   std::optional<Origin> origin;

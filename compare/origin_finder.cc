@@ -34,10 +34,14 @@ void NameOperator(const PassDiff& pass, const Outcome& outcome, Origin* origin) 
 // The cause lies between two observations, and a call between them owns a parameter that differs.
 void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
   origin->kind = OriginKind::kParameter;
+  if (origin->rank == kAllRanks) origin->rank = parameter.rank;
   origin->name = origin->path = parameter.path;
   origin->op.clear();
   origin->parameter = parameter.name;
 }
+
+// Whether what is known of one rank is about the other: where ranks are put together, of any.
+bool SameRank(int32_t x, int32_t y) { return x == y || x == kAllRanks || y == kAllRanks; }
 
 std::vector<Observed> Timeline(const PassDiff& pass) {
   std::vector<Observed> observed;
@@ -83,7 +87,7 @@ void OriginFinder::AddSuspect(const PassDiff& pass, const PassPair& pair,
                               const std::optional<FirstDifference>& first, Suspects* suspects,
                               const Differs& differs) {
   if (!suspects->Enter(pair.b.step)) return;
-  suspects->ranks.insert(pair.b.rank);
+  if (pair.b.rank != kAllRanks) suspects->ranks.insert(pair.b.rank);
   if (!first) return;
   auto& keys = suspects->differing[pair.b.rank];
   for (const Outcome& outcome : pass.outcomes) {
@@ -104,9 +108,9 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
   origin.certain = first.certain();
   origin.step_a = pair.a.step;
   origin.step = pair.b.step;
-  origin.rank_a = pair.a.rank;
-  origin.rank = pair.b.rank;
   origin.row = MakeRow(pass, pair, outcome);
+  origin.rank_a = origin.row->rank_a;
+  origin.rank = suspect.candidate.rank = origin.row->rank_b;
   NameOperator(pass, outcome, &origin);
   origin.inputs = InputsOf(pass, pair, outcome);
   if (first.last_agreeing)
@@ -117,27 +121,32 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
       return call.second.begin > from && call.second.begin < outcome.order &&
              call.second.path == parameter.path;
     };
-    if (parameter.rank == pair.b.rank && std::any_of(pass.calls.begin(), pass.calls.end(), passed))
+    if (SameRank(parameter.rank, pair.b.rank) &&
+        std::any_of(pass.calls.begin(), pass.calls.end(), passed))
       suspect.passed_by.push_back(parameter);
   }
   return suspect;
 }
 
-// The operator's own differing parameter, "" when there is none.
-std::string OriginFinder::OwnParameter(const Origin& origin) const {
+// The operator's own differing parameter, null when there is none.
+const ParameterDifference* OriginFinder::OwnParameter(const Origin& origin) const {
   for (const ParameterDifference& parameter : *parameters_) {
-    if (parameter.rank == origin.rank && PathWithin(parameter.path, origin.path))
-      return parameter.name;
+    if (SameRank(parameter.rank, origin.rank) && PathWithin(parameter.path, origin.path))
+      return &parameter;
   }
-  return "";
+  return nullptr;
 }
 
 std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) const {
   if (suspects->list.empty()) return std::nullopt;
   std::vector<Candidate> candidates;
   for (Suspect& suspect : suspects->list) {
-    suspect.origin.parameter = OwnParameter(suspect.origin);
-    suspect.candidate.own_parameter = !suspect.origin.parameter.empty();
+    Origin& origin = suspect.origin;
+    if (const ParameterDifference* own = OwnParameter(origin)) {
+      origin.parameter = own->name;
+      if (origin.rank == kAllRanks) origin.rank = own->rank;  // every rank has the wrong sum
+    }
+    suspect.candidate.own_parameter = !origin.parameter.empty();
     candidates.push_back(suspect.candidate);
   }
   Suspect chosen = suspects->list[ChooseOrigin(candidates)];

@@ -82,7 +82,7 @@ class OriginFinder {
                   const Differs& differs);
   Suspect MakeSuspect(const PassDiff& pass, const PassPair& pair,
                       const FirstDifference& first) const;
-  std::string OwnParameter(const Origin& origin) const;
+  const ParameterDifference* OwnParameter(const Origin& origin) const;
   std::optional<Suspect> Choose(Suspects* suspects) const;
 
   const std::vector<ParameterDifference>* parameters_;

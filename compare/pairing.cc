@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -18,13 +19,37 @@ using PassKey = std::tuple<uint64_t, int32_t, uint32_t, bool, uint32_t>;
 
 bool HasRank(const RunSide& side, int32_t rank) { return rank >= 0 && rank < side.world(); }
 
-std::vector<PassRef> SelectPasses(const RunSide& side, const PairOptions& options, int64_t shift) {
-  std::vector<PassRef> passes;
+// Steps of one side to the steps of A as which they are compared.
+using StepsOfA = std::map<uint64_t, uint64_t>;
+
+StepsOfA PairedSteps(const PairOptions& options, bool of_b) {
+  StepsOfA steps;
+  for (const auto& [a, b] : options.step_pairs) steps.emplace(of_b ? b : a, a);
+  return steps;
+}
+
+// None: the step is not selected.
+std::optional<uint64_t> StepOfA(const PairOptions& options, const StepsOfA& paired, bool of_b,
+                                uint64_t step) {
+  if (!options.step_pairs.empty()) {
+    const auto found = paired.find(step);
+    return found == paired.end() ? std::nullopt : std::optional(found->second);
+  }
+  const int64_t shifted = static_cast<int64_t>(step) - (of_b ? options.step_shift : 0);
+  if (shifted < 0 || !options.steps.Contains(static_cast<uint64_t>(shifted))) return std::nullopt;
+  return static_cast<uint64_t>(shifted);
+}
+
+std::map<PassKey, PassRef> SelectPasses(const RunSide& side, const PairOptions& options, bool of_b,
+                                        bool single) {
+  const StepsOfA paired = PairedSteps(options, of_b);
+  std::map<PassKey, PassRef> passes;
   for (const PassRef& pass : side.passes()) {
     if (!IsSelected(side, options, pass.rank)) continue;
-    const auto step_of_a = static_cast<int64_t>(pass.step) - shift;
-    if (step_of_a < 0 || !options.steps.Contains(static_cast<uint64_t>(step_of_a))) continue;
-    passes.push_back(pass);
+    const std::optional<uint64_t> step = StepOfA(options, paired, of_b, pass.step);
+    if (!step) continue;
+    passes.emplace(PassKey{*step, single ? 0 : pass.rank, pass.process, pass.extra, pass.nth},
+                   pass);
   }
   return passes;
 }
@@ -68,11 +93,16 @@ std::vector<int64_t> StepsOf(const std::vector<PassRef>& passes) {
 std::string ContentOf(const RunSide& side) {
   std::vector<uint64_t> steps, ranks;
   for (const PassRef& pass : side.passes()) {
+    if (pass.rank == kAllRanks) {
+      steps.push_back(pass.step);
+      continue;
+    }
     if (side.rank() && pass.rank != *side.rank()) continue;
     steps.push_back(pass.step);
     ranks.push_back(static_cast<uint64_t>(pass.rank));
   }
   if (steps.empty()) return "has no pass at all";
+  if (ranks.empty()) return fmt::format("has steps {}", RangesText(steps));
   return fmt::format("has steps {} on ranks {}", RangesText(steps), RangesText(ranks));
 }
 
@@ -85,6 +115,7 @@ struct Waiting {
 }  // namespace
 
 bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank) {
+  if (rank == kAllRanks) return true;
   if (side.rank()) return rank == *side.rank();
   return options.ranks.Contains(static_cast<uint64_t>(rank), static_cast<uint64_t>(side.world()));
 }
@@ -92,15 +123,8 @@ bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank) {
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options) {
   TDUMP_RETURN_IF_ERROR(CheckRanks(a, b, options));
   const bool single = a.rank() || b.rank();
-  const auto key = [&](const PassRef& pass, int64_t shift) {
-    return PassKey{static_cast<uint64_t>(static_cast<int64_t>(pass.step) - shift),
-                   single ? 0 : pass.rank, pass.process, pass.extra, pass.nth};
-  };
-  std::map<PassKey, PassRef> waiting;
-  for (const PassRef& pass : SelectPasses(b, options, options.step_shift))
-    waiting.emplace(key(pass, options.step_shift), pass);
-  std::map<PassKey, PassRef> left;
-  for (const PassRef& pass : SelectPasses(a, options, 0)) left.emplace(key(pass, 0), pass);
+  std::map<PassKey, PassRef> waiting = SelectPasses(b, options, true, single);
+  const std::map<PassKey, PassRef> left = SelectPasses(a, options, false, single);
 
   PassPairing pairing;
   for (const auto& [pass_key, pass] : left) {
@@ -131,6 +155,15 @@ std::string WhyNoPass(const RunSide& a, const RunSide& b, const PassPairing& pai
   return fmt::format(
       "no step in common: A {}, B {}; if they are the same work, try --steps {}-{}={}-{}",
       ContentOf(a), ContentOf(b), *first_a, *first_a + span, *first_b, *first_b + span);
+}
+
+Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair& pair,
+                              const WantRecord& wanted) {
+  OpenedPair opened;
+  TDUMP_ASSIGN_OR_RETURN(opened.a, a.Open(pair.a));
+  TDUMP_ASSIGN_OR_RETURN(opened.b, b.Open(pair.b));
+  opened.pairing = PairRecords(*opened.a, *opened.b, wanted);
+  return opened;
 }
 
 RecordPairing PairRecords(const StepView& a, const StepView& b, const WantRecord& wanted) {

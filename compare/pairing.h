@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compare/run_side.h"
@@ -15,10 +17,16 @@
 
 namespace tdump::compare {
 
+using NameFilter = std::function<bool(const std::string& name)>;  // empty: see where it is used
+
 struct PairOptions {
   Spec ranks = Spec::All();
   Spec steps = Spec::All();  // of A, and of B unless shifted
   int64_t step_shift = 0;    // step of B = step of A + shift
+  // Steps that were given the same integer inputs are partners, whatever their numbers; found by
+  // Diff (compare/step_align.h).
+  bool align_steps = false;
+  std::vector<std::pair<uint64_t, uint64_t>> step_pairs;  // A, B; not empty: these and no others
 };
 
 // Whether a rank takes part on this side.
@@ -33,8 +41,7 @@ struct PassPairing {
   std::vector<PassRef> only_a, only_b;  // selected, but without a partner
 };
 
-// Error (kInvalidArgument): the layouts differ (another number of ranks) and no single ranks were
-// named; a rank that a side does not have.
+// Error (kInvalidArgument): a rank that a side does not have; one rank against a whole run.
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options);
 
 // Of a pairing without a pair: what each side has, and what to try.
@@ -51,8 +58,20 @@ struct RecordPairing {
   std::vector<Status> errors;  // records that could not be read; the others are paired all the same
 };
 
+// Two views, and which of their tensors belong together. A tensor may be in several pairs: copies
+// on several ranks that should be equal and are not are compared one by one.
+struct OpenedPair {
+  std::unique_ptr<StepView> a, b;
+  RecordPairing pairing;
+  std::vector<std::string> notes;
+};
+
 // `wanted` decides by record (its name); called for both sides.
 using WantRecord = std::function<bool(const io::Record&)>;
+
+// One pass against one pass, exact keys.
+Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair& pair,
+                              const WantRecord& wanted);
 RecordPairing PairRecords(const StepView& a, const StepView& b, const WantRecord& wanted);
 
 }  // namespace tdump::compare

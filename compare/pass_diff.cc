@@ -43,8 +43,14 @@ class PassComparer {
     TDUMP_ASSIGN_OR_RETURN(const io::Record a, diff_->a->Get(outcome->ids.a));
     TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
     Place(b, outcome);
+    if (assembled_) Resolve(outcome);
+    if (!outcome->unresolved.empty()) {
+      Conclude(b, outcome);
+      return {};
+    }
     outcome->comparison = JudgeMeta(a, b);
     Comparison& comparison = outcome->comparison;
+    if (assembled_) DropStrideNotes(*outcome, &comparison.notes);
     const bool known_equal = comparison.verdict.bitwise == Answer::kSame;
     if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
       const Bound bound = DefaultBound(a.dtype, b.dtype, outcome->reduction);
@@ -60,6 +66,23 @@ class PassComparer {
     }
     Conclude(b, outcome);
     return {};
+  }
+
+  // Strides of a tensor that is put together say nothing.
+  void DropStrideNotes(const Outcome& outcome, std::vector<std::string>* notes) const {
+    if (diff_->a->LayoutOf(outcome.ids.a).empty() && diff_->b->LayoutOf(outcome.ids.b).empty())
+      return;
+    std::erase_if(*notes,
+                  [](const std::string& note) { return note.starts_with("layout differs"); });
+  }
+
+  // Whether both tensors could be put together.
+  void Resolve(Outcome* outcome) const {
+    for (const auto& [view, id] :
+         {std::pair(diff_->a.get(), outcome->ids.a), std::pair(diff_->b.get(), outcome->ids.b)}) {
+      const Status state = view->StateOf(id);
+      if (!state.ok()) outcome->unresolved = state.message();
+    }
   }
 
   Result<Metrics> MeasureRecords(const io::Record& a, const io::Record& b,
@@ -88,13 +111,23 @@ class PassComparer {
     const Verdict& verdict = outcome->comparison.verdict;
     const bool unproven =
         verdict.bitwise == Answer::kDiffers && verdict.tolerance == Answer::kNotJudged;
-    outcome->fails = verdict.Fails(options_.require_bits) || (unproven && !outcome->is_weight());
+    outcome->fails = verdict.Fails(options_.require_bits) || (unproven && !outcome->is_weight()) ||
+                     !outcome->unresolved.empty();
     outcome->bits_differ = outcome->fails || verdict.bitwise == Answer::kDiffers;
     outcome->allowed = outcome->fails && options_.allow_failed && options_.allow_failed(NameOf(b));
+    if (assembled_) PlaceRanks(outcome);
+  }
+
+  void PlaceRanks(Outcome* outcome) const {
+    const std::vector<uint64_t>& worst = outcome->comparison.metrics.worst.position;
+    outcome->rank_a = diff_->a->RankAt(outcome->ids.a, worst);
+    outcome->rank_b = diff_->b->RankAt(outcome->ids.b, worst);
+    if (!outcome->unresolved.empty()) outcome->comparison.notes.push_back(outcome->unresolved);
   }
 
   const PassDiffOptions& options_;
   PassDiff* diff_;
+  const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();
 };
 
 void AddDamage(const StepView& view, std::vector<io::Damage>* damage) {
@@ -126,18 +159,21 @@ std::string NameOf(const io::Record& record) {
   return PlainName(key.root, key.path, key.op) + "." + key.arg;
 }
 
-Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
-                          const PassDiffOptions& options) {
+WantRecord Wanted(const PassDiffOptions& options) {
+  return [&options](const io::Record& record) {
+    return !options.select || options.select(NameOf(record));
+  };
+}
+
+PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   PassDiff diff;
-  TDUMP_ASSIGN_OR_RETURN(diff.a, a.Open(pair.a));
-  TDUMP_ASSIGN_OR_RETURN(diff.b, b.Open(pair.b));
+  diff.a = std::move(opened.a);
+  diff.b = std::move(opened.b);
+  diff.notes = std::move(opened.notes);
   AddDamage(*diff.a, &diff.damage);
   AddDamage(*diff.b, &diff.damage);
   LoadCalls(*diff.b, &diff);
-  const auto wanted = [&](const io::Record& record) {
-    return !options.select || options.select(NameOf(record));
-  };
-  RecordPairing pairing = PairRecords(*diff.a, *diff.b, wanted);
+  RecordPairing& pairing = opened.pairing;
   for (const Status& status : pairing.errors) diff.damage.push_back({"", 0, status.message()});
   diff.only_a = std::move(pairing.only_a);
   diff.only_b = std::move(pairing.only_b);
@@ -152,6 +188,12 @@ Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pa
     if (!outcome.error.empty()) diff.damage.push_back({"", 0, outcome.error});
   }
   return diff;
+}
+
+Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
+                          const PassDiffOptions& options) {
+  TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, OpenPasses(a, b, pair, Wanted(options)));
+  return DiffViews(std::move(opened), options);
 }
 
 }  // namespace tdump::compare

@@ -17,8 +17,6 @@
 
 namespace tdump::compare {
 
-using NameFilter = std::function<bool(const std::string& name)>;  // empty: see where it is used
-
 struct PassDiffOptions {
   bool require_bits = false;
   NameFilter select;        // plain names to compare; empty: all
@@ -40,7 +38,10 @@ struct Outcome {
   bool fails = false;
   bool bits_differ = false;  // includes `fails`
   bool allowed = false;      // fails, and the user allows it
-  std::string error;  // the payload could not be read: nothing is judged, see PassDiff::damage
+  // Of views that put ranks together: which rank's capture decided, as far as one did.
+  int32_t rank_a = kAllRanks, rank_b = kAllRanks;
+  std::string unresolved;  // why a tensor could not be put together, which fails
+  std::string error;       // the payload could not be read: nothing is judged, see PassDiff::damage
   Comparison comparison;
 
   bool is_weight() const { return role == Role::kParam || role == Role::kState; }
@@ -65,8 +66,13 @@ struct PassDiff {
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin
   uint64_t structure = 0;                        // equal for pass pairs with the same keys
   std::vector<io::Damage> damage;
+  std::vector<std::string> notes;
 };
 
+PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options);
+// Which records are compared.
+WantRecord Wanted(const PassDiffOptions& options);
+// One pass against one pass. Error: one cannot be opened.
 Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
                           const PassDiffOptions& options);
 

@@ -93,12 +93,15 @@ Json MetricsJson(const Metrics& m) {
   return json;
 }
 
+// null where ranks were put together and no single one decided.
+Json RankJson(int32_t rank) { return rank == kAllRanks ? Json(nullptr) : Json(rank); }
+
 Json RowJson(const Row& row) {
   Json json = {{"type", "pair"},
                {"step", row.step_b},
-               {"rank", row.rank_b},
+               {"rank", RankJson(row.rank_b)},
                {"step_a", row.step_a},
-               {"rank_a", row.rank_a},
+               {"rank_a", RankJson(row.rank_a)},
                {"name", row.name},
                {"key", ToText(row.key)},
                {"path", row.key.path},
@@ -123,6 +126,9 @@ Json RowJson(const Row& row) {
     json["metrics"] = MetricsJson(row.comparison.metrics);
     json["bound"] = row.bound;
   }
+  if (!row.name_a.empty()) json["name_a"] = row.name_a;
+  if (!row.layout_a.empty()) json["layout_a"] = row.layout_a;
+  if (!row.layout_b.empty()) json["layout_b"] = row.layout_b;
   if (!row.comparison.notes.empty()) json["notes"] = row.comparison.notes;
   return json;
 }
@@ -131,7 +137,7 @@ Json UnpairedJson(const Unpaired& u) {
   return {{"type", u.name.empty() ? "unpaired_pass" : "unpaired"},
           {"side", std::string(1, u.side)},
           {"step", u.step},
-          {"rank", u.rank},
+          {"rank", RankJson(u.rank)},
           {"name", u.name},
           {"key", u.key},
           {"extra", u.extra},
@@ -141,7 +147,7 @@ Json UnpairedJson(const Unpaired& u) {
 }
 
 Json OriginJson(const Origin& o) {
-  Json json = {{"rank", o.rank},
+  Json json = {{"rank", RankJson(o.rank)},
                {"name", o.name},
                {"step", o.step},
                {"kind", ToString(o.kind)},
@@ -149,7 +155,7 @@ Json OriginJson(const Origin& o) {
                {"by_bits", o.by_bits},
                {"path", o.path},
                {"op", o.op},
-               {"rank_a", o.rank_a},
+               {"rank_a", RankJson(o.rank_a)},
                {"step_a", o.step_a},
                {"parameter", o.parameter},
                {"ranks_alike", o.ranks_alike},
@@ -164,7 +170,8 @@ Json OriginJson(const Origin& o) {
 Json DifferingJson(const ParameterReport& parameters, bool buffers) {
   Json list = Json::array();
   for (const ParameterDifference& d : parameters.differing) {
-    if (d.buffer == buffers) list.push_back({{"name", d.name}, {"rank", d.rank}, {"step", d.step}});
+    if (d.buffer == buffers)
+      list.push_back({{"name", d.name}, {"rank", RankJson(d.rank)}, {"step", d.step}});
   }
   return list;
 }
@@ -173,6 +180,12 @@ Json SideJson(const SideInfo& side) {
   return {{"label", side.label}, {"run", side.run}, {"generation", side.generation},
           {"world", side.world}, {"job", side.job}, {"complete", side.holes.empty()},
           {"holes", side.holes}};
+}
+
+Json JobJson(const JobReport& job) {
+  return {{"ranks_a", job.ranks_a},       {"ranks_b", job.ranks_b}, {"topology_a", job.topology_a},
+          {"topology_b", job.topology_b}, {"map", job.map},         {"layouts_a", job.how_a},
+          {"layouts_b", job.how_b}};
 }
 
 Json CountsJson(const Counts& c) {
@@ -185,6 +198,7 @@ Json CountsJson(const Counts& c) {
           {"equal_by_hash", c.equal_by_hash},
           {"read", c.read},
           {"not_judged", c.not_judged},
+          {"unresolved", c.unresolved},
           {"unreadable", c.unreadable},
           {"hash_only_differences", c.unproven},
           {"unpaired_a", c.unpaired_a},
@@ -233,7 +247,9 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
   json["inputs"]["first_differing_step"] = report.inputs.first_differing_step
                                                ? Json(*report.inputs.first_differing_step)
                                                : Json(nullptr);
+  json["inputs"]["judging_stopped"] = report.inputs.judging_stopped;
   json["steps"] = report.steps;
+  json["job"] = report.job ? JobJson(*report.job) : Json(nullptr);
   json["ranks"] = report.ranks;
   json["failing"] = Json::array();
   for (const Row& row : report.failing) json["failing"].push_back(RowJson(row));

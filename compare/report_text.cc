@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compare/job_text.h"
 #include "compare/report.h"
 
 namespace tdump::compare {
@@ -25,11 +26,14 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
 
 // `width`: of the longer label.
 std::string SideLine(const DiffReport& report, const SideInfo& side, bool a, size_t width) {
-  std::vector<int32_t> ranks;
-  for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
+  const std::vector<int32_t> ranks = RanksOf(report, a);
   std::string line = fmt::format("{} {:<{}}", a ? 'A' : 'B', Printable(side.label), width);
   if (!ranks.empty())
     line += fmt::format("   {} of {}   {}", RanksText(ranks), side.world, StepsText(report, a));
+  if (report.job) {
+    const std::string& topology = a ? report.job->topology_a : report.job->topology_b;
+    if (!topology.empty()) line += "   " + topology;
+  }
   if (side.holes.empty()) return line + "\n";
   line += "   INCOMPLETE\n";
   for (size_t i = 0; i < std::min(kMostHoles, side.holes.size()); ++i)
@@ -74,7 +78,9 @@ std::string WeightsLine(const DiffReport& report) {
   size_t shown = 0;
   for (const auto& [name, list] : ranks) {
     if (shown++ == kMostNames) break;
-    line += fmt::format("\n          not on {}: {}", RanksText(list), Printable(name));
+    line += fmt::format("\n          not on {}: {}",
+                        list.front() == kAllRanks ? RankText(kAllRanks) : RanksText(list),
+                        Printable(name));
   }
   if (ranks.size() > kMostNames)
     line += fmt::format("\n          {} more: --json",
@@ -84,6 +90,7 @@ std::string WeightsLine(const DiffReport& report) {
 
 std::string InputsLine(const DiffReport& report) {
   const InputReport& inputs = report.inputs;
+  if (inputs.judging_stopped) return "inputs    " + PartedText(report).substr(7) + "\n";
   if (inputs.compared == 0) return "inputs    of the model: none recorded\n";
   if (inputs.first_differing_step) {
     return fmt::format("inputs    differ from step {} on: input {}\n", *inputs.first_differing_step,
@@ -187,14 +194,14 @@ std::string OtherRanks(const Origin& origin) {
   };
   if (origin.ranks_alike.empty() && origin.ranks_agreeing.empty()) return "";
   if (origin.ranks_alike.empty())
-    return fmt::format("only rank {}: {}", origin.rank, agree(" here"));
+    return fmt::format("only {}: {}", RankText(origin.rank), agree(" here"));
   return fmt::format("also on {}{}", RanksText(origin.ranks_alike),
                      origin.ranks_agreeing.empty() ? "" : "; " + agree(""));
 }
 
 std::string OriginText(const Origin& origin, std::string_view head, const Style& style) {
   std::string title =
-      fmt::format("rank {}, step {}, {}", origin.rank, origin.step, ShownName(origin.name));
+      fmt::format("{}, step {}, {}", RankText(origin.rank), origin.step, ShownName(origin.name));
   const bool is_tap = origin.row && origin.row->kind == OperatorKind::kTap;
   if (origin.row && origin.kind != OriginKind::kParameter)
     title += ", " + Printable(is_tap ? "tap " + origin.row->key.op : Observation(*origin.row));
@@ -231,10 +238,12 @@ std::string FailingTable(const DiffReport& report, const Style& style) {
     if (v.dtype == Answer::kDiffers) in.push_back("dtype");
     if (v.special == Answer::kDiffers) in.push_back("special values");
     if (v.tolerance == Answer::kDiffers) in.push_back("tolerance");
+    if (in.empty() && !v.Judged() && !row.comparison.notes.empty())
+      in.push_back(row.comparison.notes.front());
     if (in.empty()) in.push_back(v.bitwise == Answer::kDiffers ? "bits" : "");
     rows.push_back(
-        {std::to_string(row.rank_b), std::to_string(row.step_b), ShownName(row.name),
-         Printable(Observation(row)),
+        {row.rank_b == kAllRanks ? "all" : std::to_string(row.rank_b), std::to_string(row.step_b),
+         ShownName(row.name), Printable(Observation(row)),
          read ? fmt::format("{} of {}", CountText(m.outside()), CountText(m.elements)) : "-",
          read ? m.max_abs_text : "-", read ? Short(m.max_rel) : "-",
          fmt::format("{}{}", fmt::join(in, ", "), row.allowed ? " (allowed)" : "")});
@@ -259,7 +268,7 @@ std::string UnpairedText(const DiffReport& report) {
                           Plural(unpaired.records, "record"))
             : Printable(unpaired.key);
     text +=
-        fmt::format("  only in {}   rank {}, step {}: {}{}{}\n", unpaired.side, unpaired.rank,
+        fmt::format("  only in {}   {}, step {}: {}{}{}\n", unpaired.side, RankText(unpaired.rank),
                     unpaired.step, what, unpaired.why.empty() ? "" : "; " + Printable(unpaired.why),
                     unpaired.allowed ? " (allowed)" : "");
   }
@@ -311,6 +320,10 @@ std::string SameText(const DiffReport& report) {
 std::string DiffersText(const DiffReport& report, bool required_bits) {
   const Counts& c = report.counts;
   const uint64_t alone = c.unpaired_a + c.unpaired_b - c.unpaired_allowed;
+  if (report.inputs.judging_stopped && c.failing <= report.inputs.differing_pairs) {
+    return fmt::format("DIFFERS  {}: {} same within bounds", PartedText(report),
+                       CountText(c.judged - report.inputs.differing_pairs));
+  }
   if (c.failing > 0) {
     return fmt::format("DIFFERS  {} of {} {}{}      {}", CountText(c.failing), CountText(c.paired),
                        required_bits ? "not equal" : "outside their bound",
@@ -349,7 +362,7 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
   const size_t width = std::max(Printable(a.label).size(), Printable(b.label).size());
   std::string text = SideLine(report, a, true, width) + SideLine(report, b, false, width);
   if (report.counts.paired > 0)
-    text += PairedLine(report) + WeightsLine(report) + InputsLine(report);
+    text += PairedLine(report) + LayoutLines(report) + WeightsLine(report) + InputsLine(report);
   const std::string verdict = RenderVerdict(report, required_bits);
   text +=
       "\n" + (report.overall == Overall::kSame ? style.Green(verdict) : style.Red(verdict)) + "\n";

@@ -17,8 +17,10 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   Row row;
   row.step_a = pair.a.step;
   row.step_b = pair.b.step;
-  row.rank_a = pair.a.rank;
-  row.rank_b = pair.b.rank;
+  row.rank_a = pair.a.rank == kAllRanks ? outcome.rank_a : pair.a.rank;
+  row.rank_b = pair.b.rank == kAllRanks ? outcome.rank_b : pair.b.rank;
+  row.layout_a = pass.a->LayoutOf(outcome.ids.a);
+  row.layout_b = pass.b->LayoutOf(outcome.ids.b);
   row.comparison = outcome.comparison;
   row.order = outcome.order;
   row.fails = outcome.fails;
@@ -27,6 +29,7 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   const auto b = pass.b->Get(outcome.ids.b);
   if (!a.ok() || !b.ok()) return row;
   row.name = NameOf(*b);
+  if (const std::string name = NameOf(*a); name != row.name) row.name_a = name;
   row.key = b->key;
   row.kind = b->kind;
   row.cls = b->cls;

@@ -13,17 +13,20 @@
 namespace tdump::compare {
 
 // Owns all it says: it outlives the passes it is about. Steps and ranks are the two sides'; equal
-// but for shifted or single-rank diffs.
+// but for shifted or single-rank diffs, and kAllRanks where ranks are put together and no single
+// one decided.
 struct Row {
   uint64_t step_a = 0, step_b = 0;
   int32_t rank_a = 0, rank_b = 0;
-  std::string name;  // NameOf
+  std::string name;    // NameOf in B
+  std::string name_a;  // where a map pairs other names
   Key key;
   OperatorKind kind = OperatorKind::kModule;
   std::string cls;
   std::string dtype_a, dtype_b;
   std::vector<uint64_t> shape_a, shape_b;  // in elements
   std::string kept_a, kept_b;              // "meta+hash"; with the reason when less than asked
+  std::string layout_a, layout_b;          // how it was put together
   Comparison comparison;
   std::string bound;
   uint64_t order = 0;

@@ -44,6 +44,9 @@ class StepView {
   // What of its files could not be read.
   virtual const std::vector<io::Damage>& damage() const = 0;
 
+  // Whether tensors are put together of what several ranks captured: else the rest says nothing.
+  virtual bool is_assembled() const { return false; }
+
   // How a tensor was put together, for the report: "concatenated on tp (inferred)"; "" where it is
   // one record as it was captured.
   virtual std::string LayoutOf(uint64_t /*id*/) const { return ""; }

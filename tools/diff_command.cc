@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <string_view>
 
 #include "compare/diff.h"
 #include "compare/report.h"
@@ -14,6 +16,8 @@ namespace tdump::tools {
 namespace {
 
 constexpr const char* kTool = "tdump-diff";
+
+constexpr int kExitBisectSkip = 125;  // what git bisect run takes for "cannot be tested"
 
 constexpr const char* kAbout =
     "Compare two captured runs, operator by operator, and name the first one whose inputs agree "
@@ -39,6 +43,7 @@ constexpr const char* kTeach =
     "  tdump-diff RUN/rank0 RUN/rank2              are two replicas still equal?\n"
     "  tdump-diff A B --steps 0-4 --ranks 0-7      only these; --steps 0-4=10-14 when B counts "
     "otherwise\n"
+    "  tdump-diff A B --steps auto                 steps that were given the same token ids\n"
     "  tdump-diff A B --select 'layers\\.3\\.'       only names that match\n"
     "  tdump-diff A B --jsonl all.jsonl --json     every pair as a line; the verdict as a "
     "document\n"
@@ -108,6 +113,14 @@ bool HasForbiddenHole(const LoadedRun& run) {
 DiffCommand::DiffCommand() : options_(kTool, kAbout, kTeach) { settings_.AddTo(&options_); }
 
 int DiffCommand::Run(int argc, char** argv) {
+  const int status = Compare(argc, argv);
+  const bool bisect = std::any_of(argv, argv + argc, [](const char* argument) {
+    return std::string_view(argument) == "--bisect";
+  });
+  return bisect && status == kExitTrouble ? kExitBisectSkip : status;
+}
+
+int DiffCommand::Compare(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
   auto parsed = settings_.ForEngine();
   if (!parsed.ok()) return Fail(kTool, parsed.status().message());

@@ -13,6 +13,8 @@ class DiffCommand {
   int Run(int argc, char** argv);
 
  private:
+  int Compare(int argc, char** argv);
+
   Options options_;
   DiffSettings settings_;
 };

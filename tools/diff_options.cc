@@ -23,14 +23,15 @@ constexpr LaterOption kLater[] = {
     {"--noise", true, "the bound follows the dtypes and the lengths of the sums"},
     {"--bounds", true, "--allow-failed RE takes names out of the verdict"},
     {"--html", true, "--jsonl FILE has every pair"},
-    {"--bisect", false, "the exit status is 2 in trouble"},
     {"--mpi", false, "-j N compares on N threads"},
 };
 
 // "0-4", or "0-4=10-14": the steps of A, and how far B's are ahead.
 Status ParseSteps(const std::string& text, compare::PairOptions* options) {
-  if (text == "auto")
-    return InvalidArgument("auto is not in this version; say A=B, e.g. 0-4=10-14");
+  if (text == "auto") {
+    options->align_steps = true;
+    return {};
+  }
   const size_t equals = text.find('=');
   TDUMP_ASSIGN_OR_RETURN(options->steps, Spec::Parse(text.substr(0, equals)));
   if (equals == std::string::npos) return {};
@@ -58,13 +59,15 @@ void DiffSettings::AddTo(Options* options) {
   options->Choice("--require", &require, {"tolerance", "bitwise"},
                   "what 'same' asks for (default tolerance)");
   options->Text("--steps", &steps, "SPEC",
-                "steps to compare: 0-9, 3,7, or A=B as 0-4=10-14 (default all)");
+                "steps to compare: 0-9, 3,7, or A=B as 0-4=10-14 (default all); auto: steps that "
+                "were given equal integer inputs (token ids)");
   options->Text("--ranks", &ranks, "SPEC", "ranks to compare: 0-7, 0-511:8 (default all)");
   options->List("--select", &select, "RE", "only names in which this is found; may be repeated");
   options->List("--allow-unpaired", &allow_unpaired, "RE",
                 "names that one side may lack; may be repeated");
   options->List("--allow-failed", &allow_failed, "RE",
                 "names that may differ; listed, not counted; may be repeated");
+  options->Flag("--bisect", &bisect, "for git bisect run: trouble is 125, not 2");
   options->Number("--topk", &top, "N", "differing records to list (default 5)");
   options->Flag("--all", &all, "list every one");
   options->Text("--jsonl", &jsonl, "FILE", "write every pair as a JSON line");

@@ -17,7 +17,7 @@ struct DiffSettings {
   std::vector<std::string> select, allow_unpaired, allow_failed;
   std::string jsonl;
   unsigned top = 5, jobs = 0;
-  bool all = false;
+  bool all = false, bisect = false;
 
   // Adds every option; `this` outlives the parsing.
   void AddTo(Options* options);

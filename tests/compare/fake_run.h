@@ -185,6 +185,10 @@ class FakeRun : public io::PassStore {
   CapturedRun side(std::optional<int32_t> rank = std::nullopt) const {
     return CapturedRun(this, &index_, rank, "run");
   }
+  // A rank's place in the parallel layout: "pp=1 tp=0".
+  void Place(int32_t rank, const std::string& coordinates) {
+    processes_.at(static_cast<size_t>(rank)).identity.coordinates = coordinates;
+  }
   io::RunIndex* index() { return &index_; }
   std::vector<io::Damage>* damage(int32_t rank) {
     return &processes_.at(static_cast<size_t>(rank)).damage;

@@ -221,9 +221,7 @@ TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
                                              {"--noise", "a"},
                                              {"--bounds", "f"},
                                              {"--html", "f"},
-                                             {"--bisect"},
-                                             {"--mpi"},
-                                             {"--steps", "auto"}}) {
+                                             {"--mpi"}}) {
     std::vector<std::string> arguments = {"a", "a"};
     arguments.insert(arguments.end(), later.begin(), later.end());
     const auto done = Diff(arguments);
@@ -231,7 +229,17 @@ TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
     EXPECT_THAT(done.err, HasSubstr("not in this version")) << later[0];
     EXPECT_EQ(done.out, "") << later[0];
   }
-  EXPECT_THAT(Diff({"--help"}).out, Not(HasSubstr("--bisect")));
+  EXPECT_THAT(Diff({"--help"}).out, Not(HasSubstr("--mpi")));
+}
+
+TEST_F(DiffProcessTest, BisectTellsTroubleFromADifference) {
+  MakeRun("a", {{2}});
+  MakeRun("b", {{4}});
+  EXPECT_EQ(Diff({"a", "a", "--bisect"}).status, 0);
+  EXPECT_EQ(Diff({"a", "b", "--bisect"}).status, 1);
+  EXPECT_EQ(Diff({"a", "nowhere", "--bisect"}).status, 125);
+  EXPECT_EQ(Diff({"a", "b", "--bisect", "--no-such-option"}).status, 125);
+  EXPECT_EQ(Diff({"a", "a", "--bisect", "--select", "nothing"}).status, 125);
 }
 
 TEST_F(DiffProcessTest, ShapesAreNeverBroadcast) {

@@ -1,0 +1,76 @@
+#include "compare/job_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compare/text.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr size_t kMostLayouts = 6;
+
+// "step 3", "steps 0-6"; of B.
+std::string JudgedSteps(const DiffReport& report) {
+  std::vector<uint64_t> steps;
+  for (const auto& [a, b] : report.steps) {
+    if (b < report.inputs.first_differing_step.value_or(0)) steps.push_back(b);
+  }
+  if (steps.empty()) return "no step judged";
+  return fmt::format("step{} {} judged", steps.size() == 1 ? "" : "s", RangesText(steps));
+}
+
+// "token ids", "input kwargs.mask".
+std::string InputNames(const InputReport& inputs) {
+  if (inputs.differing.empty()) return "token ids";
+  std::set<std::string> names;
+  for (const std::string& name : inputs.differing) {
+    const bool tokens =
+        name.find("input_ids") != std::string::npos || name.find("token") != std::string::npos;
+    names.insert(tokens ? "token ids" : "input " + name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string RankText(int32_t rank) {
+  return rank == kAllRanks ? "all ranks" : fmt::format("rank {}", rank);
+}
+
+std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {
+  if (report.job) return a ? report.job->ranks_a : report.job->ranks_b;
+  std::vector<int32_t> ranks;
+  for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
+  return ranks;
+}
+
+std::string LayoutLines(const DiffReport& report) {
+  std::string text;
+  if (!report.job) return text;
+  if (!report.job->map.empty()) text += "map       " + Printable(report.job->map) + "\n";
+  for (const bool a : {true, false}) {
+    const auto& how = a ? report.job->how_a : report.job->how_b;
+    std::vector<std::pair<uint64_t, std::string>> counted;
+    for (const auto& [layout, count] : how) counted.emplace_back(count, layout);
+    std::stable_sort(counted.begin(), counted.end(),
+                     [](const auto& x, const auto& y) { return x.first > y.first; });
+    for (size_t i = 0; i < std::min(kMostLayouts, counted.size()); ++i)
+      text += fmt::format("{:<10}{}: {} {}\n", i == 0 ? "layout" : "", a ? 'A' : 'B',
+                          CountText(counted[i].first), Printable(counted[i].second));
+    if (counted.size() > kMostLayouts)
+      text += fmt::format("          {}: {} other layouts: --jsonl FILE\n", a ? 'A' : 'B',
+                          counted.size() - kMostLayouts);
+  }
+  return text;
+}
+
+std::string PartedText(const DiffReport& report) {
+  return fmt::format("inputs differ: {} from step {} on, {}", InputNames(report.inputs),
+                     *report.inputs.first_differing_step, JudgedSteps(report));
+}
+
+}  // namespace tdump::compare

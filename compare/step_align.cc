@@ -1,0 +1,215 @@
+#include "compare/step_align.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compare/element.h"
+#include "compare/payload_view.h"
+#include "core/key.h"
+#include "core/text.h"
+#include "io/hash.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{64} << 20;  // of an input that is read
+constexpr size_t kMostInputs = 64;                   // of a step and rank
+constexpr size_t kMostSteps = 4096;                  // that are aligned
+
+bool IsTokens(const io::Record& record) {
+  if (record.key.role != Role::kInput || !record.key.op.empty()) return false;
+  const NumberFormat format = FormatOf(record.dtype);
+  return format.kind == NumberKind::kInteger && !format.is_bool && record.numel() > 0;
+}
+
+std::string Hex(const io::Hash128& hash) {
+  std::string text;
+  for (const uint8_t byte : hash) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+// The values as 64-bit integers; empty where they cannot be had.
+std::vector<int64_t> ValuesOf(const StepView& view, const io::Record& record) {
+  if (!record.payload || record.numel() > kMostBytes / 8) return {};
+  auto read = view.Open(record);
+  if (!read.ok()) return {};
+  PayloadView payload(record, std::move(*read), {});
+  std::vector<std::byte> bytes(payload.units() * record.dtype.unit_bytes());
+  if (!payload.Read(0, bytes).ok()) return {};
+  const NumberFormat format = FormatOf(record.dtype);
+  std::vector<__int128> numbers(payload.units() *
+                                static_cast<uint64_t>(NumbersPerUnit(record.dtype, format)));
+  DecodeInteger(record.dtype, format, bytes, numbers);
+  return {numbers.begin(), numbers.end()};
+}
+
+// Positions that count from 0 on (again and again), and masks: they tell no step from another.
+bool SaysNothing(const std::vector<int64_t>& values) {
+  bool positions = true, mask = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    positions &= values[i] == 0 || (i > 0 && values[i] == values[i - 1] + 1);
+    mask &= values[i] == 0 || values[i] == 1;
+  }
+  return positions || mask;
+}
+
+// One argument over the ranks of a step.
+struct Argument {
+  std::vector<std::vector<int64_t>> values;  // distinct, by rank
+  std::set<std::string> hashes;
+  bool complete = true;  // every rank's values are there
+  bool tells = false;
+};
+
+struct Seen {
+  std::map<std::string, Argument> roots, others;
+};
+
+void Add(const StepView& view, const io::Record& record, Seen* seen) {
+  auto& arguments = record.key.path == "." ? seen->roots : seen->others;
+  if (arguments.size() == kMostInputs) return;
+  Argument& argument = arguments[ToText(record.key)];
+  if (record.hash) argument.hashes.insert("hash " + Hex(*record.hash));
+  std::vector<int64_t> values = ValuesOf(view, record);
+  argument.complete &= !values.empty();
+  argument.tells |= values.empty() || !SaysNothing(values);
+  if (std::find(argument.values.begin(), argument.values.end(), values) == argument.values.end())
+    argument.values.push_back(std::move(values));
+}
+
+std::vector<std::string> ContentsOf(const Seen& seen) {
+  std::set<std::string> contents;
+  const auto& arguments = seen.roots.empty() ? seen.others : seen.roots;
+  const bool any_tells = std::any_of(arguments.begin(), arguments.end(),
+                                     [](const auto& entry) { return entry.second.tells; });
+  for (const auto& [key, argument] : arguments) {
+    if (any_tells && !argument.tells) continue;
+    if (argument.hashes.size() == 1) contents.insert(*argument.hashes.begin());
+    if (!argument.complete) continue;
+    std::vector<int64_t> all;
+    for (const auto& values : argument.values) all.insert(all.end(), values.begin(), values.end());
+    contents.insert("values " + Hex(io::HashPayload(std::as_bytes(std::span(all)))));
+  }
+  return {contents.begin(), contents.end()};
+}
+
+// Contents that every one of several steps has: they tell no step from another.
+std::set<std::string> Constant(const std::vector<StepInputs>& steps) {
+  std::set<std::string> constant;
+  if (steps.size() < 2) return constant;
+  for (const std::string& content : steps.front().contents) {
+    const auto has = [&](const StepInputs& step) {
+      return std::binary_search(step.contents.begin(), step.contents.end(), content);
+    };
+    if (std::all_of(steps.begin(), steps.end(), has)) constant.insert(content);
+  }
+  return constant;
+}
+
+bool InCommon(const StepInputs& a, const StepInputs& b, const std::set<std::string>& but) {
+  return std::any_of(a.contents.begin(), a.contents.end(), [&](const std::string& content) {
+    return !but.contains(content) &&
+           std::binary_search(b.contents.begin(), b.contents.end(), content);
+  });
+}
+
+std::string StepsOf(const std::vector<StepInputs>& inputs) {
+  if (inputs.empty()) return "no step with an integer input";
+  return fmt::format("{} steps from {} on", inputs.size(), inputs.front().step);
+}
+
+// Steps before the last pair that have no partner.
+void NoteAlone(const std::vector<StepInputs>& inputs,
+               const std::vector<std::pair<uint64_t, uint64_t>>& pairs, bool of_a,
+               std::vector<std::string>* notes) {
+  std::set<uint64_t> paired;
+  for (const auto& [a, b] : pairs) paired.insert(of_a ? a : b);
+  std::vector<uint64_t> alone;
+  for (const StepInputs& input : inputs) {
+    if (input.step < *paired.rbegin() && !paired.contains(input.step)) alone.push_back(input.step);
+  }
+  if (!alone.empty())
+    notes->push_back(fmt::format("no step of {} was given the inputs of step {} of {}",
+                                 of_a ? "B" : "A", RangesText(alone), of_a ? "A" : "B"));
+}
+
+}  // namespace
+
+std::vector<StepInputs> InputsOf(const RunSide& side, const PairOptions& options) {
+  std::map<uint64_t, Seen> steps;
+  for (const PassRef& pass : side.passes()) {
+    if (pass.extra || !IsSelected(side, options, pass.rank)) continue;
+    const auto view = side.Open(pass);
+    if (!view.ok()) continue;
+    // Damage is told when the pass is compared.
+    (void)(*view)->ForEachTensor([&](const io::Record& record) {
+      if (IsTokens(record)) Add(**view, record, &steps[pass.step]);
+      return true;
+    });
+  }
+  std::vector<StepInputs> inputs;
+  for (const auto& [step, seen] : steps) {
+    if (inputs.size() < kMostSteps) inputs.push_back({step, ContentsOf(seen)});
+  }
+  return inputs;
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> AlignSteps(const std::vector<StepInputs>& a,
+                                                      const std::vector<StepInputs>& b) {
+  std::set<std::string> constant = Constant(a);
+  constant.merge(Constant(b));
+  // Where nothing tells the steps of a side apart, their order does.
+  const bool tells = std::any_of(a.begin(), a.end(), [&](const StepInputs& step) {
+    return std::any_of(step.contents.begin(), step.contents.end(),
+                       [&](const std::string& content) { return !constant.contains(content); });
+  });
+  if (!tells) constant.clear();
+  // Longest common subsequence: length[i][j] of what is left from i and j on.
+  std::vector<std::vector<uint32_t>> length(a.size() + 1, std::vector<uint32_t>(b.size() + 1));
+  std::vector<std::vector<bool>> same(a.size(), std::vector<bool>(b.size()));
+  for (size_t i = a.size(); i-- > 0;) {
+    for (size_t j = b.size(); j-- > 0;) {
+      same[i][j] = InCommon(a[i], b[j], constant);
+      length[i][j] =
+          same[i][j] ? length[i + 1][j + 1] + 1 : std::max(length[i + 1][j], length[i][j + 1]);
+    }
+  }
+  std::vector<std::pair<uint64_t, uint64_t>> pairs;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    if (same[i][j]) {
+      pairs.emplace_back(a[i++].step, b[j++].step);
+    } else if (length[i + 1][j] >= length[i][j + 1]) {
+      ++i;
+    } else {
+      ++j;
+    }
+  }
+  return pairs;
+}
+
+Result<StepAlignment> AlignByInputs(const RunSide& a, const RunSide& b,
+                                    const PairOptions& options) {
+  const std::vector<StepInputs> of_a = InputsOf(a, options), of_b = InputsOf(b, options);
+  StepAlignment alignment;
+  alignment.pairs = AlignSteps(of_a, of_b);
+  if (alignment.pairs.empty()) {
+    return InvalidArgument(fmt::format(
+        "--steps auto: no step of A was given the integer inputs of a step of B (A: {}; B: {}); "
+        "capture the model's inputs (role: [input]), or say A=B, e.g. 0-4=10-14",
+        StepsOf(of_a), StepsOf(of_b)));
+  }
+  const auto [last_a, last_b] = alignment.pairs.back();
+  if (of_a.back().step > last_a) {
+    const auto next = std::find_if(of_b.begin(), of_b.end(),
+                                   [&](const StepInputs& step) { return step.step > last_b; });
+    if (next != of_b.end()) alignment.parted = next->step;
+  }
+  NoteAlone(of_a, alignment.pairs, true, &alignment.notes);
+  NoteAlone(of_b, alignment.pairs, false, &alignment.notes);
+  return alignment;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,40 @@
+// UnpairedList: what has no partner on the other side, counted and listed with what is known of
+// why.
+#pragma once
+
+#include <string>
+
+#include "compare/diff.h"
+#include "compare/pass_diff.h"
+#include "compare/run_side.h"
+#include "core/status.h"
+
+namespace tdump::compare {
+
+// Not thread-safe. Both outlive it.
+class UnpairedList {
+ public:
+  UnpairedList(const DiffOptions* options, DiffReport* report)
+      : options_(options), report_(report) {}
+
+  // A pass of `here` without a partner. Counts the selected records; a pass that has none is not
+  // missed. Error: it cannot be read.
+  Status AddPass(char side, const PassRef& pass, const RunSide& here, const RunSide& other);
+  // The records of a pair of passes that have none.
+  void AddRecords(const PassDiff& pass, const PassPair& pair);
+
+  // "A has names like x, B like y; B looks like megatron names: try --map hf-megatron"; "" when
+  // only one side has something.
+  std::string NamesText() const;
+
+ private:
+  void AddRecordsOf(char side, const PassDiff& pass, const PassRef& here, const PassRef& other);
+  void Add(Unpaired unpaired);
+  bool IsAllowed(const std::string& name) const;
+
+  const DiffOptions* options_;
+  DiffReport* report_;
+  std::string sample_a_, sample_b_;
+};
+
+}  // namespace tdump::compare

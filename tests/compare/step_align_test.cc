@@ -1,0 +1,149 @@
+#include "compare/step_align.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/diff.h"
+#include "compare/report.h"
+#include "tests/compare/fake_run.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+const Tensor kValue = Vector<float>("float32", {1, 2});
+const Tensor kOther = Vector<float>("float32", {1, 3});
+
+// A model that was given tokens and, as in every step, positions.
+void Step(FakeRun* run, int32_t rank, uint64_t step, const Tensor& tokens,
+          const Tensor& out = kValue) {
+  PassBuilder pass = run->Pass(rank, step);
+  const uint64_t root = pass.Begin(
+      ".", "", {{"input_ids", tokens}, {"position_ids", Vector<int64_t>("int64", {0, 1})}});
+  pass.Module("fc", kValue, out);
+  pass.End(root, ".", "", {});
+}
+
+Tensor Tokens(int64_t first) { return Vector<int64_t>("int64", {first, first + 1}); }
+
+FakeRun RunOf(const std::vector<std::pair<uint64_t, int64_t>>& steps) {
+  FakeRun run(1);
+  for (const auto& [step, tokens] : steps) Step(&run, 0, step, Tokens(tokens));
+  return run;
+}
+
+DiffReport Aligned(const FakeRun& a, const FakeRun& b) {
+  DiffOptions options;
+  options.pairing.align_steps = true;
+  const auto report = Diff(a.side(), b.side(), options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *report : DiffReport{};
+}
+
+std::string Text(const DiffReport& report) {
+  return RenderText(report, {.label = "a@0"}, {.label = "b@0"}, false, Style(false));
+}
+
+TEST(AlignSteps, ByWhatTheyHaveInCommonInOrder) {
+  const std::vector<StepInputs> a = {{0, {"mask", "x"}}, {1, {"mask", "y"}}, {2, {"mask", "z"}}};
+  const std::vector<StepInputs> b = {{5, {"mask", "w"}}, {6, {"mask", "x"}}, {7, {"mask", "z"}}};
+  EXPECT_THAT(AlignSteps(a, b), ElementsAre(Pair(0, 6), Pair(2, 7)));
+  EXPECT_THAT(AlignSteps(b, a), ElementsAre(Pair(6, 0), Pair(7, 2)));
+  EXPECT_THAT(AlignSteps(a, {{9, {"mask"}}}), IsEmpty());
+  EXPECT_THAT(AlignSteps(a, {}), IsEmpty());
+}
+
+TEST(AlignSteps, StepsThatNothingTellsApartFollowEachOther) {
+  const std::vector<StepInputs> a = {{0, {"x"}}, {1, {"x"}}}, b = {{4, {"x"}}, {5, {"x"}}};
+  EXPECT_THAT(AlignSteps(a, b), ElementsAre(Pair(0, 4), Pair(1, 5)));
+}
+
+TEST(StepsAuto, StepsOfOtherNumbersArePaired) {
+  const DiffReport report =
+      Aligned(RunOf({{0, 10}, {1, 20}, {2, 30}}), RunOf({{3, 99}, {4, 10}, {5, 20}, {6, 30}}));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.steps, ElementsAre(Pair(0, 4), Pair(1, 5), Pair(2, 6)));
+  EXPECT_THAT(report.notes, ElementsAre("no step of A was given the inputs of step 3 of B"));
+}
+
+TEST(StepsAuto, ValuesCountWhateverDtypeAndShape) {
+  FakeRun a(1), b(1);
+  Step(&a, 0, 0, MakeTensor<int64_t>("int64", {1, 2}, {7, 8}));
+  Step(&b, 0, 3, MakeTensor<int32_t>("int32", {2}, {7, 8}));
+  const auto of_a = InputsOf(a.side(), {}), of_b = InputsOf(b.side(), {});
+  EXPECT_THAT(AlignSteps(of_a, of_b), ElementsAre(Pair(0, 3)));
+}
+
+TEST(StepsAuto, ABatchThatRanksShareIsTheirPartsInOrder) {
+  FakeRun a(1), b(4);
+  Step(&a, 0, 0, MakeTensor<int64_t>("int64", {2, 2}, {1, 2, 3, 4}));
+  for (const int32_t rank : {0, 1, 2, 3})  // two data-parallel pairs of replicas
+    Step(&b, rank, 8,
+         MakeTensor<int64_t>("int64", {1, 2},
+                             rank < 2 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{3, 4}));
+  EXPECT_THAT(AlignSteps(InputsOf(a.side(), {}), InputsOf(b.side(), {})), ElementsAre(Pair(0, 8)));
+}
+
+TEST(StepsAuto, HashesAreEnough) {
+  FakeRun a = RunOf({{0, 10}, {1, 20}}), b(1);
+  PassBuilder pass = b.Pass(0, 7);
+  pass.Begin(".", "", {{"input_ids", Tokens(20)}});
+  pass.last()->payload.reset();
+  EXPECT_THAT(AlignSteps(InputsOf(a.side(), {}), InputsOf(b.side(), {})), ElementsAre(Pair(1, 7)));
+}
+
+TEST(StepsAuto, WithoutTheModelsOwnInputsThoseOfItsModulesTell) {
+  FakeRun a(1), b(1);
+  a.Pass(0, 0).Module("embedding", Tokens(4), kValue);
+  b.Pass(0, 2).Module("embedding", Tokens(4), kValue);
+  EXPECT_EQ(Aligned(a, b).overall, Overall::kSame);
+}
+
+TEST(StepsAuto, NothingInCommonIsAnErrorThatSaysWhatToDo) {
+  const FakeRun a = RunOf({{0, 1}}), b = RunOf({{0, 5}});
+  DiffOptions options;
+  options.pairing.align_steps = true;
+  EXPECT_THAT(Diff(a.side(), b.side(), options).status().message(),
+              HasSubstr("no step of A was given the integer inputs of a step of B"));
+}
+
+TEST(StepsAuto, WhereTokensPartJudgingStops) {
+  const DiffReport report =
+      Aligned(RunOf({{0, 10}, {1, 20}, {2, 30}}), RunOf({{4, 10}, {5, 20}, {6, 31}}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_TRUE(report.inputs.judging_stopped);
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_THAT(Text(report),
+              HasSubstr("DIFFERS  inputs differ: token ids from step 6 on, steps 4-5 judged"));
+}
+
+TEST(StepsAuto, ALongerRunIsNoDifference) {
+  EXPECT_EQ(Aligned(RunOf({{0, 10}}), RunOf({{4, 10}, {5, 20}})).overall, Overall::kSame);
+}
+
+TEST(TokenIds, WhereTheyPartInStepsOfOneNumberJudgingStopsToo) {
+  FakeRun a(1), b(1);
+  for (uint64_t step = 0; step < 4; ++step) {
+    Step(&a, 0, step, Tokens(static_cast<int64_t>(step)));
+    const bool parted = step >= 2;
+    Step(&b, 0, step, Tokens(static_cast<int64_t>(parted ? 100 + step : step)),
+         parted ? kOther : kValue);
+  }
+  const auto report = Diff(a.side(), b.side(), {});
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->overall, Overall::kDiffers);
+  EXPECT_TRUE(report->inputs.judging_stopped);
+  EXPECT_EQ(report->inputs.first_differing_step, 2u);
+  EXPECT_EQ(report->inputs.passes_not_judged, 1u);
+  EXPECT_EQ(report->counts.failing, 1u);  // the token ids of step 2: fc is other work
+  EXPECT_EQ(report->origin->kind, OriginKind::kInputs);
+  EXPECT_THAT(Text(*report),
+              HasSubstr("DIFFERS  inputs differ: token ids from step 2 on, steps 0-1 judged"));
+}
+
+}  // namespace
+}  // namespace tdump::compare
