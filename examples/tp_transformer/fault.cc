@@ -80,4 +80,21 @@ void FlipBit(const Fault& fault, torch::nn::Module& model) {
   *chosen = flipped(*chosen);
 }
 
+ScaleFault ParseScaleFault(const std::string& spec, int64_t layers, int world) {
+  const auto fail = [&](const std::string& why) {
+    throw std::invalid_argument("--wrong-scale '" + spec + "': " + why);
+  };
+  const size_t first = spec.find(':');
+  const size_t last = spec.rfind(':');
+  if (first == last) fail("expected RANK:LAYER:STEP, such as 1:2:0");
+
+  const auto rank = ParseNumber(std::string_view(spec).substr(0, first));
+  const auto layer = ParseNumber(std::string_view(spec).substr(first + 1, last - first - 1));
+  const auto step = ParseNumber(std::string_view(spec).substr(last + 1));
+  if (!rank || *rank >= world) fail("the rank is not one of 0.." + std::to_string(world - 1));
+  if (!layer || *layer >= layers) fail("the layer is not one of 0.." + std::to_string(layers - 1));
+  if (!step) fail("the step is not a whole number");
+  return {*rank, *layer, *step};
+}
+
 }  // namespace tp

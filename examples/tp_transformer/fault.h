@@ -1,8 +1,10 @@
-// A deliberate bit flip in one parameter of one rank, to have something to find.
+// Deliberate faults on one rank, to have something to find: a bit flip in a parameter, or attention
+// scores that are scaled wrongly in one step.
 #pragma once
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <string>
 
 namespace tp {
@@ -20,5 +22,16 @@ Fault ParseFault(const std::string& spec, const torch::nn::Module& model, int wo
 // Flips the bit in the first element, in flattened order, whose value stays finite; if none does,
 // in the first element.
 void FlipBit(const Fault& fault, torch::nn::Module& model);
+
+// In this step, on this rank, the attention of this layer forgets the square root: it divides its
+// scores by the width of a head.
+struct ScaleFault {
+  int rank;
+  int64_t layer;
+  int64_t step;
+};
+
+// Parses RANK:LAYER:STEP. Throws std::invalid_argument with one line that says what is wrong.
+ScaleFault ParseScaleFault(const std::string& spec, int64_t layers, int world);
 
 }  // namespace tp

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -31,18 +32,24 @@ constexpr int64_t kBatch = 4;
 constexpr double kLearningRate = 1e-3;
 constexpr const char* kUsage =
     "usage: tp_transformer [--steps N] [--seed N] [--text FILE] [--fault RANK:PARAM:BIT]\n"
+    "                      [--wrong-scale RANK:LAYER:STEP]\n"
     "  --steps N   training steps (default 3)\n"
     "  --seed N    of the weights, batches and dropout (default 1)\n"
     "  --text FILE characters to train on (default: the text beside the source)\n"
     "  --fault RANK:PARAM:BIT\n"
     "      before the first step, on rank RANK, flip bit BIT (0..31, 31 is the sign) of one\n"
-    "      element of parameter PARAM: the first one that is still finite afterwards\n";
+    "      element of parameter PARAM: the first one that is still finite afterwards\n"
+    "  --wrong-scale RANK:LAYER:STEP\n"
+    "      in step STEP, on rank RANK, the attention of layer LAYER divides its scores by the "
+    "width\n"
+    "      of a head instead of its square root\n";
 
 struct Options {
   int64_t steps = 3;
   int64_t seed = 1;
   std::string text = TP_TRANSFORMER_TEXT;
   std::string fault;
+  std::string wrong_scale;
   bool help = false;
 };
 
@@ -75,6 +82,8 @@ Options ParseOptions(int argc, char** argv) {
       options.text = value;
     } else if (option == "--fault") {
       options.fault = value;
+    } else if (option == "--wrong-scale") {
+      options.wrong_scale = value;
     } else {
       throw std::invalid_argument("unknown option " + option + "; see --help");
     }
@@ -108,10 +117,15 @@ void PrintHashes(const torch::nn::Module& model, int rank) {
 }
 
 void Train(tp::Transformer& model, const tp::Text& text, const tp::Config& config, int64_t steps,
-           const tp::Group& group) {
+           const tp::Group& group, const std::optional<tp::ScaleFault>& fault) {
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(kLearningRate));
   for (int64_t step = 0; step < steps; ++step) {
     const auto [inputs, targets] = text.Sample(kBatch, config.context);
+    if (fault && group.rank == fault->rank) {
+      const double wrong = static_cast<double>(config.heads) / static_cast<double>(config.width);
+      model->attention(fault->layer)
+          .set_scale(step == fault->step ? std::optional(wrong) : std::nullopt);
+    }
     optimizer.zero_grad();
     const auto logits = model(inputs);
     const auto loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), targets.flatten());
@@ -137,7 +151,10 @@ void Run(const Options& options, const tp::Group& group) {
     const auto fault = tp::ParseFault(options.fault, *model, group.world);
     if (group.rank == fault.rank) tp::FlipBit(fault, *model);
   }
-  Train(model, text, config, options.steps, group);
+  std::optional<tp::ScaleFault> scale_fault;
+  if (!options.wrong_scale.empty())
+    scale_fault = tp::ParseScaleFault(options.wrong_scale, config.layers, group.world);
+  Train(model, text, config, options.steps, group, scale_fault);
   PrintHashes(*model, group.rank);
 }
 

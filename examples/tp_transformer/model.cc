@@ -37,7 +37,7 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x) {
   const auto v = split_heads(value_(x));
   const auto mixed =
       torch::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0,
-                                          /*is_causal=*/true);
+                                          /*is_causal=*/true, scale_);
   return scope.output(output_(mixed.transpose(1, 2).flatten(2)));
 }
 
@@ -98,6 +98,10 @@ torch::Tensor TransformerImpl::forward(const torch::Tensor& tokens) {
   auto x = dropout_(token_embedding_(tokens) + position_embedding_(positions));
   for (const auto& layer : *layers_) x = layer->as<Layer>()->forward(x);
   return scope.output(head_(norm_(x)));
+}
+
+AttentionImpl& TransformerImpl::attention(int64_t layer) {
+  return layers_->ptr<LayerImpl>(static_cast<size_t>(layer))->attention();
 }
 
 }  // namespace tp

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "parallel.h"
 
@@ -28,8 +29,12 @@ class AttentionImpl : public torch::nn::Module {
   AttentionImpl(const Config& config, const Group& group);
   torch::Tensor forward(const torch::Tensor& x);
 
+  // What the scores are multiplied by; none: 1 / sqrt(width of a head).
+  void set_scale(std::optional<double> scale) { scale_ = scale; }
+
  private:
   int64_t head_width_;
+  std::optional<double> scale_;
   ColumnParallelLinear query_, key_, value_;
   RowParallelLinear output_;
 };
@@ -52,6 +57,8 @@ class LayerImpl : public torch::nn::Module {
   LayerImpl(const Config& config, const Group& group);
   torch::Tensor forward(torch::Tensor x);
 
+  AttentionImpl& attention() { return *attention_; }
+
  private:
   torch::nn::LayerNorm attention_norm_, mlp_norm_;
   Attention attention_;
@@ -67,6 +74,8 @@ class TransformerImpl : public torch::nn::Module {
 
   // int64 [batch, context] -> logits [batch, context, vocabulary].
   torch::Tensor forward(const torch::Tensor& tokens);
+
+  AttentionImpl& attention(int64_t layer);
 
  private:
   torch::nn::Embedding token_embedding_, position_embedding_;

@@ -55,7 +55,7 @@ EXPECTED = {
     "hashes": [{"input hash": first_arguments(ALL), "output hash": ALL}] * 2,
     "minimal": [{"output full": PARAMETERS}] * 2,
     "port": [
-        {"param hash": PARAMETERS, "input full": first_arguments(LEAVES | {"."}), "output full": LEAVES},
+        {"param full": PARAMETERS, "input full": first_arguments(LEAVES | {"."}), "output full": LEAVES},
         {"input full": first_arguments(LEAVES | {"."}), "output full": LEAVES},
     ],
     "replay": [
