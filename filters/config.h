@@ -80,6 +80,10 @@ struct Config {
   Spec micro = Spec::All();
   Spec ranks = Spec::All();
   int ranks_line = 0, ranks_column = 0;
+  // topology
+  std::vector<std::string> topology_order;        // axes, fastest first
+  std::map<std::string, uint64_t> topology_size;  // empty: not given
+  int topology_line = 0, topology_column = 0;
   // collect
   Tri modules = Tri::kAuto, taps = Tri::kAuto;
   bool aten = false;

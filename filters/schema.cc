@@ -3,6 +3,7 @@
 
 #include "filters/config_settings.h"
 #include "filters/member_settings.h"
+#include "filters/topology.h"
 
 namespace tdump::filters {
 namespace {
@@ -183,15 +184,25 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "topology.order",
-        .type = "list",
+        .type = "auto | list",
         .value = "auto",
-        .doc = "Parallel axes, fastest first.",
+        .doc = "Axes of the parallel layout, fastest first: rank = tp + 8 * (pp + ...). Kept with "
+               "each "
+               "rank for tdump-diff, which puts shards together.",
+        .example = "[tp, pp, dp]",
+        .read = ReadTopologyOrder,
+        .print = PrintTopologyOrder,
     },
     {
         .path = "topology.size",
-        .type = "map",
+        .type = "auto | map",
         .value = "auto",
-        .doc = "Size of each axis.",
+        .doc = "How many places each axis has; the product is the number of ranks. A single axis "
+               "needs "
+               "no order.",
+        .example = "{tp: 8, pp: 4, dp: 16}",
+        .read = ReadTopologySize,
+        .print = PrintTopologySize,
     },
     {
         .path = "collect.modules",

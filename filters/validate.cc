@@ -4,6 +4,7 @@
 #include "filters/parse_config.h"
 #include "filters/predicate.h"
 #include "filters/settings.h"
+#include "filters/topology.h"
 #include "filters/use.h"
 
 namespace tdump::filters {
@@ -57,6 +58,7 @@ Status ValidateForWorld(const Config& config, int world) {
   Mistakes mistakes(config.source);
   CheckUses(config, &mistakes);
   CheckRanks(config.ranks, world, {config.ranks_line, config.ranks_column}, &mistakes);
+  CheckTopology(config, world, &mistakes);
   for (const Rule* rule : AllRules(config)) CheckRule(config, *rule, world, &mistakes);
   return mistakes.ToStatus();
 }

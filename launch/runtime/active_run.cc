@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "coordinator/transport_file.h"
+#include "filters/topology.h"
 #include "launch/runtime/farewell.h"
 #include "launch/runtime/limits.h"
 
@@ -106,6 +107,7 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
                 .steps = config.steps,
                 .ranks = config.ranks};
   run->config_hash_ = fmt::format("{:016x}", HashOf(settings.yaml));
+  run->coordinates_ = filters::CoordinatesOf(config, run->identity.rank, run->identity.world);
   run->started_ns_ = WallNs();
   TDUMP_RETURN_IF_ERROR(run->WriteIdentity());
   for (const std::string& warning : who.warnings) {
@@ -163,6 +165,8 @@ Status ActiveRun::WriteIdentity() {
   entry.boundary = facts.rule;
   entry.versions = "tdump " TDUMP_VERSION;
   entry.config_hash = config_hash_;
+  entry.coordinates = coordinates_;
+  if (!coordinates_.empty()) entry.coordinates_source = "config";
   return manifest->Append(entry);
 }
 

@@ -65,6 +65,7 @@ class ActiveRun {
   double drain_seconds_ = 30;
   bool sync_manifest_ = false;
   std::string config_hash_;
+  std::string coordinates_;  // "tp=1 pp=2"
   uint64_t started_ns_ = 0;
 };
 

@@ -173,6 +173,9 @@ steps:
   skip: 0
   micro: all
 ranks: all
+topology:
+  order: auto
+  size: auto
 collect:
   modules: auto
   taps: auto
