@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
+
 #include "settings/mistakes.h"
 
 namespace tdump::settings {
@@ -13,11 +15,9 @@ constexpr uint32_t kDepthLimit = 10'000;
 constexpr uint32_t kHeapLimitKiB = 4'096;
 constexpr size_t kMaxPattern = 16'384;
 
-constexpr uint32_t kMaxGroups = 64;
-
 // What a match needs besides the pattern. One per thread: the same for every pattern.
 struct Scratch {
-  pcre2_match_data* data = pcre2_match_data_create(1 + kMaxGroups, nullptr);
+  pcre2_match_data* data = pcre2_match_data_create(1 + Regex::kMaxGroups, nullptr);
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
 
   Scratch() {
@@ -33,10 +33,15 @@ struct Scratch {
 };
 
 thread_local uint64_t searches = 0;
-thread_local Scratch scratch;
 
-// pcre2_match's answer; `scratch.data` has the places.
+Scratch& ScratchOfThread() noexcept {
+  static thread_local Scratch scratch;
+  return scratch;
+}
+
+// pcre2_match's answer; the places are in the thread's scratch.
 int Run(const pcre2_code* code, std::string_view subject) noexcept {
+  Scratch& scratch = ScratchOfThread();
   if (scratch.data == nullptr || scratch.context == nullptr) return PCRE2_ERROR_NOMEMORY;
   const auto* bytes = reinterpret_cast<PCRE2_SPTR>(subject.empty() ? "" : subject.data());
   const int rc = pcre2_match(code, bytes, subject.size(), 0, 0, scratch.data, scratch.context);
@@ -81,13 +86,6 @@ Result<Regex> Regex::Compile(std::string_view pattern) {
     return InvalidArgument("regex '" + Printable(pattern) + "': " + message + " at position " +
                            std::to_string(offset));
   }
-  uint32_t groups = 0;
-  pcre2_pattern_info(code->code, PCRE2_INFO_CAPTURECOUNT, &groups);
-  if (groups > kMaxGroups) {
-    return InvalidArgument("regex '" + Printable(pattern) + "': " + std::to_string(groups) +
-                           " groups, at most " + std::to_string(kMaxGroups) +
-                           "; (?:...) is a group that is not counted");
-  }
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // where it is refused, matching interprets
   return Regex(std::string(pattern), std::move(code));
 }
@@ -101,7 +99,7 @@ Regex::Match Regex::Find(std::string_view subject, std::vector<std::string_view>
   ++searches;
   const Match match = MatchOf(Run(code_->code, subject));
   if (match != Match::kYes) return match;
-  const PCRE2_SIZE* places = pcre2_get_ovector_pointer(scratch.data);
+  const PCRE2_SIZE* places = pcre2_get_ovector_pointer(ScratchOfThread().data);
   groups->assign(1 + this->groups(), {});
   for (size_t i = 0; i < groups->size(); ++i) {
     const PCRE2_SIZE begin = places[2 * i], end = places[2 * i + 1];
@@ -113,7 +111,7 @@ Regex::Match Regex::Find(std::string_view subject, std::vector<std::string_view>
 size_t Regex::groups() const {
   uint32_t count = 0;
   pcre2_pattern_info(code_->code, PCRE2_INFO_CAPTURECOUNT, &count);
-  return count;
+  return std::min<size_t>(count, kMaxGroups);
 }
 
 size_t Regex::GroupNamed(const std::string& name) const {

@@ -21,6 +21,7 @@ class Regex {
     // The work limit was reached (catastrophic backtracking): not known, in practice no match.
     kGaveUp,
   };
+  static constexpr uint32_t kMaxGroups = 64;
 
   // Error: "regex 'a(b': missing closing parenthesis at position 3".
   static Result<Regex> Compile(std::string_view pattern);
@@ -33,7 +34,7 @@ class Regex {
   // The same; on kYes `*groups` are the leftmost match and its groups, 1 + groups() of them, each a
   // piece of `subject`, empty and without data where a group took no part.
   Match Find(std::string_view subject, std::vector<std::string_view>* groups) const;
-  size_t groups() const;
+  size_t groups() const;  // of the pattern, at most kMaxGroups: the others are not told
   // Number of the group "(?<name>...)"; 0: there is none.
   size_t GroupNamed(const std::string& name) const;
   const std::string& pattern() const { return pattern_; }

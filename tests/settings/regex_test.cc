@@ -50,6 +50,29 @@ TEST(Regex, HostilePatternsGiveUp) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
 }
 
+TEST(Regex, FindGivesTheLeftmostMatchAndItsGroups) {
+  const auto regex = Regex::Compile("layers\\.(?<layer>\\d+)(x)?\\.(w)");
+  const std::string name = "m.layers.12.w.layers.3.w";
+  std::vector<std::string_view> groups;
+  ASSERT_EQ(regex->Find(name, &groups), Regex::Match::kYes);
+  EXPECT_THAT(groups, testing::ElementsAre("layers.12.w", "12", "", "w"));
+  EXPECT_EQ(groups[0].data(), name.data() + 2);
+  EXPECT_EQ(groups[2].data(), nullptr);  // took no part
+  EXPECT_EQ(regex->groups(), 3u);
+  EXPECT_EQ(regex->GroupNamed("layer"), 1u);
+  EXPECT_EQ(regex->GroupNamed("other"), 0u);
+  EXPECT_EQ(regex->Find("none", &groups), Regex::Match::kNo);
+}
+
+TEST(Regex, FindTellsNoMoreThanItsMostGroups) {
+  std::string pattern;
+  for (int i = 0; i < 100; ++i) pattern += "(a)";
+  const auto regex = Regex::Compile(pattern);
+  std::vector<std::string_view> groups;
+  EXPECT_EQ(regex->Find(std::string(100, 'a'), &groups), Regex::Match::kYes);
+  EXPECT_EQ(groups.size(), 1u + Regex::kMaxGroups);
+}
+
 TEST(Regex, SearchesAreCounted) {
   const auto regex = Regex::Compile("a");
   const uint64_t before = Regex::SearchesOfThread();

@@ -1,0 +1,150 @@
+#include "compare/name_templates.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace tdump::compare {
+namespace {
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.size() < 10 &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Calls `visit(component, is_first)` for each component of a dotted name.
+template <class Visit>
+void ForEachComponent(std::string_view name, const Visit& visit) {
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    visit(name.substr(begin, end - begin), begin == 0);
+    begin = end + 1;
+  }
+}
+
+std::string TextOf(const std::string& path, std::vector<uint64_t>* numbers) {
+  std::string text;
+  ForEachComponent(path, [&](std::string_view part, bool first) {
+    if (!first) text += '.';
+    if (!IsNumber(part)) {
+      text += part;
+      return;
+    }
+    text += '#';
+    uint64_t number = 0;
+    std::from_chars(part.data(), part.data() + part.size(), number);
+    numbers->push_back(number);
+  });
+  return text;
+}
+
+void Note(const NamedTensor& tensor, ModuleTemplate* module) {
+  if (tensor.key.role == Role::kParam) module->params.try_emplace(tensor.key.arg, tensor.sizes);
+  const bool first = tensor.key.arg.empty() || tensor.key.arg == "0";
+  if (tensor.key.role == Role::kOutput && first && module->output.empty())
+    module->output = tensor.sizes;
+  if (tensor.key.role == Role::kInput && first && module->input.empty())
+    module->input = tensor.sizes;
+}
+
+}  // namespace
+
+bool IsShare(uint64_t x, uint64_t y) { return x != 0 && y % x == 0 && y / x <= 1024; }
+
+bool AreShares(const Shape& x, const Shape& y) {
+  if (x.size() != y.size()) return false;
+  size_t differing = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] == y[i]) continue;
+    if (!IsShare(x[i], y[i])) return false;
+    ++differing;
+  }
+  return differing <= 1;
+}
+
+size_t ModuleTemplate::holes() const {
+  size_t count = 0;
+  ForEachComponent(text, [&](std::string_view part, bool) { count += part == "#" ? 1 : 0; });
+  return count;
+}
+
+std::vector<ModuleTemplate> TemplatesOf(std::span<const NamedTensor> tensors) {
+  std::vector<ModuleTemplate> templates;
+  std::map<std::string, size_t> known;
+  for (const NamedTensor& tensor : tensors) {
+    if (!tensor.key.op.empty() || tensor.kind != OperatorKind::kModule) continue;
+    std::vector<uint64_t> numbers;
+    const std::string text = TextOf(tensor.key.path, &numbers);
+    const auto [place, added] = known.try_emplace(text, templates.size());
+    if (added) {
+      ModuleTemplate module;
+      module.text = text;
+      module.cls = tensor.cls;
+      module.order = templates.size();
+      templates.push_back(std::move(module));
+    }
+    ModuleTemplate& module = templates[place->second];
+    if (!numbers.empty()) module.numbers.insert(numbers[0]);
+    Note(tensor, &module);
+  }
+  return templates;
+}
+
+std::string PatternOf(const std::string& text) {
+  std::string pattern;
+  ForEachComponent(text, [&](std::string_view part, bool first) {
+    if (!first) pattern += "\\.";
+    if (part == "#") {
+      pattern += "(\\d+)";
+      return;
+    }
+    for (const char c : part) {
+      if (std::string_view("\\^$|?*+()[]{}").find(c) != std::string_view::npos) pattern += '\\';
+      pattern += c;
+    }
+  });
+  return pattern;
+}
+
+std::string ReplacementOf(const std::string& text) {
+  std::string replacement;
+  size_t hole = 0;
+  ForEachComponent(text, [&](std::string_view part, bool first) {
+    if (!first) replacement += '.';
+    if (part == "#") {
+      replacement += "$" + std::to_string(++hole);
+      return;
+    }
+    for (const char c : part) replacement += c == '$' ? std::string("$$") : std::string(1, c);
+  });
+  return replacement;
+}
+
+std::string KindOfClass(std::string_view cls) {
+  std::string name;
+  for (const char c : cls.substr(cls.rfind('.') + 1))
+    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  static constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
+      {"layernormlinear", "norm+linear"},
+      {"layernormcolumnparallel", "norm+linear"},
+      {"layernormmlp", "norm+mlp"},
+      {"lmhead", "linear"},
+      {"linear", "linear"},
+      {"conv1d", "linear"},
+      {"norm", "norm"},
+      {"embedding", "embedding"},
+      {"attention", "attention"},
+      {"attn", "attention"},
+      {"mlp", "mlp"},
+      {"dropout", "dropout"},
+      {"gelu", "activation"},
+      {"silu", "activation"},
+      {"act", "activation"}};
+  for (const auto& [word, kind] : kKinds) {
+    if (name.find(word) != std::string::npos) return std::string(kind);
+  }
+  return name;
+}
+
+}  // namespace tdump::compare
