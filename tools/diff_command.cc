@@ -9,7 +9,7 @@
 
 #include "compare/diff.h"
 #include "compare/report.h"
-#include "tools/run_source.h"
+#include "tools/diff_source.h"
 #include "tools/strict.h"
 
 namespace tdump::tools {
@@ -23,8 +23,12 @@ constexpr const char* kAbout =
     "Compare two captured runs, operator by operator, and name the first one whose inputs agree "
     "and\n"
     "outputs do not: which rank, which step, which operator.\n"
-    "A and B are runs (a directory, 'latest', RUN@GENERATION) or single ranks (RUN/rank0 "
-    "RUN/rank2).";
+    "A and B are runs (a directory, 'latest', RUN@GENERATION), single ranks (RUN/rank0 "
+    "RUN/rank2),\n"
+    "addresses (RUN:STEP/RANK/NAME), or what other tools dumped (SGLang, phyai, msprobe; .pt, "
+    ".npy, "
+    ".npz,\n"
+    ".safetensors).";
 
 constexpr const char* kTeach =
     "How it judges: records are paired by step, rank and name. Equal hashes are not read. The rest "
@@ -44,6 +48,7 @@ constexpr const char* kTeach =
     "  tdump-diff A B --steps 0-4 --ranks 0-7      only these; --steps 0-4=10-14 when B counts "
     "otherwise\n"
     "  tdump-diff A B --steps auto                 steps that were given the same token ids\n"
+    "  tdump-diff golden.npy RUN:3/0/mlp           one file against one operator\n"
     "  tdump-diff A B --select 'layers\\.3\\.'       only names that match\n"
     "  tdump-diff A B --jsonl all.jsonl --json     every pair as a line; the verdict as a "
     "document\n"
@@ -90,16 +95,6 @@ int ExitStatus(const compare::DiffReport& report) {
   return kExitTrouble;
 }
 
-// What is missing of the ranks that are compared.
-std::vector<std::string> HolesOfCompared(const LoadedRun& run, const Spec& ranks) {
-  if (run.index.complete() || (!run.ref.rank && ranks.is_all())) return run.index.holes;
-  coordinator::MergeOptions options = MergeOptionsHere();
-  options.holes_of = [&](int32_t rank) {
-    return run.ref.rank ? rank == *run.ref.rank : ranks.Contains(rank, run.index.world);
-  };
-  return coordinator::BuildRunIndex(*run.store, run.index.generation, options).holes;
-}
-
 // A run that was asked to be whole and is not. Told whatever else is.
 bool HasForbiddenHole(const LoadedRun& run) {
   if (run.index.complete() || !IsStrict(run.store->run())) return false;
@@ -137,24 +132,16 @@ int DiffCommand::Compare(int argc, char** argv) {
   }
   if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet) diff.on_progress = ShowProgress;
 
-  std::vector<LoadedRun> runs;
-  std::vector<compare::CapturedRun> sides;
-  for (const std::string& text : {settings_.a, settings_.b}) {
-    auto run = LoadRun(text);
-    if (!run.ok()) return Fail(kTool, run.status().message());
-    runs.push_back(std::move(*run));
-  }
-  for (const LoadedRun& run : runs)
-    sides.emplace_back(run.store.get(), &run.index, run.ref.rank, run.label);
-
-  const auto report = compare::Diff(sides[0], sides[1], diff);
+  const auto sources = OpenDiffSources(settings_.a, settings_.b);
+  if (!sources.ok()) return Fail(kTool, sources.status().message());
+  auto report = compare::Diff(*sources->a.side, *sources->b.side, diff);
   if (!report.ok()) return Fail(kTool, report.status().message());
+  for (std::string& note : NotesOf(*sources)) report->notes.push_back(std::move(note));
   if (!settings_.jsonl.empty()) {
     if (const Status status = lines.Close(); !status.ok()) return Fail(kTool, status.message());
   }
-  compare::SideInfo a = sides[0].Describe(), b = sides[1].Describe();
-  a.holes = HolesOfCompared(runs[0], diff.pairing.ranks);
-  b.holes = HolesOfCompared(runs[1], diff.pairing.ranks);
+  const compare::SideInfo a = DescribeCompared(sources->a, diff.pairing.ranks);
+  const compare::SideInfo b = DescribeCompared(sources->b, diff.pairing.ranks);
   if (options_.common.json) {
     Print(compare::RenderJson(*report, a, b, diff.pass.require_bits));
   } else if (!options_.common.quiet) {
@@ -162,7 +149,8 @@ int DiffCommand::Compare(int argc, char** argv) {
                               compare::Style(WantsColour(options_.common))));
   }
   bool forbidden = false;
-  for (const LoadedRun& run : runs) forbidden |= HasForbiddenHole(run);
+  for (const DiffSource* source : {&sources->a, &sources->b})
+    forbidden |= source->run != nullptr && HasForbiddenHole(*source->run);
   return forbidden ? kExitTrouble : ExitStatus(*report);
 }
 

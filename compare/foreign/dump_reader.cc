@@ -50,7 +50,8 @@ class Reader {
 
   // torch says of a parameter that it is one.
   static void AsParameter(NamedKey* name) {
-    const std::string whole = name->key.path;
+    std::string whole = name->key.path;
+    if (!name->key.arg.empty()) whole += "." + name->key.arg;
     const size_t dot = whole.rfind('.');
     name->key.path = dot == std::string::npos ? "." : whole.substr(0, dot);
     name->key.arg = dot == std::string::npos ? whole : whole.substr(dot + 1);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "compare/foreign/pickle_calls.h"
+#include "compare/foreign/pickle_opcodes.h"
 
 namespace tdump::compare::foreign {
 namespace {
@@ -16,70 +17,6 @@ constexpr size_t kMaxStack = 4'000'000;
 constexpr uint64_t kMaxText = 16 << 20;
 constexpr uint64_t kMaxLine = 4096;
 constexpr uint64_t kMaxIntegerBytes = 64;
-
-// Opcodes, as pickletools.py of CPython documents them.
-enum Opcode : uint8_t {
-  kMark = '(',
-  kStop = '.',
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kFloatLine = 'F',
-  kIntLine = 'I',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kLongLine = 'L',
-  kBinInt2 = 'M',
-  kNone = 'N',
-  kPersId = 'P',
-  kBinPersId = 'Q',
-  kReduce = 'R',
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kUnicodeLine = 'V',
-  kBinUnicode = 'X',
-  kAppend = 'a',
-  kBuild = 'b',
-  kGlobalLine = 'c',
-  kDict = 'd',
-  kEmptyDict = '}',
-  kAppends = 'e',
-  kGetLine = 'g',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kList = 'l',
-  kEmptyList = ']',
-  kPutLine = 'p',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kSetItem = 's',
-  kTuple = 't',
-  kEmptyTuple = ')',
-  kSetItems = 'u',
-  kBinFloat = 'G',
-  kProto = 0x80,
-  kNewObject = 0x81,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kLong4 = 0x8b,
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kBinBytes8 = 0x8e,
-  kEmptySet = 0x8f,
-  kAddItems = 0x90,
-  kFrozenSet = 0x91,
-  kNewObjectEx = 0x92,
-  kStackGlobal = 0x93,
-  kMemoizeTop = 0x94,
-  kFrame = 0x95,
-  kByteArray8 = 0x96,
-};
 
 }  // namespace
 

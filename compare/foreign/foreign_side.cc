@@ -1,0 +1,268 @@
+#include "compare/foreign/foreign_side.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "compare/pass_diff.h"
+#include "core/text.h"
+#include "io/address.h"
+
+namespace tdump::compare::foreign {
+namespace {
+
+constexpr uint64_t kReadAhead = 256 * 1024;
+constexpr size_t kMostSkipped = 100;
+constexpr size_t kMostNames = 10;
+
+// Sequential reads of any size over one that is asked for large aligned pieces.
+ReadBytes ReadAhead(ReadBytes read, uint64_t total) {
+  struct State {
+    std::vector<std::byte> buffer;
+    uint64_t offset = 0;
+  };
+  return [read = std::move(read), total, state = std::make_shared<State>()](
+             uint64_t offset, std::span<std::byte> out) -> Status {
+    if (offset > total || out.size() > total - offset)
+      return Corrupt("payload is shorter than its shape needs");
+    while (!out.empty()) {
+      if (offset < state->offset || offset >= state->offset + state->buffer.size()) {
+        state->offset = offset / kReadAhead * kReadAhead;
+        state->buffer.resize(std::min(kReadAhead, total - state->offset));
+        const Status status = read(state->offset, state->buffer);
+        if (!status.ok()) {
+          state->buffer.clear();
+          return status;
+        }
+      }
+      const size_t at = offset - state->offset;
+      const size_t count = std::min(out.size(), state->buffer.size() - at);
+      std::memcpy(out.data(), state->buffer.data() + at, count);
+      out = out.subspan(count);
+      offset += count;
+    }
+    return {};
+  };
+}
+
+// As it is compared: dimensions stored once keep their stride 0, the others are contiguous.
+std::vector<int64_t> CanonicalStrides(const DumpTensor& tensor) {
+  std::vector<int64_t> strides = ContiguousStrides(tensor.sizes);
+  if (!tensor.values) return strides;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if (tensor.values->strides[i] == 0 && tensor.sizes[i] > 1) strides[i] = 0;
+  }
+  return strides;
+}
+
+std::string PlainNameOf(const NamedKey& named) {
+  return PlainName(named.key.root, named.key.path, named.key.op);
+}
+
+std::string NameOfKey(const Key& key) {
+  io::Record record;
+  record.key = key;
+  return NameOf(record);
+}
+
+}  // namespace
+
+ForeignStep::ForeignStep(DumpContents contents) : contents_(std::move(contents)) { MakeCalls(); }
+
+void ForeignStep::MakeCalls() {
+  std::map<std::tuple<std::string, std::string, std::string, uint64_t, Phase, bool>, size_t> known;
+  for (const DumpTensor& tensor : contents_.tensors) {
+    const Key& key = tensor.name.key;
+    const auto [found, is_new] = known.try_emplace(
+        {key.root, key.path, key.op, key.call, key.phase, key.recompute}, calls_.size());
+    call_of_.push_back(found->second);
+    if (is_new) {
+      io::CallRecord record;
+      record.call.begin = 2 * calls_.size() + 1;
+      record.call.end = record.call.begin + 1;
+      record.call.index = key.call;
+      record.call.phase = key.phase;
+      record.call.recompute = key.recompute;
+      record.root = key.root;
+      record.path = key.path;
+      record.op = key.op;
+      record.kind = tensor.name.kind;
+      calls_.push_back(std::move(record));
+    }
+    calls_[found->second].arguments.push_back(
+        {key.role, key.arg, std::string(tensor.dtype.view()), tensor.sizes});
+  }
+}
+
+io::Record ForeignStep::RecordOf(size_t index) const {
+  const DumpTensor& tensor = contents_.tensors[index];
+  const io::CallRecord& call = calls_[call_of_[index]];
+  io::Record record;
+  record.id = index + 1;
+  record.key = tensor.name.key;
+  record.kind = tensor.name.kind;
+  record.cls = tensor.name.cls;
+  record.call_begin = call.call.begin;
+  record.seen = record.key.role == Role::kInput ? call.call.begin : call.call.end;
+  record.dtype = tensor.dtype;
+  record.device = "cpu";
+  record.sizes = tensor.sizes;
+  record.strides = CanonicalStrides(tensor);
+  record.parts_asked = record.parts_kept = kPartMeta;
+  if (!tensor.values) return record;
+  record.requires_grad = tensor.values->requires_grad;
+  record.parts_asked = record.parts_kept = kPartMeta | kPartPayload;
+  const uint64_t bytes = CanonicalBytes(*tensor.values);
+  record.payload = io::PayloadRef{.stored_bytes = bytes, .logical_bytes = bytes};
+  return record;
+}
+
+Status ForeignStep::ForEachTensor(const VisitTensor& visit) const {
+  for (size_t i = 0; i < contents_.tensors.size(); ++i) {
+    if (!visit(RecordOf(i))) break;
+  }
+  return {};
+}
+
+Result<io::Record> ForeignStep::Get(uint64_t id) const {
+  if (id == 0 || id > contents_.tensors.size())
+    return NotFound(fmt::format("there is no tensor {}", id));
+  return RecordOf(id - 1);
+}
+
+Result<ReadBytes> ForeignStep::Open(const io::Record& record) const {
+  if (record.id == 0 || record.id > contents_.tensors.size())
+    return NotFound(fmt::format("there is no tensor {}", record.id));
+  const DumpTensor& tensor = contents_.tensors[record.id - 1];
+  if (!tensor.values) return NotFound("the values of " + ToText(record.key) + " were not kept");
+  TDUMP_ASSIGN_OR_RETURN(ReadBytes read, OpenCanonical(*tensor.values));
+  return ReadAhead(std::move(read), CanonicalBytes(*tensor.values));
+}
+
+Status ForeignStep::ForEachCall(const VisitCall& visit) const {
+  for (const io::CallRecord& call : calls_) {
+    if (!visit(call)) break;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<ForeignSide>> ForeignSide::Open(Env* env, const std::string& path) {
+  TDUMP_ASSIGN_OR_RETURN(DumpCatalog catalog, FindDump(env, path));
+  return std::unique_ptr<ForeignSide>(new ForeignSide(env, path, std::move(catalog)));
+}
+
+ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
+    : files_(OpenFiles::Of(env)), path_(std::move(path)), catalog_(std::move(catalog)) {
+  for (size_t i = 0; i < catalog_.units.size(); ++i) {
+    const DumpUnit& unit = catalog_.units[i];
+    PassRef pass{.rank = unit.rank, .process = unit.process, .step = unit.step, .index = i};
+    pass.agreed = true;
+    world_ = std::max(world_, unit.rank + 1);
+    passes_.push_back(pass);
+  }
+}
+
+SideInfo ForeignSide::Describe() const {
+  return {
+      .label = path_, .run = path_, .world = world_, .job = std::string(ToString(catalog_.kind))};
+}
+
+std::string ForeignSide::CoordinatesOf(int32_t rank) const {
+  const auto found = catalog_.coordinates.find(rank);
+  return found == catalog_.coordinates.end() ? "" : found->second;
+}
+
+std::string ForeignSide::WhyMissing(int32_t rank) const {
+  std::vector<uint64_t> steps;
+  for (const DumpUnit& unit : catalog_.units) {
+    if (unit.rank == rank) steps.push_back(unit.step);
+  }
+  if (steps.empty()) return fmt::format("'{}' has nothing of rank {}", path_, rank);
+  return fmt::format("'{}' has steps {} of rank {}", path_, RangesText(steps), rank);
+}
+
+DumpContents ForeignSide::Read(const PassRef& pass) const {
+  DumpContents contents = ReadDump(files_, catalog_.kind, catalog_.units[pass.index]);
+  if (only_.empty()) return contents;
+  std::erase_if(contents.tensors, [&](const DumpTensor& tensor) {
+    return PlainNameOf(tensor.name) != only_ && !io::NameMatches(only_, tensor.name.key);
+  });
+  return contents;
+}
+
+Status ForeignSide::KeepOnly(const std::string& name) {
+  only_.clear();
+  const DumpContents before = Read(passes_.front());
+  only_ = name;
+  if (!Read(passes_.front()).tensors.empty()) return {};
+  std::vector<std::string> names;
+  for (const DumpTensor& tensor : before.tensors) {
+    if (names.size() < kMostNames) names.push_back(PlainNameOf(tensor.name));
+  }
+  return NotFound(fmt::format("'{}' has no tensor '{}'; it has {} tensors: {}{}", path_, name,
+                              before.tensors.size(), fmt::join(names, ", "),
+                              names.size() < before.tensors.size() ? ", ..." : ""));
+}
+
+// Names are the same in every step: those of one are enough.
+Status ForeignSide::LoadKeys() const {
+  if (keys_) return {};
+  keys_.emplace();
+  const auto add = [&](const Key& key) { keys_->emplace(NameOfKey(key), key); };
+  if (other_dump_ != nullptr) {
+    for (const DumpTensor& tensor : other_dump_->Read(other_dump_->passes().front()).tensors)
+      add(tensor.name.key);
+  }
+  if (other_ == nullptr || other_->passes().empty()) return {};
+  TDUMP_ASSIGN_OR_RETURN(const auto step, other_->Open(other_->passes().front()));
+  return step->ForEachTensor([&](const io::Record& record) {
+    add(record.key);
+    return true;
+  });
+}
+
+void ForeignSide::TakeKey(bool only, NamedKey* named) const {
+  if (named->knows_role) return;
+  Key& key = named->key;
+  auto [first, last] = keys_->equal_range(PlainNameOf(*named));
+  // A parameter in a list: its place is its name.
+  if (first == last && !key.arg.empty())
+    std::tie(first, last) = keys_->equal_range(PlainNameOf(*named) + "." + key.arg);
+  if (std::any_of(first, last, [&](const auto& item) { return item.second == key; })) return;
+  const auto the_only = [&](auto&& takes) -> const Key* {
+    const Key* found = nullptr;
+    for (auto item = first; item != last; ++item) {
+      if (item->second.call != key.call || !takes(item->second)) continue;
+      if (found != nullptr) return nullptr;
+      found = &item->second;
+    }
+    return found;
+  };
+  const Key* taken = the_only(
+      [&](const Key& other) { return other.role == Role::kOutput && other.phase == key.phase; });
+  if (taken == nullptr) taken = the_only([](const Key&) { return true; });
+  if (only && first == last && keys_->size() == 1) taken = &keys_->begin()->second;
+  if (taken != nullptr) key = *taken;
+}
+
+Result<std::unique_ptr<StepView>> ForeignSide::Open(const PassRef& pass) const {
+  DumpContents contents = Read(pass);
+  std::lock_guard lock(mutex_);
+  TDUMP_RETURN_IF_ERROR(LoadKeys());
+  const bool only = takes_only_key_ && contents.tensors.size() == 1;
+  for (DumpTensor& tensor : contents.tensors) TakeKey(only, &tensor.name);
+  for (const std::string& skipped : contents.skipped) {
+    if (skipped_.size() < kMostSkipped) skipped_.push_back(skipped);
+  }
+  return std::unique_ptr<StepView>(std::make_unique<ForeignStep>(std::move(contents)));
+}
+
+std::vector<std::string> ForeignSide::skipped() const {
+  std::lock_guard lock(mutex_);
+  return skipped_;
+}
+
+}  // namespace tdump::compare::foreign

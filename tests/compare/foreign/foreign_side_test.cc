@@ -1,0 +1,309 @@
+// Dumps of other tools as sides: what is found in a directory, and what a step of it holds.
+#include "compare/foreign/foreign_side.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/picked_side.h"
+#include "tests/compare/foreign/bytes.h"
+
+namespace tdump::compare::foreign::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A file of torch.save with one tensor [n] for each name, its values first, first + 1, ...
+std::string Pass(const std::vector<std::string>& names, float first = 0) {
+  std::vector<std::pair<std::string, std::string>> items;
+  for (size_t i = 0; i < names.size(); ++i)
+    items.emplace_back(names[i],
+                       Tensor(Storage("FloatStorage", "0", 8), static_cast<int32_t>(i), {2}, {1}));
+  std::vector<float> values;
+  for (int i = 0; i < 8; ++i) values.push_back(first + static_cast<float>(i));
+  return TorchZip(Pickle(Dict(items)), {{"0", RawAll(values)}});
+}
+std::string Array(float value) { return Npy(NpyHeader("<f4", false, "(1,)"), Raw(value)); }
+
+class ForeignSideTest : public testing::Test {
+ protected:
+  void Store(const std::string& path, const std::string& bytes) {
+    const std::string directory = path.substr(0, path.rfind('/'));
+    ASSERT_TRUE(env_->MakeDirs(directory, 0700).ok());
+    ASSERT_TRUE(WriteFileAtomically(env_.get(), path, bytes, 0600).ok());
+  }
+  std::unique_ptr<ForeignSide> Side(const std::string& path) {
+    auto side = ForeignSide::Open(env_.get(), path);
+    EXPECT_TRUE(side.ok()) << side.status().message();
+    return side.ok() ? std::move(*side) : nullptr;
+  }
+  std::string Why(const std::string& path) {
+    const auto side = ForeignSide::Open(env_.get(), path);
+    return side.ok() ? "" : side.status().message();
+  }
+  // "step.rank.process" of each pass.
+  static std::vector<std::string> Passes(const RunSide& side) {
+    std::vector<std::string> texts;
+    for (const PassRef& pass : side.passes())
+      texts.push_back(std::to_string(pass.step) + "." + std::to_string(pass.rank) + "." +
+                      std::to_string(pass.process));
+    return texts;
+  }
+  static std::vector<std::string> Keys(const RunSide& side, size_t pass = 0) {
+    std::vector<std::string> keys;
+    auto step = side.Open(side.passes().at(pass));
+    EXPECT_TRUE(step.ok()) << step.status().message();
+    if (!step.ok()) return keys;
+    EXPECT_TRUE((*step)->damage().empty());
+    (void)(*step)->ForEachTensor([&](const io::Record& record) {
+      keys.push_back(ToText(record.key));
+      return true;
+    });
+    return keys;
+  }
+
+  std::unique_ptr<Env> env_ = NewMemoryEnv();
+};
+
+TEST_F(ForeignSideTest, PassFilesOfSeveralRanks) {
+  for (const char* rank : {"TP0_PP0_Rank0_pid9", "TP1_PP0_Rank1_pid10"}) {
+    for (const char* pass : {"Pass00000.pt", "Pass00010.pt"})
+      Store(std::string("dump/") + rank + "/" + pass, Pass({"model.a", "model.b"}));
+  }
+  const auto side = Side("dump");
+  EXPECT_EQ(side->world(), 2);
+  EXPECT_THAT(Passes(*side), ElementsAre("0.0.0", "0.1.0", "10.0.0", "10.1.0"));
+  EXPECT_EQ(side->CoordinatesOf(1), "tp=1 pp=0");
+  EXPECT_EQ(side->rank(), std::nullopt);
+  EXPECT_EQ(Side("dump/TP1_PP0_Rank1_pid10")->rank(), 1);
+  EXPECT_THAT(Keys(*side), ElementsAre("model.a@output#", "model.b@output#"));
+  // One rank of it.
+  EXPECT_THAT(Passes(*Side("dump/TP1_PP0_Rank1_pid10")), ElementsAre("0.1.0", "10.1.0"));
+  // One file of it.
+  EXPECT_THAT(Passes(*Side("dump/TP1_PP0_Rank1_pid10/Pass00010.pt")), ElementsAre("0.0.0"));
+}
+
+TEST_F(ForeignSideTest, TwoProcessesOfOneRank) {
+  Store("dump/rank0_pid5/pass00000.pt", Pass({"a"}));
+  Store("dump/rank0_pid40/pass00000.pt", Pass({"a::call1"}));
+  const auto side = Side("dump");
+  EXPECT_THAT(Passes(*side), ElementsAre("0.0.0", "0.0.1"));
+  EXPECT_THAT(Keys(*side, 1), ElementsAre("a::call1@output#"));
+}
+
+TEST_F(ForeignSideTest, RecordsAndTheirValues) {
+  Store("dump/rank0_pid5/pass00000.pt", Pass({"a", "b"}, 5));
+  const auto side = Side("dump");
+  const auto step = side->Open(side->passes()[0]);
+  ASSERT_TRUE(step.ok());
+  const auto record = (*step)->Get(2);
+  ASSERT_TRUE(record.ok());
+  EXPECT_EQ(record->dtype.view(), "float32");
+  EXPECT_EQ(record->parts_kept, kPartMeta | kPartPayload);
+  EXPECT_EQ(record->payload->logical_bytes, 8u);
+  const auto read = (*step)->Open(*record);
+  ASSERT_TRUE(read.ok());
+  float values[2] = {};
+  ASSERT_TRUE((*read)(0, std::as_writable_bytes(std::span(values))).ok());
+  EXPECT_THAT(values, ElementsAre(6, 7));
+  EXPECT_FALSE((*step)->Get(3).ok());
+  EXPECT_FALSE((*step)->Get(0).ok());
+  // A call for each, in the order of the file.
+  std::vector<std::string> calls;
+  (void)(*step)->ForEachCall([&](const io::CallRecord& call) {
+    calls.push_back(call.path + std::to_string(call.call.begin));
+    return true;
+  });
+  EXPECT_THAT(calls, ElementsAre("a1", "b3"));
+  EXPECT_EQ(record->call_begin, 3u);
+}
+
+TEST_F(ForeignSideTest, FilesOfTheDumper) {
+  const std::string value = TorchZip(
+      Pickle(Dict({{"value", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})},
+                   {"meta", Dict({{"x", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})}})}})),
+      {{"0", Raw(1.0f)}});
+  Store("root/dump_1/step=0___rank=1___dump_index=10___name=b.pt", value);
+  Store("root/dump_1/step=0___rank=1___dump_index=9___name=a___layer_id=2.pt", value);
+  Store("root/dump_1/step=1___rank=0___dump_index=1___name=a.pt", value);
+  const auto side = Side("root");
+  EXPECT_THAT(Passes(*side), ElementsAre("0.1.0", "1.0.0"));
+  // In the order of dumping, not of names.
+  EXPECT_THAT(Keys(*side), ElementsAre("a[layer_id=2]@output#", "b@output#"));
+  Store("root/dump_2/step=0___name=a.pt", value);
+  EXPECT_THAT(Why("root"), HasSubstr("several dumps: dump_1, dump_2"));
+  EXPECT_THAT(Passes(*Side("root/dump_2")), ElementsAre("0.0.0"));
+}
+
+TEST_F(ForeignSideTest, StepsAndRanksOfMsprobe) {
+  const std::string index = R"({"data": {"Module.a.Linear.forward.0": {
+    "input_args": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [1],
+                    "data_name": "Module.a.Linear.forward.0.input.0.npy"}],
+    "output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [7]}]}}})";
+  for (const char* place : {"d/step0/rank0", "d/step0/rank1", "d/step3/rank0"}) {
+    Store(std::string(place) + "/dump.json", index);
+    Store(std::string(place) + "/dump_tensor_data/Module.a.Linear.forward.0.input.0.npy", Array(1));
+  }
+  const auto side = Side("d");
+  EXPECT_THAT(Passes(*side), ElementsAre("0.0.0", "0.1.0", "3.0.0"));
+  EXPECT_THAT(Keys(*side), ElementsAre("a@input#0", "a@output#"));
+  EXPECT_THAT(Passes(*Side("d/step3")), ElementsAre("3.0.0"));
+  EXPECT_THAT(Passes(*Side("d/step0/rank1")), ElementsAre("0.1.0"));
+  // Statistics only: known, without values.
+  const auto step = side->Open(side->passes()[0]);
+  EXPECT_EQ((*step)->Get(2)->parts_kept, kPartMeta);
+  EXPECT_THAT((*step)->Get(2)->sizes, ElementsAre(7));
+  EXPECT_FALSE((*step)->Open(*(*step)->Get(2)).ok());
+}
+
+TEST_F(ForeignSideTest, MsprobeWithoutItsIndex) {
+  Store("d/rank/dump_tensor_data/Module.a.Linear.forward.1.output.0.npy", Array(1));
+  EXPECT_THAT(Keys(*Side("d")), ElementsAre("a::call1@output#0"));
+}
+
+TEST_F(ForeignSideTest, FilesOfTensors) {
+  Store("g/x.npy", Array(1));
+  Store("g/a/y.npz", Zip({{"p.npy", Array(2)}, {"q.npy", Array(3)}}));
+  EXPECT_THAT(Keys(*Side("g/x.npy")), ElementsAre("x@output#"));
+  EXPECT_THAT(Keys(*Side("g/a/y.npz")), ElementsAre("p@output#", "q@output#"));
+  EXPECT_THAT(Keys(*Side("g")), ElementsAre("x@output#"));
+}
+
+TEST_F(ForeignSideTest, WhatIsNoneSaysWhatWasLookedFor) {
+  Store("g/readme.txt", "x");
+  EXPECT_THAT(Why("g"), testing::AllOf(HasSubstr("SGLang"), HasSubstr("dump.json"),
+                                       HasSubstr("safetensors")));
+  EXPECT_NE(Why("nowhere"), "");
+  Store("ours/rank0_pid5/pass00000.tdp", "x");
+  Store("ours/manifest.tdm", "x");
+  EXPECT_NE(Why("ours"), "");
+  EXPECT_NE(Why("ours/rank0_pid5"), "");
+}
+
+TEST_F(ForeignSideTest, ADamagedFileIsDamageAndTheOthersAreRead) {
+  Store("d/a.npy", Array(1));
+  Store("d/b.npy", Array(2).substr(0, 70));
+  Store("d/c.pt", "no tensors");
+  const auto side = Side("d");
+  const auto step = side->Open(side->passes()[0]);
+  ASSERT_TRUE(step.ok());
+  EXPECT_EQ((*step)->damage().size(), 2u);
+  EXPECT_EQ((*step)->damage()[0].file, "d/b.npy");
+  EXPECT_THAT((*step)->damage()[1].what, HasSubstr("torch.save (.pt), NumPy (.npy, .npz)"));
+  EXPECT_TRUE((*step)->Get(1).ok());
+}
+
+TEST_F(ForeignSideTest, WhatIsNotReadIsListed) {
+  const std::string evil = Global("posix", "system") + "(" + Text("true") + "tR";
+  Store(
+      "d/a.pt",
+      TorchZip(
+          Pickle(Dict({{"x", evil}, {"y", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})}})),
+          {{"0", Raw(1.0f)}}));
+  const auto side = Side("d/a.pt");
+  EXPECT_THAT(Keys(*side), ElementsAre("y@output#"));
+  EXPECT_THAT(side->skipped(), ElementsAre(HasSubstr("posix.system")));
+}
+
+// A side with one step of the given keys.
+class FixedSide : public RunSide {
+ public:
+  explicit FixedSide(const std::vector<std::string>& keys) : keys_(keys) {
+    for (const int rank : {0, 1}) {
+      PassRef pass{.rank = rank, .step = 4};
+      passes_.push_back(pass);
+    }
+  }
+  SideInfo Describe() const override { return {.label = "fixed"}; }
+  const std::string& label() const override { return label_; }
+  int32_t world() const override { return 2; }
+  const std::vector<PassRef>& passes() const override { return passes_; }
+  Result<std::unique_ptr<StepView>> Open(const PassRef&) const override {
+    DumpContents contents;
+    for (const std::string& text : keys_) {
+      DumpTensor tensor;
+      tensor.name.key = *ParseKey(text);
+      contents.tensors.push_back(tensor);
+    }
+    return std::unique_ptr<StepView>(std::make_unique<ForeignStep>(std::move(contents)));
+  }
+  std::vector<io::Damage> DamageOf(int32_t) const override { return {}; }
+  std::string WhyMissing(int32_t) const override { return ""; }
+
+ private:
+  const std::string label_ = "fixed";
+  std::vector<std::string> keys_;
+  std::vector<PassRef> passes_;
+};
+
+TEST_F(ForeignSideTest, NamesTakeTheRolesOfTheOtherSide) {
+  Store("d.pt/x.pt", Pass({"a", "b.weight", "c", "d", "e"}));
+  const auto side = Side("d.pt/x.pt");
+  const FixedSide other({"a@output#0", "a@input#0", "b@param#weight", "c@output#", "c@output#1",
+                         "d@input#0", "d@input#1"});
+  side->TakeKeysOf(&other);
+  // c is there as it is; of d there are two, and none is an output; e is not there.
+  EXPECT_THAT(Keys(*side),
+              ElementsAre("a@output#0", "b@param#weight", "c@output#", "d@output#", "e@output#"));
+}
+
+TEST_F(ForeignSideTest, OneDumpTakesWhatTheOtherSays) {
+  const std::string parameter = Global("torch._utils", "_rebuild_parameter") + "(" +
+                                Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1}) + "\x88" +
+                                Global("collections", "OrderedDict") + ")RtR";
+  const auto file = [](const std::string& value) {
+    return TorchZip(Pickle(Dict({{"a.w", value}, {"l", "](" + value + "e"}})), {{"0", Raw(1.0f)}});
+  };
+  Store("d/a.pt", file(parameter));
+  Store("d/b.pt", file(Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})));
+  const auto a = Side("d/a.pt"), b = Side("d/b.pt");
+  a->TakeKeysOf(b.get());
+  b->TakeKeysOf(a.get());
+  EXPECT_THAT(Keys(*a), ElementsAre("a@param#w", "l@param#0"));
+  EXPECT_THAT(Keys(*b), ElementsAre("a@param#w", "l@param#0"));
+}
+
+TEST_F(ForeignSideTest, AGoldenFileIsWhatTheAddressNames) {
+  Store("d/golden.npy", Array(1));
+  auto other = PickedSide::Make(std::make_unique<FixedSide>(std::vector<std::string>{
+                                    "m.a@output#0", "m.a@input#0", "b@output#"}),
+                                {.step = 4, .rank = 1, .name = "m.a"}, "RUN:4/1/m.a");
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_THAT(Keys(**other), ElementsAre("m.a@output#0"));
+  EXPECT_THAT(Passes(**other), ElementsAre("0.0.0"));
+  const auto golden = Side("d/golden.npy");
+  golden->TakeKeysOf(other->get());
+  golden->TakeOnlyKey();
+  EXPECT_THAT(Keys(*golden), ElementsAre("m.a@output#0"));
+}
+
+TEST_F(ForeignSideTest, OneTensorOfAFile) {
+  Store("d/y.npz", Zip({{"p.npy", Array(2)}, {"q.npy", Array(3)}}));
+  const auto side = Side("d/y.npz");
+  const Status missing = side->KeepOnly("r");
+  EXPECT_THAT(missing.message(), HasSubstr("no tensor 'r'; it has 2 tensors: p, q"));
+  ASSERT_TRUE(side->KeepOnly("q").ok());
+  // The only one that is left takes the only key of the other side.
+  const FixedSide other({"m@output#"});
+  side->TakeKeysOf(&other);
+  EXPECT_THAT(Keys(*side), ElementsAre("q@output#"));
+  side->TakeOnlyKey();
+  EXPECT_THAT(Keys(*side), ElementsAre("m@output#"));
+}
+
+TEST_F(ForeignSideTest, AnAddressThatNamesNothing) {
+  const auto why = [](Picked picked) {
+    const auto side =
+        PickedSide::Make(std::make_unique<FixedSide>(std::vector<std::string>{"a@input#0"}),
+                         std::move(picked), "RUN");
+    return side.ok() ? "" : side.status().message();
+  };
+  EXPECT_EQ(why({.step = 4, .rank = 0, .name = "a"}), "");
+  EXPECT_THAT(why({.step = 3}), HasSubstr("there is no step 3; there are 4"));
+  EXPECT_THAT(why({.step = 4, .rank = 2}), HasSubstr("step 4 has no rank 2; it has 0-1"));
+  EXPECT_THAT(why({.step = 4}), HasSubstr("name one: RUN/0"));
+  EXPECT_THAT(why({.step = 4, .rank = 0, .name = "b"}), HasSubstr("no tensor there is named 'b'"));
+}
+
+}  // namespace
+}  // namespace tdump::compare::foreign::test

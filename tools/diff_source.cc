@@ -1,0 +1,148 @@
+#include "tools/diff_source.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "compare/foreign/dump_names.h"
+#include "compare/picked_side.h"
+
+namespace tdump::tools {
+namespace {
+
+using compare::foreign::ForeignSide;
+using compare::foreign::ParseDigits;
+
+constexpr size_t kMostNotes = 10;  // of one side
+
+Status Pick(compare::Picked picked, const std::string& text, DiffSource* source) {
+  TDUMP_ASSIGN_OR_RETURN(
+      source->side, compare::PickedSide::Make(std::move(source->side), std::move(picked), text));
+  source->picked = true;
+  return {};
+}
+
+Result<io::Address> Resolve(const std::string& text) {
+  if (text.find(':') != std::string::npos) return io::ResolveAddress(Env::Posix(), text);
+  io::Address address;
+  TDUMP_ASSIGN_OR_RETURN(address.run, io::ResolveRun(Env::Posix(), text));
+  return address;
+}
+
+Result<DiffSource> OpenRun(const std::string& text) {
+  TDUMP_ASSIGN_OR_RETURN(const io::Address address, Resolve(text));
+  DiffSource source;
+  TDUMP_ASSIGN_OR_RETURN(LoadedRun run, LoadRun(address.run));
+  source.run = std::make_unique<LoadedRun>(std::move(run));
+  source.side = std::make_unique<compare::CapturedRun>(source.run->store.get(), &source.run->index,
+                                                       source.run->ref.rank, source.run->label);
+  if (!address.step) return source;
+  const std::optional<int32_t> rank = address.rank ? address.rank : source.run->ref.rank;
+  TDUMP_RETURN_IF_ERROR(Pick({*address.step, rank, address.name}, text, &source));
+  return source;
+}
+
+Result<DiffSource> OpenForeign(const std::string& path) {
+  TDUMP_ASSIGN_OR_RETURN(std::unique_ptr<ForeignSide> side, ForeignSide::Open(Env::Posix(), path));
+  DiffSource source;
+  source.foreign = side.get();
+  source.side = std::move(side);
+  return source;
+}
+
+// "STEP[/RANK[/NAME]]"; of one file: a name.
+compare::Picked ParsePlace(const std::string& text, bool one_file) {
+  if (one_file) return {.step = 0, .rank = 0, .name = text};
+  compare::Picked picked;
+  const size_t slash = text.find('/');
+  picked.step = ParseDigits(text.substr(0, slash)).value_or(~uint64_t{0});
+  if (slash == std::string::npos) return picked;
+  const size_t second = text.find('/', slash + 1);
+  picked.rank = static_cast<int32_t>(
+      ParseDigits(text.substr(slash + 1, second - slash - 1)).value_or(1u << 31) & 0x7fffffff);
+  if (second != std::string::npos) picked.name = text.substr(second + 1);
+  return picked;
+}
+
+// The part before a colon that is there and is a dump of another tool; "" for none.
+std::string DumpBeforeColon(const std::string& text) {
+  for (size_t colon = text.find(':'); colon != std::string::npos;
+       colon = text.find(':', colon + 1)) {
+    const std::string path = text.substr(0, colon);
+    if (Env::Posix()->Stat(path).ok() && compare::foreign::FindDump(Env::Posix(), path).ok())
+      return path;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<DiffSource> OpenDiffSource(const std::string& text) {
+  if (Env::Posix()->Stat(text).ok()) {
+    Result<DiffSource> foreign = OpenForeign(text);
+    if (foreign.ok() || foreign.status().code() != StatusCode::kNotFound) return foreign;
+    Result<DiffSource> run = OpenRun(text);
+    if (run.ok()) return run;
+    return Status(run.status().code(),
+                  run.status().message() + "; and " + foreign.status().message());
+  }
+  const std::string path = DumpBeforeColon(text);
+  if (path.empty()) return OpenRun(text);
+  TDUMP_ASSIGN_OR_RETURN(DiffSource source, OpenForeign(path));
+  const auto info = Env::Posix()->Stat(path);
+  const bool one_file = info.ok() && !info->is_directory;
+  compare::Picked picked = ParsePlace(text.substr(path.size() + 1), one_file);
+  // By its own names, before any tensor takes that of the other side.
+  if (!picked.name.empty())
+    TDUMP_RETURN_IF_ERROR(source.foreign->KeepOnly(std::exchange(picked.name, "")));
+  TDUMP_RETURN_IF_ERROR(Pick(std::move(picked), text, &source));
+  return source;
+}
+
+Result<DiffSources> OpenDiffSources(const std::string& a, const std::string& b) {
+  DiffSources sources;
+  TDUMP_ASSIGN_OR_RETURN(sources.a, OpenDiffSource(a));
+  TDUMP_ASSIGN_OR_RETURN(sources.b, OpenDiffSource(b));
+  const auto take = [](DiffSource* taker, const DiffSource& other) {
+    if (taker->foreign == nullptr) return;
+    if (other.foreign != nullptr)
+      taker->foreign->TakeKeysOf(other.foreign);
+    else
+      taker->foreign->TakeKeysOf(other.side.get());
+  };
+  take(&sources.a, sources.b);
+  take(&sources.b, sources.a);
+  ForeignSide* first = sources.a.foreign != nullptr ? sources.a.foreign : sources.b.foreign;
+  if (first != nullptr) first->TakeOnlyKey();
+  return sources;
+}
+
+compare::SideInfo DescribeCompared(const DiffSource& source, const Spec& ranks) {
+  compare::SideInfo info = source.side->Describe();
+  if (source.run == nullptr || source.picked) return info;
+  const LoadedRun& run = *source.run;
+  info.holes = run.index.holes;
+  if (run.index.complete() || (!run.ref.rank && ranks.is_all())) return info;
+  coordinator::MergeOptions options = MergeOptionsHere();
+  options.holes_of = [&](int32_t rank) {
+    return run.ref.rank ? rank == *run.ref.rank : ranks.Contains(rank, run.index.world);
+  };
+  info.holes = coordinator::BuildRunIndex(*run.store, run.index.generation, options).holes;
+  return info;
+}
+
+std::vector<std::string> NotesOf(const DiffSources& sources) {
+  std::vector<std::string> notes;
+  for (const auto& [side, foreign] :
+       {std::pair{'A', sources.a.foreign}, {'B', sources.b.foreign}}) {
+    if (foreign == nullptr) continue;
+    const std::vector<std::string> skipped = foreign->skipped();
+    for (size_t i = 0; i < skipped.size() && i < kMostNotes; ++i)
+      notes.push_back(fmt::format("{}: {}", side, skipped[i]));
+    if (skipped.size() > kMostNotes)
+      notes.push_back(fmt::format("{}: {} more are not read", side, skipped.size() - kMostNotes));
+  }
+  return notes;
+}
+
+}  // namespace tdump::tools
