@@ -2,6 +2,8 @@
 // records them: parameters first, then inputs and outputs in the order of their being called.
 #pragma once
 
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,27 @@ class Names {
     return *this;
   }
 };
+
+// Of a real model, from hf_names.txt (make_framework_names.py): parameters and what leaf modules
+// take and give.
+inline std::vector<NamedTensor> RealHf(const std::string& model) {
+  Names names;
+  std::ifstream file(TDUMP_HF_NAMES);
+  for (std::string line; std::getline(file, line);) {
+    std::stringstream words(line);
+    std::string of, role, module, arg, cls, shape;
+    words >> of >> role >> module >> arg >> cls >> shape;
+    if (of != model) continue;
+    Shape sizes;
+    std::stringstream digits(shape);
+    for (std::string size; shape != "-" && std::getline(digits, size, 'x');)
+      sizes.push_back(std::stoull(size));
+    if (role == "param") names.Param(module, arg, cls, sizes);
+    if (role == "input") names.In(module, arg, cls, sizes);
+    if (role == "output") names.Out(module, arg == "-" ? "" : arg, cls, sizes);
+  }
+  return names.all;
+}
 
 // transformers: LlamaForCausalLM. `qk_norm`: Qwen3ForCausalLM.
 inline std::vector<NamedTensor> HfLlama(const ModelSize& m, bool qk_norm = false,
@@ -249,30 +272,69 @@ inline std::vector<NamedTensor> TransformerEngine(const ModelSize& m, bool fused
   return names.all;
 }
 
-// transformers: GPT2LMHeadModel; weights of its Conv1D are [in, out].
-inline std::vector<NamedTensor> HfGpt2(const ModelSize& m) {
+// Parameters of Megatron-Core's GPTModel without a gate and with biases and learned positions, as
+// for GPT-2, norms fused into the projections by Transformer Engine.
+inline std::vector<NamedTensor> MegatronGpt2(const ModelSize& m) {
   Names names;
-  const std::string conv = "transformers.pytorch_utils.Conv1D";
-  const std::string norm = "torch.nn.modules.normalization.LayerNorm";
-  const auto projection = [&](const std::string& path, uint64_t out, uint64_t in) {
-    names.Param(path, "weight", conv, {in, out}).Param(path, "bias", conv, {out});
-    names.Out(path, "", conv, {m.batch, m.sequence, out});
+  const std::string fused =
+      "megatron.core.extensions.transformer_engine.TELayerNormColumnParallelLinear";
+  const std::string row = "megatron.core.extensions.transformer_engine.TERowParallelLinear";
+  const auto biased = [&](const std::string& path, const std::string& cls, uint64_t out,
+                          uint64_t in) {
+    names.Param(path, "weight", cls, {out, in}).Param(path, "bias", cls, {out});
   };
-  const auto add_norm = [&](const std::string& path) {
-    names.Param(path, "weight", norm, {m.hidden}).Param(path, "bias", norm, {m.hidden});
+  const auto norm = [&](const std::string& path) {
+    names.Param(path, "layer_norm_weight", fused, {m.hidden});
+    names.Param(path, "layer_norm_bias", fused, {m.hidden});
   };
-  names.Param("transformer.wte", "weight", "Embedding", {m.vocab, m.hidden});
-  names.Param("transformer.wpe", "weight", "Embedding", {64, m.hidden});
+  names.Param("embedding.word_embeddings", "weight", "VocabParallelEmbedding",
+              {1024 / m.ranks, m.hidden});
+  names.Param("embedding.position_embeddings", "weight", "Embedding", {64, m.hidden});
   for (uint64_t i = 0; i < m.layers; ++i) {
-    const std::string layer = "transformer.h." + std::to_string(i);
-    add_norm(layer + ".ln_1");
-    projection(layer + ".attn.c_attn", 3 * m.hidden, m.hidden);
-    projection(layer + ".attn.c_proj", m.hidden, m.hidden);
-    add_norm(layer + ".ln_2");
-    projection(layer + ".mlp.c_fc", m.inner, m.hidden);
-    projection(layer + ".mlp.c_proj", m.hidden, m.inner);
+    const std::string layer = "decoder.layers." + std::to_string(i);
+    biased(layer + ".self_attention.linear_proj", row, m.hidden, m.q() / m.ranks);
+    norm(layer + ".self_attention.linear_qkv");
+    biased(layer + ".self_attention.linear_qkv", fused, 3 * m.q() / m.ranks, m.hidden);
+    norm(layer + ".mlp.linear_fc1");
+    biased(layer + ".mlp.linear_fc1", fused, m.inner / m.ranks, m.hidden);
+    biased(layer + ".mlp.linear_fc2", row, m.hidden, m.inner / m.ranks);
   }
-  add_norm("transformer.ln_f");
+  names.Param("decoder.final_layernorm", "weight", "TENorm", {m.hidden});
+  names.Param("decoder.final_layernorm", "bias", "TENorm", {m.hidden});
+  names.Param("output_layer", "weight", "ColumnParallelLinear", {1024 / m.ranks, m.hidden});
+  return names.all;
+}
+
+// Parameters of vLLM's or SGLang's BERT; `self`: what it calls the attention's inner module.
+inline std::vector<NamedTensor> ServerBert(const ModelSize& m, const std::string& package,
+                                           const std::string& self) {
+  Names names;
+  const std::string linear = package + ".layers.linear.";
+  const auto biased = [&](const std::string& path, const std::string& cls, uint64_t out,
+                          uint64_t in) {
+    names.Param(path, "weight", linear + cls, {out, in}).Param(path, "bias", linear + cls, {out});
+  };
+  const auto norm = [&](const std::string& path) {
+    const std::string cls = "torch.nn.modules.normalization.LayerNorm";
+    names.Param(path, "weight", cls, {m.hidden}).Param(path, "bias", cls, {m.hidden});
+  };
+  for (const auto& [table, rows] : std::vector<std::pair<std::string, uint64_t>>{
+           {"word", 1024}, {"position", 512}, {"token_type", 64}}) {
+    names.Param("model.embeddings." + table + "_embeddings", "weight",
+                package + ".layers.vocab_parallel_embedding.VocabParallelEmbedding",
+                {rows / m.ranks, m.hidden});
+  }
+  norm("model.embeddings.LayerNorm");
+  for (uint64_t i = 0; i < m.layers; ++i) {
+    const std::string layer = "model.encoder.layer." + std::to_string(i);
+    biased(layer + ".attention." + self + ".qkv_proj", "QKVParallelLinear", 3 * m.hidden / m.ranks,
+           m.hidden);
+    biased(layer + ".attention.output.dense", "RowParallelLinear", m.hidden, m.hidden / m.ranks);
+    norm(layer + ".attention.output.LayerNorm");
+    biased(layer + ".intermediate.dense", "ColumnParallelLinear", m.inner / m.ranks, m.hidden);
+    biased(layer + ".output.dense", "RowParallelLinear", m.hidden, m.inner / m.ranks);
+    norm(layer + ".output.LayerNorm");
+  }
   return names.all;
 }
 

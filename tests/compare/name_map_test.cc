@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
 
 #include "tests/compare/framework_names.h"
 
@@ -203,12 +204,37 @@ TEST(ShippedMaps, MoreRanksThanKeyHeads) {
   EXPECT_THAT(parts.at("model.layers.0.self_attn.k_proj@output#").part.shape, ElementsAre(10, 8));
 }
 
-// Conv1D keeps [in, out]: [32, 96] is q, k, v along the second dimension.
+std::vector<NamedTensor> ParametersOf(std::vector<NamedTensor> all) {
+  std::erase_if(all, [](const NamedTensor& tensor) { return tensor.key.role != Role::kParam; });
+  return all;
+}
+
+// The lists of names that these tests write by hand are those of the real models.
+TEST(ShippedMaps, TheNamesOfHfLlamaAreThoseOfTransformers) {
+  for (const auto& [model, qk_norm] :
+       std::vector<std::pair<std::string, bool>>{{"llama", false}, {"qwen3", true}}) {
+    std::map<std::string, Shape> real;
+    for (const NamedTensor& tensor : RealHf(model)) real[ToText(tensor.key)] = tensor.sizes;
+    EXPECT_GT(real.size(), 70u);
+    size_t checked = 0;
+    for (const NamedTensor& tensor : HfLlama({}, qk_norm)) {
+      if (tensor.key.path == "." || tensor.key.path == "model.layers.0" ||
+          tensor.key.path == "model.layers.1")
+        continue;  // no leaves
+      EXPECT_EQ(real[ToText(tensor.key)], tensor.sizes) << ToText(tensor.key);
+      ++checked;
+    }
+    EXPECT_GT(checked, 65u);
+  }
+}
+
+// Conv1D keeps [in, out]: [32, 96] is q, k, v along the second dimension. Real names of GPT-2.
 TEST(ShippedMaps, Gpt2sFusedWeightsAreTransposed) {
   ModelSize size;
   size.kv_heads = 4;
-  const auto gpt2 = HfGpt2(size);
-  const auto megatron = Megatron(size, true);
+  size.ranks = 2;
+  const auto gpt2 = RealHf("gpt2");
+  const auto megatron = MegatronGpt2(size);
   const BoundMap bound = Bound(Shipped("hf-megatron"), gpt2, megatron);
   const auto parts = MapAll(bound.a, gpt2);
   const MappedPart& k = parts.at("model.layers.0.self_attn.k_proj@param#weight");
@@ -217,10 +243,30 @@ TEST(ShippedMaps, Gpt2sFusedWeightsAreTransposed) {
   EXPECT_THAT(k.dims, ElementsAre("i o"));
   EXPECT_THAT(parts.at("model.layers.0.self_attn.v_proj@param#bias").part.shape, ElementsAre(32));
   EXPECT_THAT(parts.at("model.layers.1.mlp.down_proj@param#weight").dims, ElementsAre("i o"));
-  // Not gated: fc1 stays whole.
+  // Not gated: fc1 stays whole. The outputs without their biases are not compared.
   const auto other = MapAll(bound.b, megatron);
   EXPECT_TRUE(other.at("model.layers.0.mlp.up_proj@param#weight").part.whole);
-  EXPECT_EQ(other.count("model.layers.0.mlp.gate_proj@param#weight"), 0u);
+  EXPECT_EQ(NamesOf(MapAll(bound.a, ParametersOf(gpt2))), NamesOf(other));
+  EXPECT_EQ(parts.count("model.layers.0.mlp.up_proj@output#"), 0u);
+  EXPECT_EQ(parts.count("model.layers.0.self_attn.q_proj@output#"), 1u);
+}
+
+TEST(ShippedMaps, BertPairsWithServers) {
+  ModelSize size;
+  size.ranks = 2;
+  for (const auto& [name, package, self] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"hf-vllm", "vllm.model_executor", "self"}, {"hf-sglang", "sglang.srt", "self_attn"}}) {
+    const auto bert = ParametersOf(RealHf("bert"));
+    const auto server = ServerBert(size, package, self);
+    const BoundMap bound = Bound(Shipped(name), bert, server);
+    const auto parts = MapAll(bound.b, server);
+    EXPECT_EQ(NamesOf(MapAll(bound.a, bert)), NamesOf(parts)) << name;
+    const MappedPart& value = parts.at("encoder.layer.1.attention.self.value@param#weight");
+    EXPECT_THAT(value.part.shape, ElementsAre(16, 32));
+    EXPECT_EQ(value.part.offset, 32u * 32);
+    EXPECT_TRUE(parts.at("embeddings.word_embeddings@param#weight").padded);
+  }
 }
 
 TEST(NameMap, ErrorsOfBindingSayWhatTheRunsHave) {
