@@ -104,6 +104,7 @@ class Differ {
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair);
+    if (options_.on_pass) options_.on_pass(pass, pair);
   }
 
   bool IsBeforeParting(const PassPair& pair) const {

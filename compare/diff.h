@@ -89,6 +89,8 @@ struct DiffOptions {
   size_t top = 5;                          // failing rows and unpaired records listed; ~0: all
   std::function<void(const Row&)> on_row;  // every pair, in order of step, rank and time
   std::function<void(const Unpaired&)> on_unpaired;  // every one
+  // Every pair of passes, while both are open, in order of step and rank.
+  std::function<void(const PassDiff&, const PassPair&)> on_pass;
   std::function<void(size_t done, size_t passes)> on_progress;
 };
 

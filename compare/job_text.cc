@@ -48,10 +48,9 @@ std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {
   return ranks;
 }
 
-std::string LayoutLines(const DiffReport& report) {
-  std::string text;
-  if (!report.job) return text;
-  if (!report.job->map.empty()) text += "map       " + Printable(report.job->map) + "\n";
+std::string LayoutText(const DiffReport& report) {
+  std::vector<std::string> lines;
+  if (!report.job) return "";
   for (const bool a : {true, false}) {
     const auto& how = a ? report.job->how_a : report.job->how_b;
     std::vector<std::pair<uint64_t, std::string>> counted;
@@ -59,13 +58,13 @@ std::string LayoutLines(const DiffReport& report) {
     std::stable_sort(counted.begin(), counted.end(),
                      [](const auto& x, const auto& y) { return x.first > y.first; });
     for (size_t i = 0; i < std::min(kMostLayouts, counted.size()); ++i)
-      text += fmt::format("{:<10}{}: {} {}\n", i == 0 ? "layout" : "", a ? 'A' : 'B',
-                          CountText(counted[i].first), Printable(counted[i].second));
+      lines.push_back(fmt::format("{}: {} {}", a ? 'A' : 'B', CountText(counted[i].first),
+                                  Printable(counted[i].second)));
     if (counted.size() > kMostLayouts)
-      text += fmt::format("          {}: {} other layouts: --jsonl FILE\n", a ? 'A' : 'B',
-                          counted.size() - kMostLayouts);
+      lines.push_back(fmt::format("{}: {} other layouts: --jsonl FILE", a ? 'A' : 'B',
+                                  counted.size() - kMostLayouts));
   }
-  return text;
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 std::string PartedText(const DiffReport& report) {

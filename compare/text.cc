@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <numeric>
 
 #include "core/utf8.h"
 
@@ -19,12 +21,71 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
 
 std::string Short(double value) { return value == 0 ? "0" : fmt::format("{:.4g}", value); }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
-                  std::string_view indent, const Style& style) {
+std::string LayerName(std::string_view path) {
+  const auto is_number = [](std::string_view part) {
+    return !part.empty() && std::all_of(part.begin(), part.end(),
+                                        [](unsigned char c) { return std::isdigit(c) != 0; });
+  };
+  for (size_t at = 0; at < path.size();) {
+    const size_t end = std::min(path.find('.', at), path.size());
+    if (is_number(path.substr(at, end - at))) return std::string(path.substr(0, end));
+    at = end + 1;
+  }
+  const size_t dot = path.find('.');
+  return std::string(dot == 0 ? path : path.substr(0, dot));
+}
+
+std::string Shorten(std::string_view text, size_t width) {
+  const size_t characters = CharactersIn(text);
+  if (characters <= width) return std::string(text);
+  if (width < 4) return std::string(CutUtf8(text, width));
+  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; };
+  const size_t head = (width - 1) / 3, tail = characters - (width - 1 - head);
+  std::string shortened;
+  size_t at = 0;  // character
+  for (size_t i = 0; i < text.size(); ++i) {
+    at += is_start(text[i]);
+    if (at == head + 1 && is_start(text[i])) shortened += "…";
+    if (at <= head || at > tail) shortened += text[i];
+  }
+  return shortened;
+}
+
+std::string Wrap(std::string_view line, size_t hang) {
+  std::string text;
+  for (size_t indent = 0;; indent = hang) {
+    const size_t room = kReportWidth - indent;
+    text.append(indent, ' ');
+    if (CharactersIn(line) <= room) return text.append(line);
+    size_t cut = std::string_view::npos, characters = 0;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == ' ' && (characters <= room || cut == std::string_view::npos) &&
+          line.find_first_not_of(' ') < i)
+        cut = i;
+      characters += (static_cast<unsigned char>(line[i]) >> 6) != 2;
+      if (characters > room && cut != std::string_view::npos) break;
+    }
+    if (cut == std::string_view::npos) return text.append(line);
+    std::string_view head = line.substr(0, cut);
+    head = head.substr(0, head.find_last_not_of(' ') + 1);
+    text.append(head) += '\n';
+    line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
+  }
+}
+
+std::string Table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right,
+                  size_t flexible, std::string_view indent, const Style& style) {
   std::vector<size_t> widths(right.size(), 0);
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
       widths[i] = std::max(widths[i], CharactersIn(row[i]));
+  }
+  const size_t total =
+      std::accumulate(widths.begin(), widths.end(), indent.size() + 2 * (widths.size() - 1));
+  if (total > kReportWidth) {
+    const size_t over = total - kReportWidth;
+    widths[flexible] = std::max<size_t>(12, widths[flexible] - std::min(over, widths[flexible]));
+    for (auto& row : rows) row[flexible] = Shorten(row[flexible], widths[flexible]);
   }
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {

@@ -27,9 +27,23 @@ class Style {
 std::string ShapeText(const std::vector<uint64_t>& shape);  // "[4, 128, 384]"
 // A number for people: 4 digits, "0" for zero.
 std::string Short(double value);
-// Columns padded to the widest cell; the first row is the head. Numbers are
-// right-aligned when `right` says so.
-std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
-                  std::string_view indent, const Style& style);
+
+// A module path up to its first number: "model.layers.17" of "model.layers.17.mlp.down"; without a
+// number its first part.
+std::string LayerName(std::string_view path);
+
+inline constexpr size_t kReportWidth = 100;  // columns of a terminal that reports fit
+
+// At most `width` characters: "model.lay….mlp.down_proj". Precondition: well-formed UTF-8.
+std::string Shorten(std::string_view text, size_t width);
+// Broken at spaces into lines of at most kReportWidth characters, those after the first indented by
+// `hang`; a longer word stays whole.
+std::string Wrap(std::string_view line, size_t hang);
+
+// Columns padded to the widest cell; the first row is the head. Numbers are right-aligned when
+// `right` says so. Cells of the column `flexible` are shortened where the lines would be longer
+// than kReportWidth.
+std::string Table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right,
+                  size_t flexible, std::string_view indent, const Style& style);
 
 }  // namespace tdump::compare

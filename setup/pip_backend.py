@@ -87,6 +87,7 @@ def _install_compiled(package: Path) -> None:
     for module in (python / "tdump").glob("*.so"):
         module.replace(package / module.name)
     shutil.rmtree(python)
+    (package / "bin" / "tdump-export").unlink()  # names the Python of the build; pip's own script takes its place
 
 
 def _configure(build: Path, environment: dict[str, str]) -> list[str]:

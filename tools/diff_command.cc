@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <string_view>
 
 #include "compare/diff.h"
 #include "compare/report.h"
+#include "tools/diff_reports.h"
 #include "tools/diff_source.h"
+#include "tools/progress_line.h"
 #include "tools/strict.h"
 
 namespace tdump::tools {
@@ -50,6 +50,7 @@ constexpr const char* kTeach =
     "  tdump-diff A B --steps auto                 steps that were given the same token ids\n"
     "  tdump-diff golden.npy RUN:3/0/mlp           one file against one operator\n"
     "  tdump-diff A B --select 'layers\\.3\\.'       only names that match\n"
+    "  tdump-diff A B --html report.html           to look at: map, curve, every operator\n"
     "  tdump-diff A B --jsonl all.jsonl --json     every pair as a line; the verdict as a "
     "document\n"
     "\n"
@@ -57,30 +58,6 @@ constexpr const char* kTeach =
     "'strict:\n"
     "true' that is incomplete.\n"
     "See also: tdump-view A, tdump-view A:STEP/RANK/NAME --values 4";
-
-// One JSON line a pair, to a file.
-class JsonLines {
- public:
-  Status Open(const std::string& path) {
-    path_ = path;
-    file_.open(path, std::ios::trunc);
-    return file_ ? Status::Ok() : ErrnoStatus(errno, "cannot write", path);
-  }
-  void Add(const std::string& line) { file_ << line << '\n'; }
-  Status Close() {
-    file_.close();
-    return file_ ? Status::Ok() : ErrnoStatus(errno, "cannot write", path_);
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
-
-void ShowProgress(size_t done, size_t all) {
-  std::fprintf(stderr, done == all ? "\r\033[K" : "\r%s: step and rank %zu of %zu", kTool, done,
-               all);
-}
 
 int ExitStatus(const compare::DiffReport& report) {
   switch (report.overall) {
@@ -121,27 +98,22 @@ int DiffCommand::Compare(int argc, char** argv) {
   if (!parsed.ok()) return Fail(kTool, parsed.status().message());
   compare::DiffOptions& diff = *parsed;
 
-  JsonLines lines;
-  if (!settings_.jsonl.empty()) {
-    if (const Status status = lines.Open(settings_.jsonl); !status.ok())
-      return Fail(kTool, status.message());
-    diff.on_row = [&](const compare::Row& row) { lines.Add(compare::RowToJson(row)); };
-    diff.on_unpaired = [&](const compare::Unpaired& unpaired) {
-      lines.Add(compare::UnpairedToJson(unpaired));
-    };
-  }
-  if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet) diff.on_progress = ShowProgress;
+  DiffReports reports(settings_.jsonl, settings_.html);
+  if (const Status status = reports.Begin(&diff); !status.ok())
+    return Fail(kTool, status.message());
+  ProgressLine progress(std::string(kTool) + ": step and rank");
+  if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet)
+    diff.on_progress = [&](size_t done, size_t all) { progress.Show(done, all); };
 
   const auto sources = OpenDiffSources(settings_.a, settings_.b);
   if (!sources.ok()) return Fail(kTool, sources.status().message());
   auto report = compare::Diff(*sources->a.side, *sources->b.side, diff);
   if (!report.ok()) return Fail(kTool, report.status().message());
   for (std::string& note : NotesOf(*sources)) report->notes.push_back(std::move(note));
-  if (!settings_.jsonl.empty()) {
-    if (const Status status = lines.Close(); !status.ok()) return Fail(kTool, status.message());
-  }
   const compare::SideInfo a = DescribeCompared(sources->a, diff.pairing.ranks);
   const compare::SideInfo b = DescribeCompared(sources->b, diff.pairing.ranks);
+  if (const Status status = reports.Finish(*report, a, b, diff.pass.require_bits); !status.ok())
+    return Fail(kTool, status.message());
   if (options_.common.json) {
     Print(compare::RenderJson(*report, a, b, diff.pass.require_bits));
   } else if (!options_.common.quiet) {

@@ -22,7 +22,6 @@ constexpr LaterOption kLater[] = {
     {"--compute", true, "the bound follows the dtypes that were recorded"},
     {"--noise", true, "the bound follows the dtypes and the lengths of the sums"},
     {"--bounds", true, "--allow-failed RE takes names out of the verdict"},
-    {"--html", true, "--jsonl FILE has every pair"},
     {"--mpi", false, "-j N compares on N threads"},
 };
 
@@ -71,6 +70,7 @@ void DiffSettings::AddTo(Options* options) {
   options->Number("--topk", &top, "N", "differing records to list (default 5)");
   options->Flag("--all", &all, "list every one");
   options->Text("--jsonl", &jsonl, "FILE", "write every pair as a JSON line");
+  options->Text("--html", &html, "FILE", "write a report to look at in a browser; one file");
   options->Number("-j,--jobs", &jobs, "N", "threads (default: all cores, at most 16)");
   for (const LaterOption& later : kLater)
     options->Later(later.name, later.takes_value, later.instead);

@@ -15,7 +15,7 @@ struct DiffSettings {
   std::string require = "tolerance";
   std::string steps = "all", ranks = "all";
   std::vector<std::string> select, allow_unpaired, allow_failed;
-  std::string jsonl;
+  std::string jsonl, html;
   unsigned top = 5, jobs = 0;
   bool all = false, bisect = false;
 

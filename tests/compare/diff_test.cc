@@ -2,11 +2,14 @@
 #include "compare/diff.h"
 
 #include <gmock/gmock.h>
+
 #include <gtest/gtest.h>
+#include <sstream>
 
 #include <functional>
 
 #include "compare/report.h"
+#include "core/utf8.h"
 #include "tests/compare/fake_run.h"
 
 namespace tdump::compare {
@@ -121,6 +124,9 @@ TEST(Diff, ADifferingInputOfTheModelIsSaidFirst) {
   EXPECT_EQ(report.inputs.first_differing_step, 3u);
   EXPECT_THAT(report.inputs.differing, ElementsAre("kwargs.tokens"));
   EXPECT_THAT(Text(report), HasSubstr("inputs    differ from step 3 on: input kwargs.tokens\n"));
+  EXPECT_THAT(Text(report),
+              HasSubstr("\nINPUTS DIFFER  kwargs.tokens from step 3 on; no step before "
+                        "it was compared\n"));
   EXPECT_THAT(Text(report),
               HasSubstr("ORIGIN    rank 0, step 3, the whole model, input kwargs.tokens\n"));
 }
@@ -314,6 +320,27 @@ TEST(Diff, AStepThatOneSideLacksIsNamedWithItsReason) {
   EXPECT_EQ(nothing.counts.unpaired_a, 0u);
   EXPECT_EQ(nothing.overall, Overall::kNotComparable);
   EXPECT_THAT(nothing.why_not, HasSubstr("is --select right?"));
+}
+
+TEST(Diff, TheReportFitsATerminal) {
+  FakeRun a(1), b(1);
+  const std::string path =
+      "model.decoder.layers.17.transformer_block.self_attention.core_attention";
+  a.Pass(0, 0).Module(path + ".left_out", kInput, kGood).Module(path, kInput, kGood);
+  b.Pass(0, 0).Module(path, kInput, kBad);
+  DiffReport report = DiffOk(a, b);
+  report.inputs.compared = 1;
+  report.inputs.first_differing_step = 0;
+  report.inputs.differing.assign(12, "kwargs.some_argument");
+  report.notes.push_back(std::string(30, 'x') + " " + std::string(90, 'y'));
+  std::istringstream lines(Text(report));
+  for (std::string line; std::getline(lines, line);) {
+    // A name is never broken, and a command can be copied.
+    EXPECT_TRUE(line.find(path) != std::string::npos || CharactersIn(line) <= 100) << line;
+  }
+  EXPECT_THAT(Text(report), HasSubstr("attention, output"));
+  EXPECT_THAT(Text(report),
+              HasSubstr("\nlook closer: tdump-view 'b@0:0/0/" + path + "@output#' --values 8\n"));
 }
 
 TEST(Diff, AllowedFailuresAreListedAndDoNotCount) {

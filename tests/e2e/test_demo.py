@@ -69,7 +69,8 @@ def test_text(demo):
     assert f"\nanswer    rank 2, step 0, {QUERY}: its inputs agree, its output does not\n" in text
     assert "; ranks 0, 1 and 3 agree\n" in text
     assert f"\n          1 of 103 parameters differs: {QUERY}.weight on rank 2\n" in text
-    assert max(len(line) for line in text[text.index("DIFFERS") :].splitlines()) <= 140
+    lines = text[text.index("DIFFERS") :].splitlines()
+    assert max(len(line) for line in lines if not line.startswith("look closer: ")) <= 140  # its path may be long
 
 
 def test_another_fault_has_another_answer(clean, answer):

@@ -60,8 +60,8 @@ def test_pip_puts_every_tool_on_path(environment, tmp_path):
     (file,) = environment.parent.glob("lib/python*/site-packages/tdump-*.dist-info/entry_points.txt")
     metadata.read(file)
     tools = sorted(p.name for p in (file.parents[1] / "tdump" / "bin").iterdir())
-    assert sorted(metadata["console_scripts"]) == tools
-    for tool in tools:
+    assert sorted(metadata["console_scripts"]) == sorted([*tools, "tdump-export"])
+    for tool in metadata["console_scripts"]:
         assert tool in run(tool, "--help", cwd=tmp_path, path=environment)
     assert "minimal" in run("tdump-run", "--recipes", cwd=tmp_path, path=environment)
 
@@ -105,3 +105,5 @@ def test_cmake_install_and_a_consumer(tmp_path):
     python = str(prefix / "lib" / "tdump" / "python")
     read = run(sys.executable, "-c", READ, "out", cwd=tmp_path, PYTHONPATH=python)
     assert "[0.0, 2.0, 4.0]" in read
+    run("tdump-export", "out", "--npy", "-o", "arrays", cwd=tmp_path, path=tools)
+    assert "doubled" in (tmp_path / "arrays" / "names.tsv").read_text()

@@ -140,6 +140,59 @@ TEST_F(DiffProcessTest, EveryPairAsALine) {
   EXPECT_EQ(Diff({"a", "b", "--jsonl", "no/such/place"}).status, 2);
 }
 
+TEST_F(DiffProcessTest, ThePageHoldsWhatTheReportSays) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{2, 2}, {2, 4}});
+  EXPECT_EQ(Diff({"a", "b", "--html", "page.html", "--jsonl", "rows"}).status, 1);
+  const std::string page = Text(Path("page.html"));
+  const std::string mark = "id=\"data\">";
+  const size_t begin = page.find(mark) + mark.size();
+  const Json data = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  EXPECT_EQ(data["verdict"], "differs");
+  EXPECT_EQ(data["origin"]["title"], "rank 1, step 1, second, output");
+  EXPECT_EQ(data["origin"]["grid"]["values"], Json::parse("[2.0, 0.0]"));
+  EXPECT_EQ(data["observations"]["rows"].size(), 3u);
+  EXPECT_EQ(data["map"]["by_rank"], Json::parse(R"(["22", "24", "24"])"));
+  EXPECT_EQ(data["grids"].size(), 2u);
+  EXPECT_EQ(Diff({"a", "b", "--html", "x", "--jsonl", "x"}).status, 2);
+  EXPECT_EQ(Diff({"a", "b", "--html", "no/such/place"}).status, 2);
+}
+
+TEST_F(DiffProcessTest, AFullDiskIsTrouble) {
+  MakeRun("a", {{2}});
+  MakeRun("b", {{4}});
+  for (const char* option : {"--html", "--jsonl"}) {
+    const auto full = Diff({"a", "b", option, "/dev/full"});
+    EXPECT_EQ(full.status, 2) << option;
+    EXPECT_THAT(full.err, HasSubstr("cannot write '/dev/full': No space left on device"));
+    EXPECT_EQ(full.out, "") << option;
+  }
+}
+
+TEST_F(DiffProcessTest, AKilledDiffLeavesNoHalfReport) {
+  const std::vector<float> values(400, 2.0f);
+  MakeRun("a", {values, values});
+  MakeRun("b", {std::vector<float>(400, 4.0f), values});
+  EXPECT_EQ(Diff({"a", "b", "--jsonl", "rows", "--html", "page", "--quiet"}).status, 1);
+  const std::string whole_rows = Text(Path("rows")), whole_page = Text(Path("page"));
+  size_t killed = 0;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::filesystem::remove(Path("rows"));
+    ASSERT_TRUE(WriteFileAtomically(env_, Path("page"), "of before", 0600).ok());
+    const pid_t child =
+        Start("tdump-diff", {"a", "b", "--jsonl", "rows", "--html", "page", "-j", "1"});
+    const std::string part = Path("page." + std::to_string(child) + ".part");
+    int status = 0;
+    while (!std::filesystem::exists(part) && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(200);
+    ::usleep(2000 * attempt);
+    ::kill(child, SIGKILL);
+    if (::waitpid(child, &status, 0) == child) killed += WIFSIGNALED(status);
+    EXPECT_THAT(Text(Path("rows")), testing::AnyOf("", whole_rows));
+    EXPECT_THAT(Text(Path("page")), testing::AnyOf("of before", whole_page));
+  }
+  EXPECT_GT(killed, 0u);
+}
+
 TEST_F(DiffProcessTest, GenerationsAndSingleRanks) {
   for (uint32_t generation : {0u, 1u}) {
     for (int32_t rank : {0, 1}) {
@@ -220,7 +273,6 @@ TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
                                              {"--compute", "fp8"},
                                              {"--noise", "a"},
                                              {"--bounds", "f"},
-                                             {"--html", "f"},
                                              {"--mpi"}}) {
     std::vector<std::string> arguments = {"a", "a"};
     arguments.insert(arguments.end(), later.begin(), later.end());

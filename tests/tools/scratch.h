@@ -41,6 +41,20 @@ class ScratchTest : public ::testing::Test {
 
   // A tool by its name, with the scratch directory as working directory.
   Finished Run(const std::string& tool, const std::vector<std::string>& arguments) const {
+    const pid_t child = Start(tool, arguments);
+    int status = 0;
+    struct rusage usage {};
+    EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
+    Finished finished;
+    finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    finished.out = Text(Path(".out"));
+    finished.err = Text(Path(".err"));
+    finished.peak_kib = usage.ru_maxrss;
+    return finished;
+  }
+
+  // The caller waits for it.
+  pid_t Start(const std::string& tool, const std::vector<std::string>& arguments) const {
     const std::string program = std::string(TDUMP_BIN) + "/" + tool;
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
     for (const std::string& argument : arguments)
@@ -54,15 +68,7 @@ class ScratchTest : public ::testing::Test {
       if (::chdir(path_.c_str()) == 0) ::execv(program.c_str(), argv.data());
       ::_exit(126);
     }
-    int status = 0;
-    struct rusage usage {};
-    EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-    Finished finished;
-    finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    finished.out = Text(out);
-    finished.err = Text(err);
-    finished.peak_kib = usage.ru_maxrss;
-    return finished;
+    return child;
   }
 
   Env* env_ = Env::Posix();

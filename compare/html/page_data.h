@@ -1,0 +1,69 @@
+// PageData: what the HTML report shows of the pairs, collected while they are compared. One entry
+// for each observation (a tensor at one point of one operator) over all ranks and steps, with the
+// metrics of its worst pair. Memory: bounded by kMostObservations, whatever the runs' size.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "compare/diff.h"
+#include "compare/html/layer_map.h"
+
+namespace tdump::compare::html {
+
+Level LevelOf(const Row& row);
+bool IsOutput(Role role);  // what a call gave, not what it was given
+
+struct Observation {
+  Row worst;  // the pair of the highest level, among those the one of the lowest SQNR; the first
+              // one
+  std::string key;
+  Level level = Level::kNone;
+  size_t layer = 0;
+  uint64_t pairs = 0, failing = 0;
+  bool all_allowed = true;  // every failing pair is allowed
+  // The lowest SQNR of each step (PageData::kMostSteps, by PageData::steps), infinite where all
+  // pairs are equal bit by bit, NaN where nothing is known. Of outputs only.
+  std::vector<double> by_step;
+  std::vector<std::pair<uint64_t, int32_t>> places;  // step and rank of the first failing pairs
+};
+
+// Not thread-safe: takes what DiffOptions::on_row and on_unpaired give, in their order.
+class PageData {
+ public:
+  // Beyond it only observations that fail are entered, up to as many again.
+  static constexpr size_t kMostObservations = 50'000;
+  static constexpr size_t kMostSteps = 64, kMostPlaces = 16, kMostUnpaired = 1000;
+
+  void Add(const Row& row);
+  void Add(const Unpaired& unpaired);
+
+  const std::vector<Observation>& observations() const {
+    return observations_;
+  }                                                // as they appeared
+  uint64_t left_out() const { return left_out_; }  // pairs
+  const LayerMap& map() const { return map_; }
+  const std::vector<Unpaired>& unpaired() const { return unpaired_; }
+  // Steps of B of `by_step`.
+  const std::vector<uint64_t>& steps() const { return steps_; }
+
+  // The observation of a key's text, -1 for none.
+  int64_t IndexOf(const std::string& key) const;
+
+ private:
+  Observation* Find(const Row& row, Level level);
+  void AddStep(const Row& row, Observation* observation);
+
+  std::vector<Observation> observations_;
+  std::unordered_map<std::string, size_t> index_;  // by text of the key
+  std::vector<uint64_t> steps_;
+  LayerMap map_;
+  std::vector<Unpaired> unpaired_;
+  uint64_t left_out_ = 0;
+};
+
+}  // namespace tdump::compare::html

@@ -1,0 +1,297 @@
+#include "compare/report_lines.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "compare/job_text.h"
+#include "compare/text.h"
+#include "core/key.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr size_t kMostNames = 3;
+
+std::string StepsText(const DiffReport& report, bool is_a) {
+  std::vector<uint64_t> steps;
+  for (const auto& [step_a, step_b] : report.steps) steps.push_back(is_a ? step_a : step_b);
+  return (steps.size() == 1 ? "step " : "steps ") + RangesText(steps);
+}
+
+// "rank 2", "ranks 0-1,3".
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RangesText({ranks.begin(), ranks.end()});
+}
+
+std::string PairedText(const DiffReport& report) {
+  const Counts& c = report.counts;
+  std::string text =
+      fmt::format("{} in {}", Plural(c.paired, "record"), Plural(c.passes_paired, "pass"));
+  if (c.unpaired_a + c.unpaired_b > 0) {
+    text += fmt::format("; only in A {}, only in B {}", CountText(c.unpaired_a),
+                        CountText(c.unpaired_b));
+    if (c.unpaired_allowed > 0) text += fmt::format(" ({} allowed)", CountText(c.unpaired_allowed));
+  } else {
+    text += "; none without a partner";
+  }
+  text += fmt::format("; {} equal by hash, {} read", CountText(c.equal_by_hash), CountText(c.read));
+  if (c.not_judged > 0)
+    text += fmt::format("; {} not judged (shape and dtype only)", CountText(c.not_judged));
+  if (c.unreadable > 0) text += fmt::format("; {} damaged", CountText(c.unreadable));
+  return text;
+}
+
+std::string WeightsText(const DiffReport& report) {
+  const ParameterReport& p = report.parameters;
+  if (p.pairs == 0) return "none recorded";
+  std::string text = fmt::format("{} of {} parameters", CountText(p.compared - p.differing_names),
+                                 CountText(p.compared));
+  if (p.buffers_compared > 0)
+    text +=
+        fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - p.buffers_differing),
+                    CountText(p.buffers_compared));
+  text += " equal on every rank";
+  std::map<std::string, std::vector<int32_t>> ranks;
+  for (const ParameterDifference& difference : p.differing)
+    ranks[difference.name].push_back(difference.rank);
+  size_t shown = 0;
+  for (const auto& [name, list] : ranks) {
+    if (shown++ == kMostNames) break;
+    text += fmt::format("\nnot on {}: {}",
+                        list.front() == kAllRanks ? RankText(kAllRanks) : RanksText(list),
+                        Printable(name));
+  }
+  if (ranks.size() > kMostNames)
+    text += fmt::format("\n{} more: --json",
+                        CountText(p.differing_names + p.buffers_differing - kMostNames));
+  return text;
+}
+
+std::string InputsText(const DiffReport& report) {
+  const InputReport& inputs = report.inputs;
+  if (inputs.judging_stopped) return PartedText(report).substr(std::string("inputs ").size());
+  if (inputs.compared == 0) return "of the model: none recorded";
+  if (inputs.first_differing_step) {
+    return fmt::format("differ from step {} on: input {}", *inputs.first_differing_step,
+                       Printable(fmt::format("{}", fmt::join(inputs.differing, ", input "))));
+  }
+  return fmt::format("{} of {} equal{}", inputs.equal, inputs.compared,
+                     inputs.equal == inputs.compared ? "" : ", the rest within bounds");
+}
+
+bool AllBitsEqual(const std::vector<Row>& rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const Row& r) { return r.comparison.verdict.bitwise == Answer::kSame; });
+}
+
+// What is known of the data that went into the origin.
+std::string InputsOfOrigin(const Origin& origin) {
+  switch (origin.kind) {
+    case OriginKind::kInputs:
+      return "the runs were given different data: what follows from it is not judged";
+    case OriginKind::kOperator:
+      if (origin.inputs.empty())
+        return "its inputs were not recorded: capture role input to be sure";
+      return fmt::format("inputs agree: {} of {}, {}", origin.inputs.size(), origin.inputs.size(),
+                         AllBitsEqual(origin.inputs) ? "bit for bit" : "within bounds");
+    case OriginKind::kInterval:
+    case OriginKind::kParameter:
+      if (!origin.row) return "";
+      return origin.last_agreeing
+                 ? fmt::format(
+                       "between {} (agrees) and {} {} (differs); what runs between was not "
+                       "recorded",
+                       ShownName(origin.last_agreeing->name), ShownName(origin.row->name),
+                       ObservationText(*origin.row))
+                 : fmt::format("before {} {}, the first record that can tell",
+                               ShownName(origin.row->name), ObservationText(*origin.row));
+  }
+  return "";
+}
+
+std::string OtherRanks(const Origin& origin) {
+  const auto agree = [&](std::string_view where) {
+    return fmt::format("{} agree{}{}", RanksText(origin.ranks_agreeing),
+                       origin.ranks_agreeing.size() == 1 ? "s" : "", where);
+  };
+  if (origin.ranks_alike.empty() && origin.ranks_agreeing.empty()) return "";
+  if (origin.ranks_alike.empty())
+    return fmt::format("only {}: {}", RankText(origin.rank), agree(" here"));
+  return fmt::format("also on {}{}", RanksText(origin.ranks_alike),
+                     origin.ranks_agreeing.empty() ? "" : "; " + agree(""));
+}
+
+bool IsTap(const Origin& origin) { return origin.row && origin.row->kind == OperatorKind::kTap; }
+
+// SQNR, cosine, ULP and quantiles of a row that was read.
+std::string DistanceText(const Metrics& m) {
+  std::string text = "SQNR " + SqnrText(m);
+  if (m.cosine) text += fmt::format(", cosine {:.6g}", *m.cosine);
+  text += fmt::format(", RMSE {}, max ULP {}", Short(m.rmse), Short(m.max_ulp));
+  text += fmt::format("; |error| 50 % {}, 99 % {}", Short(m.p50), Short(m.p99));
+  if (m.worst_channel)
+    text += fmt::format("; worst channel {} (mean {})", m.worst_channel->index,
+                        Short(m.worst_channel->mean_error));
+  return text;
+}
+
+std::string ShellWord(const std::string& text) {
+  constexpr std::string_view kPlain = "@%+=:,./-_";
+  const bool plain = std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string RankName(int32_t rank) { return rank < 0 ? "all" : std::to_string(rank); }
+
+std::string SideText(const DiffReport& report, const SideInfo& side, bool is_a) {
+  const std::vector<int32_t> ranks = RanksOf(report, is_a);
+  if (ranks.empty()) return "";
+  std::string text =
+      fmt::format("{} of {}   {}", RanksText(ranks), side.world, StepsText(report, is_a));
+  if (report.job) {
+    const std::string& topology = is_a ? report.job->topology_a : report.job->topology_b;
+    if (!topology.empty()) text += "   " + Printable(topology);
+  }
+  return text;
+}
+
+std::vector<Fact> Facts(const DiffReport& report) {
+  if (report.counts.paired == 0) return {};
+  std::vector<Fact> facts = {{"paired", PairedText(report)}};
+  if (report.job && !report.job->map.empty()) facts.push_back({"map", Printable(report.job->map)});
+  if (std::string layout = LayoutText(report); !layout.empty())
+    facts.push_back({"layout", std::move(layout)});
+  facts.push_back({"weights", WeightsText(report)});
+  facts.push_back({"inputs", InputsText(report)});
+  return facts;
+}
+
+std::string DifferingIn(const Counts& c) {
+  std::string text =
+      fmt::format("differing in: shape {}, dtype {}, special values {}, bits {}, tolerance {}",
+                  CountText(c.shape), CountText(c.dtype), CountText(c.special), CountText(c.bits),
+                  CountText(c.tolerance));
+  if (const uint64_t unproven = c.unproven - c.unproven_weights; unproven > 0)
+    text += fmt::format(" (of {} only the hash was kept)", unproven);
+  return text;
+}
+
+std::string ObservationText(const Row& row) {
+  return Printable(fmt::format("{}{}{}{}", ToString(row.key.role), row.key.arg.empty() ? "" : " ",
+                               row.key.arg,
+                               row.key.call == 0 ? "" : fmt::format(" of call {}", row.key.call)));
+}
+
+// The path of the root says nothing to a reader.
+std::string ShownName(const std::string& name) {
+  return name == "." ? "the whole model" : Printable(name);
+}
+
+std::string ValuesText(const Row& row) {
+  const Comparison& comparison = row.comparison;
+  const Verdict& v = comparison.verdict;
+  if (v.shape == Answer::kDiffers)
+    return fmt::format("shape {} against {}", ShapeText(row.shape_a), ShapeText(row.shape_b));
+  std::string text;
+  if (v.dtype == Answer::kDiffers)
+    text = fmt::format("dtype {} against {}; ", row.dtype_a, row.dtype_b);
+  if (comparison.evidence == Evidence::kHash) {
+    return text + (v.bitwise == Answer::kSame ? "bit for bit equal (hash)"
+                                              : "bits differ (hash; values were not kept)");
+  }
+  if (comparison.evidence == Evidence::kMeta) return text + "values were not kept";
+  if (v.bitwise == Answer::kSame) return text + "bit for bit equal";
+  const Metrics& m = comparison.metrics;
+  text +=
+      m.outside() > 0
+          ? fmt::format("{} of {} elements outside", CountText(m.outside()), CountText(m.elements))
+          : fmt::format("{} of {} elements differ, within the bound",
+                        CountText(m.elements - m.bits_equal), CountText(m.elements));
+  text += fmt::format(", max abs {}, max rel {}, mean abs {}", m.max_abs_text, Short(m.max_rel),
+                      Short(m.mean_abs));
+  if (m.nan_mismatch + m.inf_mismatch > 0) {
+    text += fmt::format("; NaN on one side only {}, Inf {}", m.nan_mismatch, m.inf_mismatch);
+  }
+  return text;
+}
+
+std::string WorstText(const Row& row) {
+  const Metrics& m = row.comparison.metrics;
+  if (row.comparison.evidence != Evidence::kPayload || !m.has_worst) return "";
+  return fmt::format("worst element {}   A {}   B {}", ShapeText(m.worst.position), m.worst.a,
+                     m.worst.b);
+}
+
+std::string SqnrText(const Metrics& m) {
+  if (!m.sqnr_db) return "undefined";
+  return std::isinf(*m.sqnr_db) && *m.sqnr_db > 0 ? "exact" : fmt::format("{:.1f} dB", *m.sqnr_db);
+}
+
+std::string OriginTitle(const Origin& origin) {
+  std::string title =
+      fmt::format("{}, step {}, {}", RankText(origin.rank), origin.step, ShownName(origin.name));
+  if (!origin.row || origin.kind == OriginKind::kParameter) return title;
+  return title + ", " +
+         (IsTap(origin) ? Printable("tap " + origin.row->key.op) : ObservationText(*origin.row));
+}
+
+std::vector<std::string> OriginLines(const Origin& origin) {
+  std::vector<std::string> lines = {InputsOfOrigin(origin)};
+  if (!origin.parameter.empty())
+    lines.push_back("its parameter differs: " + Printable(origin.parameter));
+  if (origin.row) {
+    const Row& row = *origin.row;
+    const char* what = origin.kind != OriginKind::kOperator ? ""
+                       : IsTap(origin)                      ? "tap does not: "
+                                                            : "output does not: ";
+    lines.push_back(what + ValuesText(row));
+    if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics.numeric)
+      lines.push_back(DistanceText(row.comparison.metrics));
+    lines.push_back(WorstText(row));
+    if (row.comparison.evidence == Evidence::kPayload) lines.push_back("bound " + row.bound);
+  }
+  if (origin.by_bits)
+    lines.push_back(
+        "first difference in bits, still within its bound; it grows beyond the bound later");
+  lines.push_back(OtherRanks(origin));
+  std::erase(lines, "");
+  return lines;
+}
+
+std::string UnpairedLine(const Unpaired& unpaired) {
+  const std::string what =
+      unpaired.name.empty()
+          ? fmt::format("the whole step{} ({})",
+                        unpaired.extra ? ", which this rank ran beyond the others" : "",
+                        Plural(unpaired.records, "record"))
+          : Printable(unpaired.key);
+  return fmt::format("only in {}   {}, step {}: {}{}{}", unpaired.side, RankText(unpaired.rank),
+                     unpaired.step, what,
+                     unpaired.why.empty() ? "" : "; " + Printable(unpaired.why),
+                     unpaired.allowed ? " (allowed)" : "");
+}
+
+std::string DamageText(const io::Damage& damage) {
+  return Printable(damage.file.empty()
+                       ? damage.what
+                       : fmt::format("{}: offset {}: {}", damage.file, damage.offset, damage.what));
+}
+
+std::string ViewCommand(const SideInfo& side, const Row& row) {
+  const std::string address =
+      fmt::format("{}:{}/{}/{}", side.label, row.step_b, std::max(row.rank_b, 0), ToText(row.key));
+  return "tdump-view " + ShellWord(Printable(address)) + " --values 8";
+}
+
+}  // namespace tdump::compare

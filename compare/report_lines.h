@@ -1,0 +1,43 @@
+// What a report says, piece by piece, for the terminal and the HTML page alike. Everything that
+// came from a file or a job is Printable here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compare/diff.h"
+#include "compare/run_side.h"
+
+namespace tdump::compare {
+
+struct Fact {
+  std::string name;  // "weights"
+  std::string text;  // may have several lines
+};
+// What was compared and what it was computed from: paired, layout, weights, inputs.
+std::vector<Fact> Facts(const DiffReport& report);
+
+// "ranks 0-1 of 2   float32   steps 0-1"; empty: nothing was compared.
+std::string SideText(const DiffReport& report, const SideInfo& side, bool is_a);
+
+std::string RankName(int32_t rank);  // "3"; "all" where ranks were put together
+// "differing in: shape 0, dtype 0, special values 0, bits 131, tolerance 130".
+std::string DifferingIn(const Counts& counts);
+
+std::string OriginTitle(const Origin& origin);  // "rank 1, step 0, layers.1.mlp.down, output"
+std::vector<std::string> OriginLines(const Origin& origin);
+
+std::string ObservationText(const Row& row);  // "output", "input 0 of call 2"
+std::string ShownName(const std::string& name);
+// How the values of a row differ, and its worst element; "" for none.
+std::string ValuesText(const Row& row);
+std::string WorstText(const Row& row);
+std::string SqnrText(const Metrics& metrics);  // "26.9 dB", "exact", "undefined"
+std::string UnpairedLine(const Unpaired& unpaired);
+std::string DamageText(const io::Damage& damage);
+
+// What prints one side of a row: "tdump-view runs/b:0/1/layers.1.mlp.down@output# --values 8".
+std::string ViewCommand(const SideInfo& side, const Row& row);
+
+}  // namespace tdump::compare

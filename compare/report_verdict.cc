@@ -1,0 +1,100 @@
+// The first line of a report.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "compare/job_text.h"
+#include "compare/report.h"
+#include "compare/report_lines.h"
+#include "core/text.h"
+
+namespace tdump::compare {
+namespace {
+
+uint64_t WeightsDiffer(const DiffReport& report) {
+  return report.parameters.differing_names + report.parameters.buffers_differing;
+}
+
+// "2 parameters", "1 buffer", "2 parameters and 1 buffer".
+std::string DifferingWeights(const DiffReport& report) {
+  const ParameterReport& p = report.parameters;
+  std::string text;
+  if (p.differing_names > 0) text = Plural(p.differing_names, "parameter");
+  if (p.buffers_differing > 0)
+    text += (text.empty() ? "" : " and ") + Plural(p.buffers_differing, "buffer");
+  return text;
+}
+
+// Pairs that were judged, but for weights known to differ by hash.
+std::string SameText(const DiffReport& report) {
+  const Counts& c = report.counts;
+  const uint64_t judged = c.paired - c.not_judged;
+  std::string text =
+      c.bits_equal == judged
+          ? fmt::format("SAME  {} of {} bit for bit", CountText(judged), CountText(judged))
+          : fmt::format("SAME  {} of {} within bounds (bitwise {})",
+                        CountText(judged - c.allowed - c.unproven), CountText(judged),
+                        CountText(c.bits_equal));
+  if (const uint64_t weights = WeightsDiffer(report); weights > 0)
+    text += fmt::format("; {} differ{} in bits", DifferingWeights(report), weights == 1 ? "s" : "");
+  if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
+  return text;
+}
+
+// Of runs that were given different data: nothing before it differs.
+std::string InputsText(const DiffReport& report) {
+  const Origin& origin = *report.origin;
+  std::vector<uint64_t> before;
+  for (const auto& [step_a, step_b] : report.steps) {
+    if (step_b < origin.step) before.push_back(step_b);
+  }
+  const std::string judged = before.empty()
+                                 ? "no step before it was compared"
+                                 : fmt::format("step{} {} agree{}", before.size() == 1 ? "" : "s",
+                                               RangesText(before), before.size() == 1 ? "s" : "");
+  std::vector<std::string> names = report.inputs.differing;
+  if (names.empty() && origin.row) names = {origin.row->key.arg};
+  return fmt::format("INPUTS DIFFER  {} from step {} on; {}",
+                     Printable(fmt::format("{}", fmt::join(names, ", "))), origin.step, judged);
+}
+
+std::string DiffersText(const DiffReport& report, bool required_bits) {
+  const Counts& c = report.counts;
+  const uint64_t alone = c.unpaired_a + c.unpaired_b - c.unpaired_allowed;
+  if (report.inputs.judging_stopped && c.failing <= report.inputs.differing_pairs) {
+    return fmt::format("DIFFERS  {}: {} same within bounds", PartedText(report),
+                       CountText(c.judged - report.inputs.differing_pairs));
+  }
+  if (report.origin && report.origin->kind == OriginKind::kInputs) return InputsText(report);
+  if (c.failing > 0) {
+    return fmt::format("DIFFERS  {} of {} {}{}", CountText(c.failing), CountText(c.paired),
+                       required_bits ? "not equal" : "outside their bound",
+                       alone == 0 ? "" : fmt::format(", {} without a partner", CountText(alone)));
+  }
+  if (alone > 0) {
+    return fmt::format("DIFFERS  {} without a partner; the {} agree", Plural(alone, "record"),
+                       Plural(c.paired, "pair"));
+  }
+  return fmt::format("DIFFERS  in {}", DifferingWeights(report));
+}
+
+}  // namespace
+
+std::string RenderVerdict(const DiffReport& report, bool required_bits) {
+  const Counts& c = report.counts;
+  switch (report.overall) {
+    case Overall::kNotComparable:
+      return "NOT COMPARABLE  " + Printable(report.why_not);
+    case Overall::kSame:
+      return SameText(report);
+    case Overall::kDiffers:
+      return DiffersText(report, required_bits);
+    case Overall::kDamaged:
+      return fmt::format("DAMAGED  {} could not be read; of {} that could be, {} differ{}",
+                         Plural(report.damage.size(), "place"),
+                         Plural(c.paired - c.unreadable, "pair"), c.failing,
+                         c.failing == 1 ? "s" : "");
+  }
+  return "unknown";
+}
+
+}  // namespace tdump::compare

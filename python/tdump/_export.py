@@ -1,0 +1,172 @@
+"""tdump-export: what a run holds, in the formats of other tools. The command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NoReturn
+
+from tdump.reader import DamagedError, Pass, PassEntry, Record, Run
+from tdump.reader import open as open_run
+
+_TOOL = "tdump-export"
+_ABOUT = "Write tensors of a run, or the index of all its records, in a format that other tools read."
+_TEACH = """\
+ADDRESS is RUN, RUN:STEP, RUN:STEP/RANK or RUN:STEP/RANK/NAME, as for tdump-view; RUN a directory, 'latest' or
+RUN@GENERATION.
+
+  --npy          one .npy a tensor, and names.tsv: which is which
+  --npz          one .npz for each step and rank
+  --safetensors  one .safetensors for each step and rank
+  --txt          text from which every value reads back as the same bits (by tdump-view)
+  --parquet      no values: records.parquet has a row for each record (step, rank, key, shape, dtype, statistics,
+                 hash, bytes), passes.parquet one for each step of a rank; for DuckDB, Spark, Dask, pandas; needs
+                 pyarrow
+
+numpy has no bfloat16, float8 and the like: .npy and .npz hold their bits as unsigned integers, and the name of the
+dtype stands in names.tsv, in the .npz as an entry of its own, 'dtypes'.
+
+Examples:
+  tdump-export runs/a --parquet -o index
+  tdump-export runs/a:0/2 --npz -o out --select 'layers\\.3\\.'
+  tdump-export runs/a:0/2/encoder.layer.3@input#0 --npy -o out
+
+Exit status: 0 done, 2 trouble, or something that was asked for could not be read (the rest is written).
+"""
+_PLACE = re.compile(r"(?P<run>.+?):(?P<step>\d+)(?:/(?P<rank>\d+)?(?:/(?P<name>.+))?)?")
+_NAME = re.compile(r"(?P<base>.*?)(?:::call(?P<call>\d+))?(?:@(?P<role>\w+))?(?:#(?P<arg>.*))?", re.DOTALL)
+
+
+class Trouble(Exception):
+    """Something to tell the user; ends the tool with status 2."""
+
+
+class Selection:
+    """The records of a run that an address and --select ask for. ``damage`` grows while they are visited."""
+
+    def __init__(self, address: str, patterns: list[str]) -> None:
+        place = None if os.path.exists(address) else _PLACE.fullmatch(address)
+        self.run: Run = open_run(place["run"] if place else address, as_="numpy", allow_damage=True)
+        self.damage = [str(item) for item in self.run.damage]
+        self._step = int(place["step"]) if place else None
+        self._rank = int(place["rank"]) if place and place["rank"] else None
+        self._name = place["name"] if place else None
+        self._select = [re.compile(pattern) for pattern in patterns]
+
+    def passes(self) -> Iterator[tuple[PassEntry, Pass]]:
+        for entry in self.run.passes:
+            if self._step not in (None, entry.step) or self._rank not in (None, entry.rank):
+                continue
+            if entry.error:
+                self.damage.append(f"{entry.file}: {entry.error}")
+                continue
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # told below
+                    opened = self.run.open(entry)
+            except (DamagedError, OSError) as error:
+                self.damage.append(str(error))
+                continue
+            if not entry.part:
+                self.damage.extend(map(str, opened.damage))
+            yield entry, opened
+
+    def records(self, opened: Pass) -> Iterator[Record]:
+        return (record for record in opened.records() if self._wants(record))
+
+    def _wants(self, record: Record) -> bool:
+        if self._name is not None and not _means(self._name, record):
+            return False
+        return not self._select or any(pattern.search(record.name) for pattern in self._select)
+
+
+def _means(name: str, record: Record) -> bool:
+    """Without ::callN the first call is meant; without @role or #arg any."""
+    if name == record.key:
+        return True
+    asked = _NAME.fullmatch(name)
+    return (
+        asked["base"] in (record.name, record.key.split("@")[0].split("::call")[0])
+        and int(asked["call"] or 0) == record.call
+        and asked["role"] in (None, record.role)
+        and asked["arg"] in (None, record.arg)
+    )
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=_TOOL, description=_ABOUT, epilog=_TEACH, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("address", metavar="ADDRESS|RUN")
+    formats = parser.add_mutually_exclusive_group(required=True)
+    for name in ("npy", "npz", "safetensors", "txt", "parquet"):
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name)
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="where to; made if it is not there")
+    parser.add_argument("--select", metavar="RE", action="append", default=[], help="only operators with such a name")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    parser.add_argument("--version", action="version", version=_version())
+    return parser.parse_args(arguments)
+
+
+def _version() -> str:
+    try:
+        return f"{_TOOL} {version('tdump')}"
+    except PackageNotFoundError:
+        return _TOOL
+
+
+def _export(options: argparse.Namespace) -> tuple[str, list[str]]:
+    """What was written, and what could not be read."""
+    try:
+        selection = Selection(options.address, options.select)
+    except re.error as error:
+        raise Trouble(f"--select: {error}") from None
+    directory = Path(options.output)
+    directory.mkdir(parents=True, exist_ok=True)
+    if options.format == "parquet":
+        from tdump._export_parquet import write_index as write
+    else:
+        from tdump._export_arrays import WRITERS
+
+        write = WRITERS[options.format]
+    return write(selection, directory), selection.damage
+
+
+def _as_text(options: argparse.Namespace) -> NoReturn:
+    """tdump-view writes it; this process becomes it."""
+    package = Path(__file__).parent  # an installed package has bin/ in it; a build or a prefix, some levels above
+    places = [
+        folder / "bin" / "tdump-view" for folder in (package, *package.resolve().parents[:4], *package.parents[:4])
+    ]
+    program = next((str(place) for place in places if place.exists()), "tdump-view")
+    target = os.path.join(options.output, "")
+    select = [word for pattern in options.select for word in ("--select", pattern)]
+    quiet = ["--quiet"] if options.quiet else []
+    Path(options.output).mkdir(parents=True, exist_ok=True)
+    os.execvp(program, [program, options.address, "--records", "--txt", target, *select, *quiet])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if options.format == "txt":
+            _as_text(options)
+        written, damage = _export(options)
+    except (Trouble, DamagedError, OSError, ValueError, KeyError) as error:
+        print(f"{_TOOL}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        return 2
+    for text in damage:
+        print(f"{_TOOL}: damaged: {text}", file=sys.stderr)
+    if not options.quiet:
+        print(written)
+    return 2 if damage else 0
+
+
+def run() -> NoReturn:
+    sys.exit(main())

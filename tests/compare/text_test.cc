@@ -1,0 +1,65 @@
+#include "compare/text.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/utf8.h"
+
+namespace tdump::compare {
+namespace {
+
+using ::testing::HasSubstr;
+
+size_t LongestLine(const std::string& text) {
+  std::istringstream lines(text);
+  size_t longest = 0;
+  for (std::string line; std::getline(lines, line);)
+    longest = std::max(longest, CharactersIn(line));
+  return longest;
+}
+
+TEST(ReportText, ANameKeepsItsStartAndItsEnd) {
+  EXPECT_EQ(Shorten("short", 5), "short");
+  EXPECT_EQ(Shorten("model.layers.17.mlp.down_proj", 16), "model….down_proj");
+  EXPECT_EQ(CharactersIn(Shorten("model.layers.17.mlp.down_proj", 16)), 16u);
+  EXPECT_EQ(Shorten("äöüßäöüßäöüß", 7), "äö…äöüß");
+}
+
+TEST(ReportText, ALayerIsThePathUpToItsFirstNumber) {
+  EXPECT_EQ(LayerName("model.layers.17.mlp.experts.3.down"), "model.layers.17");
+  EXPECT_EQ(LayerName("layers.0"), "layers.0");
+  EXPECT_EQ(LayerName("0.weight"), "0");
+  EXPECT_EQ(LayerName("lm_head"), "lm_head");
+  EXPECT_EQ(LayerName("embed.tokens.word"), "embed");
+  EXPECT_EQ(LayerName("fc1.act"), "fc1");
+  EXPECT_EQ(LayerName("."), ".");
+  EXPECT_EQ(LayerName(""), "");
+}
+
+TEST(ReportText, LinesBreakAtSpaces) {
+  const std::string word(30, 'x');
+  const std::string line = word + " " + word + " " + word + " " + word;
+  EXPECT_EQ(Wrap(line, 4), word + " " + word + " " + word + "\n    " + word);
+  EXPECT_EQ(Wrap("fits", 4), "fits");
+  // No space to break at: the word stays whole, also after an indent.
+  const std::string long_word(120, 'y');
+  EXPECT_EQ(Wrap(long_word, 4), long_word);
+  EXPECT_EQ(Wrap("          " + long_word, 4), "          " + long_word);
+  EXPECT_EQ(Wrap("a " + long_word + " b", 2), "a\n  " + long_word + "\n  b");
+}
+
+TEST(ReportText, ATableFitsTheTerminal) {
+  const std::string name = std::string(90, 'n') + ".end";
+  const std::string table =
+      Table({{"rank", "name", "max abs"}, {"0", name, "1.5"}, {"1", "x", "2"}}, {true, false, true},
+            1, "  ", Style(false));
+  EXPECT_EQ(LongestLine(table), kReportWidth);
+  EXPECT_THAT(table, HasSubstr(".end"));
+  EXPECT_THAT(Table({{"rank", "name"}, {"0", "x"}}, {true, false}, 1, "  ", Style(false)),
+              "  rank  name\n     0  x\n");
+}
+
+}  // namespace
+}  // namespace tdump::compare

@@ -1,0 +1,181 @@
+"""tdump-export on the golden files: other readers of each format get the bytes that tdump's own gives."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow.parquet
+import pytest
+import tdump
+from tdump import _export, _export_parquet
+
+SOURCE = Path(__file__).parents[2]
+GOLDEN = SOURCE / "tests" / "format" / "golden"
+PASS = GOLDEN / "pass.tdp"
+
+
+def export(*arguments, status: int = 0) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _export.main([str(word) for word in arguments]) == status
+
+
+def values() -> dict[str, tuple[tdump.Record, np.ndarray]]:
+    """By key: what the reader gives of every record that has values."""
+    step = tdump.load_pass(PASS, as_="numpy")
+    return {r.key: (r, step.tensor(r)) for r in step.records() if r.bytes is not None}
+
+
+def test_npy(tmp_path):
+    export(PASS, "--npy", "-o", tmp_path)
+    head, *lines = (tmp_path / "names.tsv").read_text().splitlines()
+    assert head.split("\t") == ["file", "step", "rank", "key", "dtype", "shape", "hash"]
+    expected = values()
+    assert len(lines) == len(expected) == len(list(tmp_path.glob("*.npy")))
+    for line in lines:
+        file, step, rank, key, dtype, shape, digest = line.split("\t")
+        record, array = expected[key]
+        assert (step, rank, dtype, shape, digest) == ("41", "2", record.dtype, str(list(array.shape)), record.hash)
+        read = np.load(tmp_path / file, allow_pickle=False)
+        assert (read.dtype.str, read.shape, read.tobytes()) == (array.dtype.str, array.shape, array.tobytes())
+
+
+def test_npz(tmp_path):
+    export(PASS, "--npz", "-o", tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert file.name == "step41_rank2.npz"
+    with np.load(file, allow_pickle=False) as archive:
+        expected = values()
+        assert set(archive.files) == {*expected, "dtypes"}
+        for key, (_, array) in expected.items():
+            assert archive[key].tobytes() == array.tobytes()
+        assert '"bfloat16"' in str(archive["dtypes"])
+
+
+def test_safetensors(tmp_path, capsys):
+    from safetensors import safe_open
+
+    export(PASS, "--safetensors", "-o", tmp_path)
+    expected = values()
+    known = {k for k, (r, _) in expected.items() if r.dtype in ("float32", "float64", "uint64", "bfloat16", "bool")}
+    with safe_open(tmp_path / "step41_rank2.safetensors", framework="pt") as file:
+        assert known < set(file.keys()) <= set(expected)
+        left_out = len(expected) - len(file.keys())
+        for key in known:
+            tensor, array = file.get_tensor(key), expected[key][1]
+            assert tuple(tensor.shape) == array.shape
+            assert (
+                tensor.contiguous().view(-1).numpy(force=True).tobytes() == array.tobytes()
+                if array.dtype.metadata is None
+                else True
+            )
+    assert f"{left_out} left out, of dtypes that the format does not have" in capsys.readouterr().out
+
+
+def test_an_address_and_a_pattern_select(tmp_path):
+    key = "encoder.layer.0.dense@output#f32"
+    assert key in values()
+    for number, (address, count) in enumerate(
+        [
+            (f"{PASS}:41/2/{key}", 1),
+            (f"{PASS}:41/2/encoder.layer.0.dense#f32", 1),
+            (f"{PASS}:41/3", 0),
+            (f"{PASS}:40", 0),
+        ]
+    ):
+        export(address, "--npy", "-o", tmp_path / str(number))
+        assert len(list((tmp_path / str(number)).glob("*.npy"))) == count, address
+    export(PASS, "--npy", "-o", tmp_path / "select", "--select", "Critic")
+    assert {p.name.split("_p0_")[1][:6] for p in (tmp_path / "select").glob("*.npy")} == {"Critic"}
+
+
+def test_parquet_has_every_record_and_pass(tmp_path):
+    export(PASS, "--parquet", "-o", tmp_path)
+    rows = pyarrow.parquet.read_table(tmp_path / "records.parquet").to_pylist()
+    records = list(tdump.load_pass(PASS, as_="numpy").records())
+    assert [row["key"] for row in rows] == [record.key for record in records]
+    for row, record in zip(rows, records, strict=True):
+        assert (row["step"], row["rank"], row["dtype"], row["hash"]) == (41, 2, record.dtype, record.hash)
+        assert (tuple(row["shape"]), row["bytes"], row["call"]) == (record.shape, record.bytes, record.call)
+        assert tuple(row["kept"]) == record.kept
+    (step,) = pyarrow.parquet.read_table(tmp_path / "passes.parquet").to_pylist()
+    assert (step["step"], step["rank"], step["host"], step["mode"]) == (41, 2, "node042", "train")
+
+
+def test_statistics_become_columns(tmp_path):
+    export(GOLDEN / "parts.tdp", "--parquet", "-o", tmp_path)
+    rows = pyarrow.parquet.read_table(tmp_path / "records.parquet").to_pylist()
+    records = list(tdump.load_pass(GOLDEN / "parts.tdp", as_="numpy").records())
+    assert any(record.stats for record in records)
+    for row, record in zip(rows, records, strict=True):
+        for name in ("count", "finite", "nan", "zeros", "absmax", "mean"):
+            expected = None if record.stats is None else record.stats[name]
+            exact = expected is None or name not in ("absmax", "mean")
+            assert row[f"stat_{name}"] == (expected if exact else float(expected))
+
+
+def test_the_documented_duckdb_recipe_runs(tmp_path, monkeypatch):
+    """The SQL of the guide itself, on two exports of one pass: no hash differs, every record has a row."""
+    for name in ("index_a", "index_b"):
+        export(PASS, "--parquet", "-o", tmp_path / name)
+    text = (SOURCE / "docs" / "compare.md").read_text()
+    recipes = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    assert len(recipes) == 2
+    monkeypatch.chdir(tmp_path)
+    nans, hashes = (duckdb.sql(recipe) for recipe in recipes)
+    assert nans.columns[:3] == ["step", "rank", "name"] and nans.fetchall() == []
+    assert hashes.fetchall() == []
+    count = duckdb.sql("SELECT count(*), sum(bytes) FROM 'index_a/records.parquet'").fetchall()[0]
+    records = list(tdump.load_pass(PASS, as_="numpy").records())
+    assert count == (len(records), sum(r.bytes or 0 for r in records))
+
+
+def test_row_groups_bound_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(_export_parquet, "_ROWS_AT_ONCE", 5)
+    export(PASS, "--parquet", "-o", tmp_path)
+    file = pyarrow.parquet.ParquetFile(tmp_path / "records.parquet")
+    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [5, 5, 5, 1]
+
+
+def test_names_that_are_no_text_become_text():
+    assert _export_parquet._text("a\udcffb") == "a\\udcffb"
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    export(PASS, "--parquet", "-o", tmp_path / "x", status=2)
+    assert "pip install pyarrow" in capsys.readouterr().err
+    export(PASS, "--npy", "-o", tmp_path / "y")
+
+
+def test_damage_is_told_and_the_rest_is_written(tmp_path, capsys):
+    step = tdump.load_pass(PASS, as_="numpy")
+    array = step["encoder.layer.0.dense.f32"]
+    raw = bytearray(PASS.read_bytes())
+    raw[raw.index(array.tobytes())] ^= 1
+    (tmp_path / "bad.tdp").write_bytes(raw)
+    for kind in ("npy", "safetensors"):
+        export(tmp_path / "bad.tdp", f"--{kind}", "-o", tmp_path / kind, status=2)
+        assert "bad.tdp: offset" in capsys.readouterr().err
+    assert len(list((tmp_path / "npy").glob("*.npy"))) == sum(
+        other.tobytes() != array.tobytes() for _, other in values().values()
+    )
+    assert not list(tmp_path.glob("*/*.part"))
+
+
+def test_trouble_says_what_to_do(tmp_path, capsys):
+    export(tmp_path / "nowhere", "--npy", "-o", tmp_path / "x", status=2)
+    assert "nowhere" in capsys.readouterr().err
+    export(PASS, "--npy", "-o", tmp_path / "x", "--select", "(", status=2)
+    assert "--select" in capsys.readouterr().err
+    shutil.copy(PASS, tmp_path / "file")
+    export(PASS, "--npy", "-o", tmp_path / "file", status=2)
+    with pytest.raises(SystemExit) as ended:
+        export(PASS, "-o", tmp_path)
+    assert ended.value.code == 2

@@ -1,0 +1,79 @@
+#include "tools/report_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ReportFileTest : public test::ScratchTest {
+ protected:
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      names.push_back(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(ReportFileTest, TheNameStandsForTheWholeReportOnly) {
+  ASSERT_TRUE(WriteFileAtomically(env_, Path("report"), "before", 0600).ok());
+  auto file = ReportFile::Create(Path("report"));
+  ASSERT_TRUE(file.ok());
+  (*file)->Write("one ");
+  EXPECT_EQ(Text(Path("report")), "before");
+  (*file)->Write("two");
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_EQ(Text(Path("report")), "one two");
+  EXPECT_THAT(Names(), ElementsAre("report"));
+}
+
+TEST_F(ReportFileTest, WithoutCommitNothingIsLeft) {
+  {
+    auto file = ReportFile::Create(Path("report"));
+    ASSERT_TRUE(file.ok());
+    (*file)->Write("half");
+  }
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(ReportFileTest, AFullDiskIsAnError) {
+  auto file = ReportFile::Create("/dev/full");
+  ASSERT_TRUE(file.ok());
+  (*file)->Write("x");
+  const Status status = (*file)->Commit();
+  EXPECT_EQ(status.code(), StatusCode::kNoSpace);
+  EXPECT_THAT(status.message(), HasSubstr("cannot write '/dev/full'"));
+}
+
+TEST_F(ReportFileTest, AFileThatMayNotGrowLeavesNothing) {
+  auto file = ReportFile::Create(Path("report"));
+  ASSERT_TRUE(file.ok());
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit small = before;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  (*file)->Write(std::string(1 << 20, 'x'));
+  const Status status = (*file)->Commit();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_THAT(status.message(), HasSubstr("File too large"));
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(ReportFileTest, WrongPlacesAreToldAtOnce) {
+  EXPECT_EQ(ReportFile::Create(Path("no/such/place")).status().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(ReportFile::Create(path_).ok());  // a directory
+}
+
+}  // namespace
+}  // namespace tdump::tools

@@ -1,0 +1,40 @@
+// ReportFile: a report that is under its name when it is whole, and not before.
+//
+//   1. What is written goes to NAME.PID.part beside it.
+//   2. Commit() flushes, closes and renames it. A killed tool leaves the .part and the old NAME.
+// A name that stands for no regular file (/dev/stdout, a FIFO) is written to directly.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/status.h"
+
+namespace tdump::tools {
+
+// Not thread-safe. Without Commit() the destructor removes what was written.
+class ReportFile {
+ public:
+  // Error: the file cannot be made there.
+  static Result<std::unique_ptr<ReportFile>> Create(const std::string& path);
+  ~ReportFile();
+  ReportFile(const ReportFile&) = delete;
+  ReportFile& operator=(const ReportFile&) = delete;
+
+  // Errors are kept for Commit().
+  void Write(std::string_view text);
+  // Error: something could not be written (a full disk); nothing is left then.
+  Status Commit();
+
+ private:
+  ReportFile(std::string path, std::string written, std::FILE* file)
+      : path_(std::move(path)), written_(std::move(written)), file_(file) {}
+
+  std::string path_, written_;  // equal: written directly
+  std::FILE* file_;
+  int error_ = 0;  // errno of the first failure
+};
+
+}  // namespace tdump::tools
