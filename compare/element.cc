@@ -110,14 +110,6 @@ double DecodeBits(const NumberFormat& f, uint64_t raw) {
                            static_cast<int>(exponent) - 1 + shift);
 }
 
-// Formats of at most 8 bits, decoded once.
-std::array<double, 256> SmallTable(const NumberFormat& format) {
-  std::array<double, 256> table;
-  const uint64_t mask = (uint64_t{1} << format.bits) - 1;
-  for (uint64_t i = 0; i < 256; ++i) table[i] = DecodeBits(format, i & mask);
-  return table;
-}
-
 double HalfToDouble(uint16_t half) {
   uint32_t bits = static_cast<uint32_t>(half & 0x7FFF) << 13;
   float value;
@@ -160,12 +152,47 @@ void DecodeFloatNumbers(const NumberFormat& format, int per_unit, std::span<cons
   }
 }
 
+template <class T>
+void ConvertAs(const std::byte* bytes, std::span<double> numbers) {
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = Load<T>(bytes, i);
+}
+
+// Integers of whole bytes up to four, one in each unit. False: others.
+bool DecodeNarrowIntegers(const DType& dtype, const NumberFormat& format, const std::byte* bytes,
+                          std::span<double> numbers) {
+  if (dtype.unit_bytes() * 8 != static_cast<uint32_t>(format.bits)) return false;
+  if (format.is_bool) {
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = bytes[i] != std::byte{0};
+    return true;
+  }
+  switch (format.bits) {
+    case 8:
+      format.is_signed ? ConvertAs<int8_t>(bytes, numbers) : ConvertAs<uint8_t>(bytes, numbers);
+      return true;
+    case 16:
+      format.is_signed ? ConvertAs<int16_t>(bytes, numbers) : ConvertAs<uint16_t>(bytes, numbers);
+      return true;
+    case 32:
+      format.is_signed ? ConvertAs<int32_t>(bytes, numbers) : ConvertAs<uint32_t>(bytes, numbers);
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 double NumberFormat::UnitRoundoff() const {
   return kind == NumberKind::kFloat || kind == NumberKind::kComplex
              ? std::ldexp(1.0, -(mantissa_bits + 1))
              : 0.0;
+}
+
+std::array<double, 256> SmallTable(const NumberFormat& format) {
+  std::array<double, 256> table;
+  const uint64_t mask = (uint64_t{1} << format.bits) - 1;
+  for (uint64_t i = 0; i < 256; ++i) table[i] = DecodeBits(format, i & mask);
+  return table;
 }
 
 NumberFormat FormatOf(const DType& dtype) {
@@ -212,6 +239,7 @@ void DecodeFloat(const DType& dtype, const NumberFormat& format, std::span<const
   if (format.kind != NumberKind::kInteger) {
     return DecodeFloatNumbers(format, NumbersPerUnit(dtype, format), units, numbers);
   }
+  if (DecodeNarrowIntegers(dtype, format, units.data(), numbers)) return;
   std::array<__int128, 256> chunk;
   const size_t per_unit = static_cast<size_t>(NumbersPerUnit(dtype, format));
   const size_t step = chunk.size() / per_unit * per_unit;

@@ -3,6 +3,7 @@
 // kOpaque and compared by its bits only.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,9 @@ NumberFormat FormatOf(const DType& dtype);
 
 // Numbers of one unit: 2 for float4_e2m1fn_x2 and for complex dtypes (real, imaginary), else 1.
 int NumbersPerUnit(const DType& dtype, const NumberFormat& format);
+
+// Every pattern of a float format of at most 8 bits; the bits above are not looked at.
+std::array<double, 256> SmallTable(const NumberFormat& format);
 
 // Units -> numbers; `numbers.size()` is a multiple of NumbersPerUnit and `units` holds as many.
 // Packed numbers come low bits first. DecodeFloat: exact for kFloat and kComplex up to 64 bits and

@@ -1,23 +1,68 @@
 #include "compare/error_bins.h"
 
 #include <cmath>
+#include <limits>
 #include <new>
 
 namespace tdump::compare {
 
-uint64_t* ErrorBins::Allocate() {
-  auto* counts = static_cast<uint64_t*>(std::calloc(kBins, sizeof(uint64_t)));
+template <class T>
+ErrorBins::Counts<T> ErrorBins::Allocate(size_t count) {
+  auto* counts = static_cast<T*>(std::calloc(count, sizeof(T)));
   if (counts == nullptr) throw std::bad_alloc();
-  return counts;
+  return Counts<T>(counts);
+}
+
+ErrorBins::ErrorBins()
+    : totals_(Allocate<uint64_t>(kBins)), counts_(Allocate<uint32_t>(kBins * kTurns)) {}
+
+void ErrorBins::Add(std::span<const uint16_t> bins, size_t least, double most) {
+  if (most == 0) return;
+  first_ = std::min(first_, least);
+  last_ = std::max(last_, BinOf(most));
+  unflushed_ += bins.size();
+  if (unflushed_ > std::numeric_limits<uint32_t>::max()) Flush();
+  size_t i = 0;
+  for (; i + kTurns <= bins.size(); i += kTurns) {
+    for (size_t turn = 0; turn < kTurns; ++turn) ++counts_[bins[i + turn] * kTurns + turn];
+  }
+  for (; i < bins.size(); ++i) ++counts_[bins[i] * kTurns];
+}
+
+uint64_t ErrorBins::CountOf(size_t bin) const {
+  uint64_t count = totals_[bin];
+  if (bin < kUnused) return count;
+  for (size_t turn = 0; turn < kTurns; ++turn) count += counts_[bin * kTurns + turn];
+  return count;
+}
+
+void ErrorBins::Flush() {
+  for (size_t bin = first_; bin <= last_; ++bin) {
+    totals_[bin] = CountOf(bin);
+    std::fill_n(counts_.get() + bin * kTurns, kTurns, 0);
+  }
+  unflushed_ = 0;
+}
+
+void ErrorBins::Add(const ErrorBins& other) {
+  first_ = std::min(first_, other.first_);
+  last_ = std::max(last_, other.last_);
+  for (size_t bin = other.first_; bin <= other.last_; ++bin) totals_[bin] += other.CountOf(bin);
+}
+
+void ErrorBins::Clear() {
+  Flush();
+  if (first_ <= last_) std::fill(totals_.get() + first_, totals_.get() + last_ + 1, 0);
+  first_ = kBins - 1;
+  last_ = 0;
 }
 
 double ErrorBins::Quantile(double q, uint64_t total, uint64_t zeros, double max) const {
   const auto rank = static_cast<uint64_t>(std::ceil(q * static_cast<double>(total)));
   if (rank <= zeros) return 0;
-  // Bin 0 holds zeros and, where `first_` is 0, what is next to them.
-  uint64_t seen = first_ == 0 ? 0 : zeros;
+  uint64_t seen = zeros;
   for (size_t bin = first_; bin <= last_; ++bin) {
-    seen += counts_[bin] + others_[bin];
+    seen += CountOf(bin);
     const uint64_t middle = static_cast<uint64_t>(bin) << kShift | uint64_t{1} << (kShift - 1);
     if (seen >= rank) return std::min(std::bit_cast<double>(middle), max);
   }

@@ -12,50 +12,55 @@
 
 namespace tdump::compare {
 
-// One MiB, of which the system gives what is used.
+// One and a half MiB, of which the system gives what is used. Zeros are not counted here.
 class ErrorBins {
  public:
+  ErrorBins();
+
   // The upper 16 of a double's bits but its sign: exponent and five bits of the mantissa.
   static constexpr int kShift = 52 - 5;
   static constexpr size_t kBins = 1 << 16;
 
   static size_t BinOf(double magnitude) { return std::bit_cast<uint64_t>(magnitude) >> kShift; }
 
-  // Magnitudes are 0 or more.
+  // Magnitudes are greater than 0.
   void Add(double magnitude) {
-    ++counts_[BinOf(magnitude)];
-    if (magnitude != 0) Widen(magnitude, magnitude);
+    const size_t bin = BinOf(magnitude);
+    ++totals_[bin];
+    first_ = std::min(first_, bin);
+    last_ = std::max(last_, bin);
   }
-  void AddZeros(uint64_t count) { counts_[0] += count; }
-  // Bins of magnitudes that are 0 or from `least` to `most`.
-  void Add(std::span<const uint16_t> bins, double least, double most) {
-    // Two tables in turn: neighbours often go to one bin, and an increment takes five cycles to be
-    // seen by the next.
-    size_t i = 0;
-    for (; i + 1 < bins.size(); i += 2) {
-      ++counts_[bins[i]];
-      ++others_[bins[i + 1]];
-    }
-    if (i < bins.size()) ++counts_[bins[i]];
-    if (most != 0) Widen(least, most);
-  }
+  // The first ones, of magnitudes that vectors do not handle: what they send there is not counted.
+  static constexpr size_t kUnused = 16;
+  // Bins of magnitudes up to `most`, `least` the first of them.
+  void Add(std::span<const uint16_t> bins, size_t least, double most);
+  void Add(const ErrorBins& other);
+  void Clear();
 
   // The smallest magnitude that at least the share `q` of `total` does not exceed (the inverse of
-  // the empirical distribution), to within 1/64. `zeros` of those added are 0, none is above `max`.
+  // the empirical distribution), to within 1/64. `zeros` of them are 0, none is above `max`.
   double Quantile(double q, uint64_t total, uint64_t zeros, double max) const;
 
  private:
+  // Four counters a bin, taken in turn: neighbours often go to one bin, and an increment takes
+  // cycles to be seen by the next.
+  static constexpr size_t kTurns = 4;
+  template <class T>
   struct Free {
-    void operator()(uint64_t* counts) const { std::free(counts); }
+    void operator()(T* counts) const { std::free(counts); }
   };
-  static uint64_t* Allocate();
-  void Widen(double least, double most) {
-    first_ = std::min(first_, BinOf(least));
-    last_ = std::max(last_, BinOf(most));
-  }
+  template <class T>
+  using Counts = std::unique_ptr<T[], Free<T>>;
+  template <class T>
+  static Counts<T> Allocate(size_t count);
 
-  std::unique_ptr<uint64_t[], Free> counts_{Allocate()}, others_{Allocate()};
-  size_t first_ = kBins - 1, last_ = 0;  // of magnitudes other than 0
+  uint64_t CountOf(size_t bin) const;
+  void Flush();
+
+  Counts<uint64_t> totals_;
+  Counts<uint32_t> counts_;  // since the last Flush
+  uint64_t unflushed_ = 0;
+  size_t first_ = kBins - 1, last_ = 0;
 };
 
 }  // namespace tdump::compare

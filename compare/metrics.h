@@ -1,10 +1,13 @@
 // Metrics: how far two tensors of equal shape are apart, measured in one streaming pass over both
-// payloads (a second pass, only when elements lie outside the bound, counts them). Memory: a few
-// tiles, whatever the tensors' size.
+// payloads (a second pass, only over chunks that have elements outside the bound, counts them).
+// Memory: for each thread a window of both payloads of 128 KiB, the bins of the errors and a sum
+// for each channel, whatever the tensors' size. Results are the same bits for any number of
+// threads.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,12 +84,18 @@ struct Metrics {
 struct Operand {
   const io::Record* record = nullptr;
   ReadBytes read;
+  // Another reader of the same bytes, for a further thread. Empty: one thread measures.
+  std::function<Result<ReadBytes>()> open;
 };
 
 // Sizes in elements: the last dimension of a packed dtype counts each of its numbers.
 std::vector<uint64_t> ElementShape(const io::Record& record);
 
 // Precondition: equal ElementShape. Errors: the payload's (kCorrupt).
-Result<Metrics> Measure(const Operand& a, const Operand& b, const Bound& bound);
+Result<Metrics> Measure(const Operand& a, const Operand& b, const Bound& bound,
+                        unsigned threads = 1);
+
+// Of which size on a pair is worth several threads.
+inline constexpr uint64_t kLargePair = 32ull << 20;  // bytes of a side
 
 }  // namespace tdump::compare

@@ -20,7 +20,8 @@ size_t UlpBinOf(double magnitude, double ulps) {
   return static_cast<size_t>(std::min(std::ilogb(std::min(ulps, 0x1p1000)) + 2, kUlpBins - 1));
 }
 
-bool IsFar(double largest) { return largest != 0 && (largest > 0x1p480 || largest < 0x1p-480); }
+// Of a sum of squares: beyond what vectors add up exactly enough.
+bool IsFar(double squares) { return squares != 0 && (squares > 0x1p960 || squares < 0x1p-960); }
 
 struct ComplexPair {
   bool special_equal = true;  // every part that is special is the same special value on both sides
@@ -50,33 +51,75 @@ ComplexPair Inspect(const double* a, const double* b) {
   return pair;
 }
 
-template <class T>
-bool IsOutside(T a, T b, double relative, double absolute) {
+bool IsOutside(long double a, long double b, double relative, double absolute) {
   if (!std::isfinite(a) || !std::isfinite(b)) return false;  // counted as special
-  const T difference = std::abs(a - b);
-  const T larger = std::max(std::abs(a), std::abs(b));
-  return static_cast<double>(difference - static_cast<T>(relative) * larger) > absolute;
+  const long double larger = std::max(std::abs(a), std::abs(b));
+  return static_cast<double>(std::abs(a - b) - relative * larger) > absolute;
 }
 
 }  // namespace
+
+void PairSums::Append(const PairSums& next) {
+  for (uint64_t PairSums::*count :
+       {&PairSums::bits_equal, &PairSums::compared, &PairSums::within_special, &PairSums::nan_a,
+        &PairSums::nan_b, &PairSums::inf_a, &PairSums::inf_b, &PairSums::nan_mismatch,
+        &PairSums::inf_mismatch, &PairSums::sign_mismatch, &PairSums::zero_sign_mismatch,
+        &PairSums::finite_a, &PairSums::finite_b}) {
+    this->*count += next.*count;
+  }
+  for (long double PairSums::*sum :
+       {&PairSums::square_a, &PairSums::square_b, &PairSums::error, &PairSums::abs_error,
+        &PairSums::square_error, &PairSums::product, &PairSums::relative,
+        &PairSums::compared_square_a, &PairSums::compared_square_b}) {
+    this->*sum += next.*sum;
+  }
+  if (next.max_abs > max_abs || next.max_abs_integer > max_abs_integer) worst = next.worst;
+  for (double PairSums::*largest :
+       {&PairSums::max_abs, &PairSums::max_rel, &PairSums::max_ulp, &PairSums::max_excess}) {
+    this->*largest = std::max(this->*largest, next.*largest);
+  }
+  max_abs_integer = std::max(max_abs_integer, next.max_abs_integer);
+  first_special = std::min(first_special, next.first_special);
+  first_bits = std::min(first_bits, next.first_bits);
+}
+
+void PairCounts::Add(const PairCounts& other) {
+  for (size_t bin = 0; bin < ulp.size(); ++bin) ulp[bin] += other.ulp[bin];
+  bins.Add(other.bins);
+}
+
+void PairCounts::Clear() {
+  ulp = {};
+  bins.Clear();
+}
 
 void PairAdder::AddReals(std::span<const double> a, std::span<const double> b, uint64_t first) {
   for (size_t done = 0; done < a.size(); done += kPairTile) {
     const size_t n = std::min(kPairTile, a.size() - done);
     const auto x = a.subspan(done, n), y = b.subspan(done, n);
-    const PairRange range = RangeOf(x, y);
-    if (range.finite && !IsFar(range.largest)) {
-      AddFiniteTile(x, y, first + done);
+    const Reals left = Reals::Of(x), right = Reals::Of(y);
+    const PairMoments m = MomentsOf(left, right, n, bound_, ulp_, &scratch_);
+    if (m.usable) {
+      AddMoments(m, left, right, n, first + done);
     } else {
       for (size_t i = 0; i < n; ++i) AddReal(x[i], y[i], first + done + i);
     }
   }
 }
 
-void PairAdder::AddFiniteTile(std::span<const double> a, std::span<const double> b,
-                              uint64_t first) {
-  const size_t n = a.size();
-  const PairMoments m = MomentsOf(a, b, bound_, ulp_, &scratch_);
+bool PairAdder::AddTile(const Reals& a, const Reals& b, size_t n, uint64_t first) {
+  const PairMoments m = MomentsOf(a, b, n, bound_, ulp_, &scratch_);
+  if (!m.usable) return false;
+  const uint64_t zeros_before = counts_.ulp[0], mismatches_before = sums_.zero_sign_mismatch;
+  AddMoments(m, a, b, n, first);
+  // A finite number has one pattern, but for zero.
+  sums_.bits_equal += counts_.ulp[0] - zeros_before;
+  sums_.bits_equal -= sums_.zero_sign_mismatch - mismatches_before;
+  return true;
+}
+
+void PairAdder::AddMoments(const PairMoments& m, const Reals& a, const Reals& b, size_t n,
+                           uint64_t first) {
   PairSums& s = sums_;
   s.compared += n;
   s.finite_a += n;
@@ -91,79 +134,61 @@ void PairAdder::AddFiniteTile(std::span<const double> a, std::span<const double>
   s.product += m.product;
   s.relative += m.relative;
   s.max_rel = std::max(s.max_rel, m.max_relative);
-  s.max_ulp = std::max(s.max_ulp, m.max_ulp);
+  if (m.max_ulp_bin >= ErrorBins::BinOf(std::max(s.max_ulp, max_ulp_before_)))
+    s.max_ulp = std::max(s.max_ulp, MaxUlpsOf(a, b, n, ulp_));
   s.max_excess = std::max(s.max_excess, m.max_excess);
-  if (m.sign_mismatches > 0) {
-    s.sign_mismatch += m.sign_mismatches;
-    for (size_t i = 0; i < n; ++i)
-      s.zero_sign_mismatch += a[i] == 0 && b[i] == 0 && std::signbit(a[i]) != std::signbit(b[i]);
-  }
+  s.sign_mismatch += m.sign_mismatches;
+  s.zero_sign_mismatch += m.zero_sign_mismatches;
   if (m.max_abs > s.max_abs) {
     s.max_abs = m.max_abs;
     const double* at = std::find_if(scratch_.error, scratch_.error + n,
                                     [&](double e) { return std::abs(e) == m.max_abs; });
     if (m.max_abs > 0) s.worst = first + static_cast<uint64_t>(at - scratch_.error);
   }
-  s.bins.Add(std::span(scratch_.bin, n), m.least_error, m.max_abs);
-  s.ulp.Add(std::span(scratch_.ulp_bin, n));
-  if (!channel_errors_.empty()) AddToChannels(scratch_.error, n, first);
+  counts_.bins.Add(std::span(scratch_.bin, n), m.least_bin, m.max_abs);
+  CountUlps(scratch_.ulp_bin, n, counts_.ulp.data());
+  if (channels_ != 0) AddToChannels(scratch_.error, n, first);
 }
 
 void PairAdder::AddToChannels(const double* error, size_t n, uint64_t first) {
-  const uint64_t channels = channel_errors_.size();
-  uint64_t channel = first % channels;
+  uint64_t channel = first % channels_;
   while (n > 0) {
-    const auto run = static_cast<size_t>(std::min<uint64_t>(n, channels - channel));
-    double* sums = channel_errors_.data() + channel;
-    for (size_t i = 0; i < run; ++i) sums[i] += error[i];
+    const auto run = static_cast<size_t>(std::min<uint64_t>(n, channels_ - channel));
+    AddEach(channel_errors_.data() + channel, error, run);
     error += run;
     n -= run;
     channel = 0;
   }
 }
 
-void PairAdder::AddEqualReals(std::span<const double> numbers) {
+bool PairAdder::AddEqualTile(const Reals& numbers, size_t n) {
   PairSums& s = sums_;
-  for (size_t done = 0; done < numbers.size(); done += kPairTile) {
-    const auto tile = numbers.subspan(done, std::min(kPairTile, numbers.size() - done));
-    const PairRange range = RangeOf(tile, tile);
-    uint64_t finite = tile.size();
-    long double squares = 0;
-    if (range.finite && !IsFar(range.largest)) {
-      squares = SquaresOf(tile);
-    } else {
-      for (const double x : tile) {
-        if (std::isfinite(x)) {
-          squares += static_cast<long double>(x) * x;
-          continue;
-        }
-        --finite;
-        (std::isnan(x) ? s.nan_a : s.inf_a) += 1;
-        (std::isnan(x) ? s.nan_b : s.inf_b) += 1;
-        ++s.within_special;
-      }
-    }
-    s.compared += finite;
-    s.finite_a += finite;
-    s.finite_b += finite;
-    for (long double* sum :
-         {&s.square_a, &s.square_b, &s.compared_square_a, &s.compared_square_b, &s.product})
-      *sum += squares;
-    s.bins.AddZeros(finite);
-    s.ulp.Add(0, finite);
-    if (finite > 0) s.max_abs = std::max(s.max_abs, 0.0);
-  }
+  const double squares = SquaresOf(numbers, n);
+  if (!std::isfinite(squares) || IsFar(squares)) return false;
+  if (squares == 0 && std::any_of(numbers.bytes, numbers.bytes + n * BytesOf(numbers.type),
+                                  [](std::byte byte) { return (byte << 1) != std::byte{0}; }))
+    return false;
+  s.bits_equal += n;
+  s.compared += n;
+  s.finite_a += n;
+  s.finite_b += n;
+  for (long double* sum :
+       {&s.square_a, &s.square_b, &s.compared_square_a, &s.compared_square_b, &s.product})
+    *sum += squares;
+  counts_.ulp[0] += n;
+  s.max_abs = std::max(s.max_abs, 0.0);
+  return true;
 }
 
 // Of a finite pair: everything that stands on the error alone.
 void PairAdder::AddError(double error, double magnitude, double larger, uint64_t index) {
   PairSums& s = sums_;
   ++s.compared;
-  s.bins.Add(magnitude);
+  if (magnitude > 0) counts_.bins.Add(magnitude);
   const double ulps = UlpsOf(magnitude, larger, ulp_);
   s.max_ulp = std::max(s.max_ulp, ulps);
-  s.ulp.Add(UlpBinOf(magnitude, ulps), 1);
-  if (!channel_errors_.empty()) channel_errors_[index % channel_errors_.size()] += error;
+  ++counts_.ulp[UlpBinOf(magnitude, ulps)];
+  if (channels_ != 0) channel_errors_[index % channels_] += error;
 }
 
 template <class T>
@@ -247,7 +272,6 @@ void PairAdder::AddIntegers(std::span<const __int128> a, std::span<const __int12
     s.error += error;
     s.abs_error += magnitude;
     s.square_error += magnitude * magnitude;
-    s.equal += difference == 0;
     if (difference != 0) {
       const auto relative = static_cast<double>(magnitude / static_cast<long double>(larger));
       s.relative += relative;
@@ -262,11 +286,10 @@ void PairAdder::AddIntegers(std::span<const __int128> a, std::span<const __int12
     // A unit in the last place of an integer is 1.
     const auto ulps = static_cast<double>(difference);
     ++s.compared;
-    s.bins.Add(ulps);
+    if (ulps > 0) counts_.bins.Add(ulps);
     s.max_ulp = std::max(s.max_ulp, ulps);
-    s.ulp.Add(UlpBinOf(ulps, ulps), 1);
-    if (!channel_errors_.empty())
-      channel_errors_[(first + i) % channel_errors_.size()] += static_cast<double>(error);
+    ++counts_.ulp[UlpBinOf(ulps, ulps)];
+    if (channels_ != 0) channel_errors_[(first + i) % channels_] += static_cast<double>(error);
   }
 }
 
@@ -324,32 +347,33 @@ void PairAdder::AddComplex(const double* a, const double* b, uint64_t index) {
   AddError(0, pair.difference, larger, index);
 }
 
-void PairAdder::CountOutsideReals(std::span<const double> a, std::span<const double> b,
-                                  double absolute) {
+uint64_t CountOutsideReals(std::span<const double> a, std::span<const double> b, double relative,
+                           double absolute) {
+  uint64_t outside = 0;
   for (size_t done = 0; done < a.size(); done += kPairTile) {
     const size_t n = std::min(kPairTile, a.size() - done);
-    const auto x = a.subspan(done, n), y = b.subspan(done, n);
-    const PairRange range = RangeOf(x, y);
-    if (range.finite && !IsFar(range.largest)) {
-      sums_.outside += CountOutside(x, y, bound_, absolute);
-    } else {
-      for (size_t i = 0; i < n; ++i) sums_.outside += IsOutside(x[i], y[i], bound_, absolute);
-    }
+    outside +=
+        CountOutside(Reals::Of(a.subspan(done)), Reals::Of(b.subspan(done)), n, relative, absolute);
   }
+  return outside;
 }
 
-void PairAdder::CountOutsideWide(std::span<const long double> a, std::span<const long double> b,
-                                 double absolute) {
-  for (size_t i = 0; i < a.size(); ++i) sums_.outside += IsOutside(a[i], b[i], bound_, absolute);
+uint64_t CountOutsideWide(std::span<const long double> a, std::span<const long double> b,
+                          double relative, double absolute) {
+  uint64_t outside = 0;
+  for (size_t i = 0; i < a.size(); ++i) outside += IsOutside(a[i], b[i], relative, absolute);
+  return outside;
 }
 
-void PairAdder::CountOutsideComplexes(std::span<const double> a, std::span<const double> b,
-                                      double absolute) {
+uint64_t CountOutsideComplexes(std::span<const double> a, std::span<const double> b,
+                               double relative, double absolute) {
+  uint64_t outside = 0;
   for (size_t i = 0; i + 1 < a.size(); i += 2) {
     const ComplexPair pair = Inspect(&a[i], &b[i]);
     // Special values that differ are counted as special.
-    if (pair.special_equal) sums_.outside += pair.difference - bound_ * pair.larger > absolute;
+    if (pair.special_equal) outside += pair.difference - relative * pair.larger > absolute;
   }
+  return outside;
 }
 
 }  // namespace tdump::compare

@@ -1,7 +1,8 @@
-// PairSums: everything Measure adds up over the pairs of two tensors. Not thread-safe. Memory: the
-// bins of the errors and one sum for each channel. Internal to compare/.
+// PairSums and PairAdder: everything Measure adds up over the pairs of two tensors. Internal to
+// compare/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -13,34 +14,12 @@
 
 namespace tdump::compare {
 
-// How often errors lie in each bin of ULP. Four tables in turn, as in ErrorBins.
-class UlpCounts {
- public:
-  void Add(std::span<const uint8_t> bins) {
-    size_t i = 0;
-    for (; i + 3 < bins.size(); i += 4) {
-      for (size_t table = 0; table < 4; ++table) ++counts_[table][bins[i + table]];
-    }
-    for (; i < bins.size(); ++i) ++counts_[0][bins[i]];
-  }
-  void Add(size_t bin, uint64_t count) { counts_[0][bin] += count; }
-  std::array<uint64_t, kUlpBins> Total() const {
-    std::array<uint64_t, kUlpBins> total{};
-    for (const auto& table : counts_) {
-      for (size_t bin = 0; bin < total.size(); ++bin) total[bin] += table[bin];
-    }
-    return total;
-  }
-
- private:
-  std::array<std::array<uint64_t, kUlpBins>, 4> counts_{};
-};
-
 // What sums are of: e = b - a over the pairs finite on both sides ("compared"), unless said
 // otherwise. Indices count elements of the walk.
 struct PairSums {
   static constexpr uint64_t kNowhere = ~uint64_t{0};
 
+  uint64_t bits_equal = 0;
   uint64_t compared = 0;
   uint64_t within_special = 0;  // the same special value on both sides
   uint64_t nan_a = 0, nan_b = 0, inf_a = 0, inf_b = 0;
@@ -52,53 +31,77 @@ struct PairSums {
   double max_abs = -1, max_rel = 0, max_ulp = 0;
   double max_excess = 0;  // of |e| - relative bound * max(|a|, |b|)
   unsigned __int128 max_abs_integer = 0;
-  uint64_t equal = 0;    // integers: equal numbers
-  uint64_t outside = 0;  // of the second pass
   uint64_t worst = kNowhere, first_special = kNowhere, first_bits = kNowhere;
-  UlpCounts ulp;
-  ErrorBins bins;
+
+  // Of the pairs behind these. The same pieces in the same order give the same bits.
+  void Append(const PairSums& next);
 };
 
-// How the pairs of one measurement are added.
+// What is counted, whatever the order. One and a half MiB, of which the system gives what is used.
+struct PairCounts {
+  std::array<uint64_t, kUlpBins> ulp{};
+  ErrorBins bins;
+
+  void Add(const PairCounts& other);
+  void Clear();
+};
+
+// Adds the pairs of one piece of a measurement after the other. Not thread-safe.
 class PairAdder {
  public:
-  // `bound`: relative. `channels`: length of the last dimension, 0: no sums by channel.
-  PairAdder(double bound, const UlpScale& ulp, uint64_t channels)
-      : bound_(bound), ulp_(ulp), channel_errors_(channels, 0.0) {}
+  // `bound`: relative. `channels`: length of the last dimension, 0: no sums by channel. `counts`
+  // takes what is counted and outlives the adder.
+  PairAdder(double bound, const UlpScale& ulp, uint64_t channels, PairCounts* counts)
+      : bound_(bound), ulp_(ulp), channels_(channels), counts_(*counts) {}
 
-  // Real numbers from element `first` on, in tiles of any size; the fast way.
+  // Begins a piece.
+  void Start() {
+    max_ulp_before_ = std::max(max_ulp_before_, sums_.max_ulp);
+    sums_ = {};
+    channel_errors_.assign(channels_, 0.0);
+  }
+
+  // Real numbers from element `first` on, in tiles of any size.
   void AddReals(std::span<const double> a, std::span<const double> b, uint64_t first);
-  // The same where both sides' bits are equal.
-  void AddEqualReals(std::span<const double> numbers);
+  // The same where they lie, at most a tile; of one dtype, whose equal bits are counted as well.
+  // False, and nothing is added: there are special values, or numbers too far from 1.
+  bool AddTile(const Reals& a, const Reals& b, size_t n, uint64_t first);
+  // At most a tile of numbers whose bits are equal on both sides. False as above.
+  bool AddEqualTile(const Reals& numbers, size_t n);
   // A 64-bit integer meets a float.
   void AddWide(std::span<const long double> a, std::span<const long double> b, uint64_t first);
   void AddIntegers(std::span<const __int128> a, std::span<const __int128> b, uint64_t first);
   // (re, im) pairs. Special values are matched part by part; |a - b| is the modulus.
   void AddComplexes(std::span<const double> a, std::span<const double> b, uint64_t first);
 
-  // Whether finite pairs lie outside: the same expression as max_excess, so both passes agree.
-  void CountOutsideReals(std::span<const double> a, std::span<const double> b, double absolute);
-  void CountOutsideWide(std::span<const long double> a, std::span<const long double> b,
-                        double absolute);
-  void CountOutsideComplexes(std::span<const double> a, std::span<const double> b, double absolute);
-
+  // Of the piece. `max_ulp` is left out where an earlier piece has a larger one.
   PairSums& sums() { return sums_; }
-  // Sum of e for each channel.
-  const std::vector<double>& channel_errors() const { return channel_errors_; }
+  std::vector<double>& channel_errors() { return channel_errors_; }  // sum of e for each channel
 
  private:
   template <class T>
   void AddReal(T a, T b, uint64_t index);
-  void AddFiniteTile(std::span<const double> a, std::span<const double> b, uint64_t first);
+  void AddMoments(const PairMoments& m, const Reals& a, const Reals& b, size_t n, uint64_t first);
   void AddError(double error, double magnitude, double larger, uint64_t index);
   void AddComplex(const double* a, const double* b, uint64_t index);
   void AddToChannels(const double* error, size_t n, uint64_t first);
 
   double bound_;
   UlpScale ulp_;
+  uint64_t channels_;
+  PairCounts& counts_;
+  double max_ulp_before_ = 0;  // of the pieces before this one
   PairSums sums_;
   std::vector<double> channel_errors_;
   PairScratch scratch_;
 };
+
+// How many finite pairs lie outside: the same expression as max_excess, so both passes agree.
+uint64_t CountOutsideReals(std::span<const double> a, std::span<const double> b, double relative,
+                           double absolute);
+uint64_t CountOutsideWide(std::span<const long double> a, std::span<const long double> b,
+                          double relative, double absolute);
+uint64_t CountOutsideComplexes(std::span<const double> a, std::span<const double> b,
+                               double relative, double absolute);
 
 }  // namespace tdump::compare

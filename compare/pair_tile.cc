@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "compare/error_bins.h"
 
@@ -25,40 +26,99 @@ constexpr Doubles kDoubles;
 constexpr Words kWords;
 constexpr size_t kPerVector = hn::MaxLanes(Doubles());
 constexpr size_t kVectors = kLanes / kPerVector;
+template <class T>
+using Narrow = hn::Rebind<T, Doubles>;
 
-// 16 running values.
+// 16 running sums.
 struct Lanes {
   Vector v[kVectors];
-  HWY_INLINE explicit Lanes(double start) {
-    for (Vector& vector : v) vector = hn::Set(kDoubles, start);
+  HWY_INLINE Lanes() {
+    for (Vector& vector : v) vector = hn::Zero(kDoubles);
   }
   // Lanes 8 apart are added, then 4, 2 and 1.
-  double Sum() const {
-    double lanes[kLanes];
-    Store(lanes);
-    for (size_t width = kLanes / 2; width > 0; width /= 2)
+  HWY_INLINE double Sum() {
+    for (size_t width = kVectors / 2; width > 0; width /= 2)
+      for (size_t k = 0; k < width; ++k) v[k] = hn::Add(v[k], v[k + width]);
+    alignas(64) double lanes[kPerVector];
+    hn::Store(v[0], kDoubles, lanes);
+#pragma GCC unroll 4
+    for (size_t width = kPerVector / 2; width > 0; width /= 2) {
+#pragma GCC unroll 4
       for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    }
     return lanes[0];
-  }
-  double Max() const {
-    double lanes[kLanes];
-    Store(lanes);
-    return *std::max_element(lanes, lanes + kLanes);
-  }
-  double Min() const {
-    double lanes[kLanes];
-    Store(lanes);
-    return *std::min_element(lanes, lanes + kLanes);
-  }
-
- private:
-  void Store(double* lanes) const {
-    for (size_t k = 0; k < kVectors; ++k) hn::StoreU(v[k], kDoubles, lanes + k * kPerVector);
   }
 };
 
+HWY_INLINE double MaxOf(Vector v) { return hn::GetLane(hn::MaxOfLanes(kDoubles, v)); }
+HWY_INLINE Vector Larger(Vector a, Vector b) { return hn::Max(hn::Abs(a), hn::Abs(b)); }
+
+// A format, and the vector of numbers at `from`.
+struct FromDouble {
+  static constexpr size_t kBytes = 8;
+  static constexpr bool kExactProducts = false;
+  static HWY_INLINE Vector Load(const std::byte* from) {
+    return hn::LoadU(kDoubles, reinterpret_cast<const double*>(from));
+  }
+};
+
+struct FromFloat {
+  static constexpr size_t kBytes = 4;
+  static constexpr bool kExactProducts = true;
+  static HWY_INLINE Vector Load(const std::byte* from) {
+    return hn::PromoteTo(kDoubles,
+                         hn::LoadU(Narrow<float>(), reinterpret_cast<const float*>(from)));
+  }
+};
+
+struct FromBFloat16 {
+  static constexpr size_t kBytes = 2;
+  static constexpr bool kExactProducts = true;
+  static HWY_INLINE Vector Load(const std::byte* from) {
+    const auto bits = hn::LoadU(Narrow<uint16_t>(), reinterpret_cast<const uint16_t*>(from));
+    const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(Narrow<uint32_t>(), bits));
+    return hn::PromoteTo(kDoubles, hn::BitCast(Narrow<float>(), wide));
+  }
+};
+
+// The float16's magnitude, put where a float32's is, times 2^112; exponents of all ones stay so.
+struct FromFloat16 {
+  static constexpr size_t kBytes = 2;
+  static constexpr bool kExactProducts = true;
+  static HWY_INLINE Vector Load(const std::byte* from) {
+    const Narrow<uint32_t> bits;
+    const Narrow<float> floats;
+    const auto half =
+        hn::PromoteTo(bits, hn::LoadU(Narrow<uint16_t>(), reinterpret_cast<const uint16_t*>(from)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(bits, 0x8000)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(half, hn::Set(bits, 0x7FFF)));
+    const auto scaled =
+        hn::BitCast(bits, hn::Mul(hn::BitCast(floats, magnitude), hn::Set(floats, 0x1p112f)));
+    const hn::RebindToSigned<decltype(bits)> words;
+    const auto special = hn::Gt(hn::BitCast(words, magnitude), hn::Set(words, (0x7C00 << 13) - 1));
+    const auto value = hn::IfThenElse(hn::RebindMask(bits, special),
+                                      hn::Or(magnitude, hn::Set(bits, 0x7F80'0000)), scaled);
+    return hn::PromoteTo(kDoubles, hn::BitCast(floats, hn::Or(value, sign)));
+  }
+};
+
+template <class Body>
+HWY_INLINE auto WithFormat(RealType type, const Body& body) {
+  switch (type) {
+    case RealType::kFloat32:
+      return body(FromFloat());
+    case RealType::kBFloat16:
+      return body(FromBFloat16());
+    case RealType::kFloat16:
+      return body(FromFloat16());
+    case RealType::kFloat64:
+      break;
+  }
+  return body(FromDouble());
+}
+
 // Calls body(k, i) for the vector of pairs at i, which belongs to the k-th vector of lanes. The
-// arrays hold zeros up to a multiple of kLanes, which change no sum, no maximum and no count.
+// sides hold zeros up to a multiple of kLanes, which change no sum, no maximum and no count.
 template <class Body>
 HWY_INLINE void ForEachVector(size_t n, const Body& body) {
   for (size_t i = 0; i < n; i += kLanes) {
@@ -67,213 +127,263 @@ HWY_INLINE void ForEachVector(size_t n, const Body& body) {
   }
 }
 
-HWY_INLINE Vector Load(const double* from) { return hn::LoadU(kDoubles, from); }
-HWY_INLINE Vector Larger(Vector a, Vector b) { return hn::Max(hn::Abs(a), hn::Abs(b)); }
-
 // A side that is not a whole number of lanes, with zeros behind it.
+template <class Format>
 struct Padded {
-  alignas(64) double values[kPairTile];
-  const double* data;
+  alignas(64) std::byte values[kPairTile * Format::kBytes];
+  const std::byte* data;
 
-  explicit Padded(std::span<const double> numbers) : data(numbers.data()) {
-    if (numbers.size() % kLanes == 0) return;
-    std::copy(numbers.begin(), numbers.end(), values);
-    const size_t end = (numbers.size() + kLanes - 1) / kLanes * kLanes;
-    std::fill(values + numbers.size(), values + end, 0.0);
+  Padded(const std::byte* numbers, size_t n) : data(numbers) {
+    if (n % kLanes == 0) return;
+    std::memcpy(values, numbers, n * Format::kBytes);
+    const size_t end = (n + kLanes - 1) / kLanes * kLanes;
+    std::memset(values + n * Format::kBytes, 0, (end - n) * Format::kBytes);
     data = values;
   }
+  HWY_INLINE Vector Load(size_t i) const { return Format::Load(data + i * Format::kBytes); }
 };
 
-HWY_NOINLINE PairRange Range(std::span<const double> a, std::span<const double> b) {
-  const Padded left(a), right(b);
-  Lanes largest(0), nothing(0);  // x - x is 0 or, of what is not finite, NaN
-  ForEachVector(a.size(), [&](size_t k, size_t i) {
-    const Vector x = Load(left.data + i), y = Load(right.data + i);
-    nothing.v[k] = hn::Add(nothing.v[k], hn::Add(hn::Sub(x, x), hn::Sub(y, y)));
-    largest.v[k] = hn::Max(largest.v[k], Larger(x, y));
-  });
-  const bool finite = nothing.Sum() == 0;
-  return {finite, finite ? largest.Max() : 0};
+// acc + x * y, the product rounded unless it is exact.
+template <bool kExact>
+HWY_INLINE Vector Accumulate(Vector x, Vector y, Vector acc) {
+  if constexpr (kExact) return hn::MulAdd(x, y, acc);
+  return hn::Add(acc, hn::Mul(x, y));
 }
 
-HWY_NOINLINE void Norms(const double* a, const double* b, size_t n, PairMoments* moments) {
-  Lanes square_a(0), square_b(0), product(0);
-  ForEachVector(n, [&](size_t k, size_t i) {
-    const Vector x = Load(a + i), y = Load(b + i);
-    square_a.v[k] = hn::Add(square_a.v[k], hn::Mul(x, x));
-    square_b.v[k] = hn::Add(square_b.v[k], hn::Mul(y, y));
-    product.v[k] = hn::Add(product.v[k], hn::Mul(x, y));
-  });
-  moments->square_a = square_a.Sum();
-  moments->square_b = square_b.Sum();
-  moments->product = product.Sum();
+// |e| in ULP is |e| * 2^(mantissa_bits - exponent of the larger number): a sum in the exponent's
+// field. Here in the upper 16 bits of a double but its sign, as ErrorBins counts them, which are
+// enough for the bins.
+HWY_INLINE void BinUlps(size_t n, const UlpScale& ulp, PairScratch* scratch, PairMoments* m) {
+  const hn::CappedTag<uint16_t, 32> words;
+  const hn::Rebind<uint8_t, decltype(words)> bytes;
+  const size_t step = hn::Lanes(words);
+  const size_t end = (n + step - 1) / step * step;
+  std::fill(scratch->bin + n, scratch->bin + end, uint16_t{0});
+  std::fill(scratch->exponent + n, scratch->exponent + end, uint16_t{0});
+  const auto word = [&](int value) { return hn::Set(words, static_cast<uint16_t>(value)); };
+  const auto none = word(0), all = word(0xFFFF), one = word(1);
+  const auto least_exponent = word(ulp.least_exponent + 1023);
+  const auto add = word((1023 + ulp.mantissa_bits) << 5), bin_of_one = word(1023 - 2);
+  auto least = all, largest = none;
+  for (size_t i = 0; i < end; i += step) {
+    const auto bin = hn::Load(words, scratch->bin + i);
+    const auto zero = hn::Eq(hn::ShiftRight<4>(bin), none);
+    const auto exponent = hn::Max(hn::Load(words, scratch->exponent + i), least_exponent);
+    const auto ulps =
+        hn::IfThenZeroElse(zero, hn::Add(hn::Sub(bin, hn::ShiftLeft<5>(exponent)), add));
+    least = hn::Min(least, hn::IfThenElse(zero, all, bin));
+    largest = hn::Max(largest, ulps);
+    const auto ulp_bin = hn::Max(hn::SaturatedSub(hn::ShiftRight<5>(ulps), bin_of_one), one);
+    hn::StoreU(hn::TruncateTo(bytes, hn::IfThenZeroElse(zero, ulp_bin)), bytes,
+               scratch->ulp_bin + i);
+  }
+  alignas(64) uint16_t lanes[32] = {};
+  hn::Store(largest, words, lanes);
+  m->max_ulp_bin = *std::max_element(lanes, lanes + step);
+  hn::Store(least, words, lanes);
+  m->least_bin = *std::min_element(lanes, lanes + step);
 }
 
-HWY_NOINLINE void Errors(const double* a, const double* b, size_t n, double* error,
-                         PairMoments* moments) {
-  Lanes sum(0), absolute(0), square(0), largest(0), least(HUGE_VAL);
-  const Vector zero = hn::Zero(kDoubles), infinity = hn::Set(kDoubles, HUGE_VAL);
+template <class Format>
+HWY_NOINLINE double MaxUlpsAs(const std::byte* left, const std::byte* right, size_t n,
+                              const UlpScale& ulp) {
+  const Padded<Format> a(left, n), b(right, n);
+  const auto exponents = hn::Set(kWords, int64_t{0x7FF} << 52);
+  const auto least = hn::Set(kWords, int64_t{ulp.least_exponent + 1023} << 52);
+  const auto add = hn::Set(kWords, int64_t{1023 + ulp.mantissa_bits} << 52);
+  const Vector zero = hn::Zero(kDoubles);
+  Vector largest = zero;
+  ForEachVector(n, [&](size_t, size_t i) {
+    const Vector x = a.Load(i), y = b.Load(i);
+    const Vector magnitude = hn::Abs(hn::Sub(y, x));
+    const auto exponent = hn::Max(hn::And(hn::BitCast(kWords, Larger(x, y)), exponents), least);
+    const auto bits = hn::Add(hn::Sub(hn::BitCast(kWords, magnitude), exponent), add);
+    const Vector ulps = hn::IfThenElseZero(hn::Gt(magnitude, zero), hn::BitCast(kDoubles, bits));
+    largest = hn::Max(largest, ulps);
+  });
+  return MaxOf(largest);
+}
+
+template <class Format>
+HWY_INLINE double Excess(const Padded<Format>& a, const Padded<Format>& b, size_t n, double bound) {
+  const Vector factor = hn::Set(kDoubles, bound);
+  Vector excess = hn::Zero(kDoubles);
+  ForEachVector(n, [&](size_t, size_t i) {
+    const Vector x = a.Load(i), y = b.Load(i);
+    const Vector magnitude = hn::Abs(hn::Sub(y, x));
+    excess = hn::Max(excess, hn::Sub(magnitude, hn::Mul(factor, Larger(x, y))));
+  });
+  return MaxOf(excess);
+}
+
+template <class Format>
+HWY_INLINE uint64_t OppositeZeros(const Padded<Format>& a, const Padded<Format>& b, size_t n) {
+  uint64_t count = 0;
+  ForEachVector(n, [&](size_t, size_t i) {
+    const auto x = hn::BitCast(kWords, a.Load(i)), y = hn::BitCast(kWords, b.Load(i));
+    const auto magnitudes = hn::Add(hn::Or(x, y), hn::Or(x, y));  // without the sign
+    const auto none = hn::Eq(magnitudes, hn::Zero(kWords));
+    count += hn::CountTrue(kWords, hn::And(none, hn::Lt(hn::Xor(x, y), hn::Zero(kWords))));
+  });
+  return count;
+}
+
+template <class Format>
+HWY_NOINLINE PairMoments MomentsAs(const std::byte* left, const std::byte* right, size_t n,
+                                   double bound, const UlpScale& ulp, PairScratch* scratch) {
+  constexpr bool kExact = Format::kExactProducts;
+  const Padded<Format> a(left, n), b(right, n);
+  const Vector zero = hn::Zero(kDoubles);
+  const Vector least_normal = hn::Set(kDoubles, 0x1p-1022);
+  const Narrow<uint16_t> narrow;
+  const hn::RebindToUnsigned<Doubles> unsigned_words;
+  Lanes sum, absolute, square, square_a, square_b, product, relative;
+  Vector largest = zero, largest_error = zero, largest_ratio = zero;
   size_t signs = 0;
   ForEachVector(n, [&](size_t k, size_t i) {
-    const Vector x = Load(a + i), y = Load(b + i);
+    const Vector x = a.Load(i), y = b.Load(i);
     const Vector e = hn::Sub(y, x);
-    const Vector magnitude = hn::Abs(e);
-    hn::StoreU(e, kDoubles, error + i);
+    const Vector magnitude = hn::Abs(e), larger = Larger(x, y);
+    hn::StoreU(e, kDoubles, scratch->error + i);
     sum.v[k] = hn::Add(sum.v[k], e);
     absolute.v[k] = hn::Add(absolute.v[k], magnitude);
     square.v[k] = hn::Add(square.v[k], hn::Mul(e, e));
-    largest.v[k] = hn::Max(largest.v[k], magnitude);
-    const Vector but_zero = hn::IfThenElse(hn::Eq(magnitude, zero), infinity, magnitude);
-    least.v[k] = hn::Min(least.v[k], but_zero);
+    square_a.v[k] = Accumulate<kExact>(x, x, square_a.v[k]);
+    square_b.v[k] = Accumulate<kExact>(y, y, square_b.v[k]);
+    product.v[k] = Accumulate<kExact>(x, y, product.v[k]);
+    const Vector ratio = hn::Div(magnitude, hn::Max(larger, least_normal));
+    relative.v[k] = hn::Add(relative.v[k], ratio);
+    largest_ratio = hn::Max(largest_ratio, ratio);
+    largest_error = hn::Max(largest_error, magnitude);
+    if constexpr (!kExact) largest = hn::Max(largest, larger);
+    const auto nonzero = hn::Gt(magnitude, zero);
     const auto differing = hn::Xor(hn::BitCast(kWords, x), hn::BitCast(kWords, y));
     signs += hn::CountTrue(kWords, hn::Lt(differing, hn::Zero(kWords)));
-  });
-  moments->error = sum.Sum();
-  moments->abs_error = absolute.Sum();
-  moments->square_error = square.Sum();
-  moments->max_abs = largest.Max();
-  moments->least_error = least.Min();
-  moments->sign_mismatches = signs;
-}
 
-HWY_NOINLINE void Ratios(const double* a, const double* b, const double* error, size_t n,
-                         double bound, PairMoments* moments) {
-  const Vector least = hn::Set(kDoubles, 0x1p-1022), factor = hn::Set(kDoubles, bound);
-  Lanes sum(0), largest(0), excess(0);
-  ForEachVector(n, [&](size_t k, size_t i) {
-    const Vector larger = Larger(Load(a + i), Load(b + i));
-    const Vector magnitude = hn::Abs(Load(error + i));
-    const Vector ratio = hn::Div(magnitude, hn::Max(larger, least));
-    sum.v[k] = hn::Add(sum.v[k], ratio);
-    largest.v[k] = hn::Max(largest.v[k], ratio);
-    excess.v[k] = hn::Max(excess.v[k], hn::Sub(magnitude, hn::Mul(factor, larger)));
-  });
-  moments->relative = sum.Sum();
-  moments->max_relative = largest.Max();
-  moments->max_excess = excess.Max();
-}
-
-// |e| in ULP is |e| * 2^(mantissa_bits - exponent): the factor's exponent field is 2 * 1023 +
-// mantissa_bits less that of the larger number.
-HWY_NOINLINE void Bins(const double* a, const double* b, size_t n, const UlpScale& ulp,
-                       PairScratch* scratch, PairMoments* moments) {
-  const hn::Rebind<uint16_t, Doubles> narrow;
-  const hn::Rebind<uint8_t, Doubles> narrowest;
-  const hn::RebindToUnsigned<Doubles> unsigned_words;
-  const auto least_exponent = hn::Set(kWords, ulp.least_exponent + 1023);
-  const auto bias = hn::Set(kWords, 2 * 1023 + ulp.mantissa_bits);
-  const auto zero = hn::Zero(kWords), one = hn::Set(kWords, 1);
-  const auto last_ulp = hn::Set(kWords, kUlpBins - 1);
-  const auto from_bias = hn::Set(kWords, 1023 - 2);
-  Lanes largest(0);
-  ForEachVector(n, [&](size_t k, size_t i) {
-    const Vector magnitude = hn::Abs(Load(scratch->error + i));
-    const auto bits = hn::BitCast(kWords, magnitude);
     const auto bin = hn::ShiftRight<ErrorBins::kShift>(hn::BitCast(unsigned_words, magnitude));
-    hn::StoreU(hn::TruncateTo(narrow, bin), narrow, scratch->bin + i);
-
-    const auto larger = hn::BitCast(kWords, Larger(Load(a + i), Load(b + i)));
-    const auto exponent = hn::Max(hn::ShiftRight<52>(larger), least_exponent);
-    const Vector scale = hn::BitCast(kDoubles, hn::ShiftLeft<52>(hn::Sub(bias, exponent)));
-    const Vector ulps = hn::Mul(magnitude, scale);
-    largest.v[k] = hn::Max(largest.v[k], ulps);
-    const auto ulp_bits = hn::BitCast(kWords, ulps);
-    auto ulp_bin = hn::Max(hn::Sub(hn::ShiftRight<52>(ulp_bits), from_bias), one);
-    ulp_bin = hn::Min(hn::IfThenElseZero(hn::Gt(bits, zero), ulp_bin), last_ulp);
-    hn::StoreU(hn::TruncateTo(narrowest, hn::BitCast(unsigned_words, ulp_bin)), narrowest,
-               scratch->ulp_bin + i);
+    const auto unused = hn::Iota(unsigned_words, k * kPerVector);
+    hn::StoreU(hn::TruncateTo(narrow,
+                              hn::IfThenElse(hn::RebindMask(unsigned_words, nonzero), bin, unused)),
+               narrow, scratch->bin + i);
+    const auto exponent = hn::ShiftRight<52>(hn::BitCast(unsigned_words, larger));
+    hn::StoreU(hn::TruncateTo(narrow, exponent), narrow, scratch->exponent + i);
   });
-  moments->max_ulp = largest.Max();
-}
-
-PairMoments Moments(std::span<const double> a, std::span<const double> b, double bound,
-                    const UlpScale& ulp, PairScratch* scratch) {
-  const Padded left(a), right(b);
-  const size_t n = a.size();
-  PairMoments moments;
-  Norms(left.data, right.data, n, &moments);
-  Errors(left.data, right.data, n, scratch->error, &moments);
-  Ratios(left.data, right.data, scratch->error, n, bound, &moments);
-  Bins(left.data, right.data, n, ulp, scratch, &moments);
-  return moments;
-}
-
-double Squares(std::span<const double> numbers) {
-  const Padded padded(numbers);
-  Lanes squares(0);
-  ForEachVector(numbers.size(), [&](size_t k, size_t i) {
-    const Vector x = Load(padded.data + i);
-    squares.v[k] = hn::Add(squares.v[k], hn::Mul(x, x));
-  });
-  return squares.Sum();
-}
-
-uint64_t Outside(std::span<const double> a, std::span<const double> b, double relative,
-                 double absolute) {
-  const Padded left(a), right(b);
-  const Vector factor = hn::Set(kDoubles, relative), limit = hn::Set(kDoubles, absolute);
-  size_t outside = 0;
-  ForEachVector(a.size(), [&](size_t, size_t i) {
-    const Vector x = Load(left.data + i), y = Load(right.data + i);
-    const Vector excess = hn::Sub(hn::Abs(hn::Sub(y, x)), hn::Mul(factor, Larger(x, y)));
-    outside += hn::CountTrue(kDoubles, hn::Gt(excess, limit));
-  });
-  return outside;
-}
-
-template <class T>
-using Narrow = hn::Rebind<T, Doubles>;
-
-HWY_INLINE Vector FromFloat(const std::byte* from) {
-  return hn::PromoteTo(kDoubles, hn::LoadU(Narrow<float>(), reinterpret_cast<const float*>(from)));
-}
-
-HWY_INLINE Vector FromBFloat16(const std::byte* from) {
-  const auto bits = hn::LoadU(Narrow<uint16_t>(), reinterpret_cast<const uint16_t*>(from));
-  const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(Narrow<uint32_t>(), bits));
-  return hn::PromoteTo(kDoubles, hn::BitCast(Narrow<float>(), wide));
-}
-
-// The float16's magnitude, put where a float32's is, times 2^112; exponents of all ones stay so.
-HWY_INLINE Vector FromFloat16(const std::byte* from) {
-  const Narrow<uint32_t> bits;
-  const Narrow<float> floats;
-  const auto half =
-      hn::PromoteTo(bits, hn::LoadU(Narrow<uint16_t>(), reinterpret_cast<const uint16_t*>(from)));
-  const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(bits, 0x8000)));
-  const auto magnitude = hn::ShiftLeft<13>(hn::And(half, hn::Set(bits, 0x7FFF)));
-  const auto scaled =
-      hn::BitCast(bits, hn::Mul(hn::BitCast(floats, magnitude), hn::Set(floats, 0x1p112f)));
-  const hn::RebindToSigned<decltype(bits)> words;
-  const auto special = hn::Gt(hn::BitCast(words, magnitude), hn::Set(words, (0x7C00 << 13) - 1));
-  const auto value = hn::IfThenElse(hn::RebindMask(bits, special),
-                                    hn::Or(magnitude, hn::Set(bits, 0x7F80'0000)), scaled);
-  return hn::PromoteTo(kDoubles, hn::BitCast(floats, hn::Or(value, sign)));
-}
-
-template <class Decode>
-HWY_INLINE void DecodeWith(size_t bytes_each, const std::byte* bytes, std::span<double> numbers,
-                           const Decode& decode) {
-  const size_t whole = numbers.size() / kPerVector * kPerVector;
-  for (size_t i = 0; i < whole; i += kPerVector)
-    hn::StoreU(decode(bytes + i * bytes_each), kDoubles, numbers.data() + i);
-  if (whole == numbers.size()) return;
-  alignas(64) std::byte rest[kPerVector * 4] = {};
-  alignas(64) double decoded[kPerVector];
-  std::copy_n(bytes + whole * bytes_each, (numbers.size() - whole) * bytes_each, rest);
-  hn::StoreU(decode(rest), kDoubles, decoded);
-  std::copy_n(decoded, numbers.size() - whole, numbers.data() + whole);
-}
-
-void Decode(RealType type, const std::byte* bytes, std::span<double> numbers) {
-  switch (type) {
-    case RealType::kFloat32:
-      return DecodeWith(4, bytes, numbers, [](const std::byte* at) { return FromFloat(at); });
-    case RealType::kBFloat16:
-      return DecodeWith(2, bytes, numbers, [](const std::byte* at) { return FromBFloat16(at); });
-    case RealType::kFloat16:
-      return DecodeWith(2, bytes, numbers, [](const std::byte* at) { return FromFloat16(at); });
+  PairMoments m;
+  m.abs_error = absolute.Sum();
+  m.usable = std::isfinite(m.abs_error);
+  if (!m.usable) return m;
+  BinUlps(n, ulp, scratch, &m);
+  if constexpr (!kExact) {
+    const double most = MaxOf(largest);
+    m.usable = most == 0 ||
+               (most <= 0x1p480 && most >= 0x1p-480 && m.least_bin >= ErrorBins::BinOf(0x1p-480));
+    if (!m.usable) return m;
   }
+  m.error = sum.Sum();
+  m.square_error = square.Sum();
+  m.square_a = square_a.Sum();
+  m.square_b = square_b.Sum();
+  m.product = product.Sum();
+  m.relative = relative.Sum();
+  m.max_abs = MaxOf(largest_error);
+  m.max_relative = MaxOf(largest_ratio);
+  m.sign_mismatches = signs;
+  if (signs != 0) m.zero_sign_mismatches = OppositeZeros(a, b, n);
+  // Where every ratio is safely below the bound, no error is beyond it.
+  if (bound == 0)
+    m.max_excess = m.max_abs;
+  else if (m.max_relative > bound * (1 - 0x1p-50))
+    m.max_excess = Excess(a, b, n, bound);
+  return m;
+}
+
+PairMoments Moments(const Reals& a, const Reals& b, size_t n, double bound, const UlpScale& ulp,
+                    PairScratch* scratch) {
+  return WithFormat(a.type, [&](auto format) {
+    return MomentsAs<decltype(format)>(a.bytes, b.bytes, n, bound, ulp, scratch);
+  });
+}
+
+double MaxUlps(const Reals& a, const Reals& b, size_t n, const UlpScale& ulp) {
+  return WithFormat(
+      a.type, [&](auto format) { return MaxUlpsAs<decltype(format)>(a.bytes, b.bytes, n, ulp); });
+}
+
+double Squares(const Reals& numbers, size_t n) {
+  return WithFormat(numbers.type, [&](auto format) {
+    using Format = decltype(format);
+    const Padded<Format> padded(numbers.bytes, n);
+    Lanes squares;
+    ForEachVector(n, [&](size_t k, size_t i) {
+      const Vector x = padded.Load(i);
+      squares.v[k] = Accumulate<Format::kExactProducts>(x, x, squares.v[k]);
+    });
+    return squares.Sum();
+  });
+}
+
+uint64_t Outside(const Reals& a, const Reals& b, size_t n, double relative, double absolute) {
+  return WithFormat(a.type, [&](auto format) {
+    const Padded<decltype(format)> left(a.bytes, n), right(b.bytes, n);
+    const Vector factor = hn::Set(kDoubles, relative), limit = hn::Set(kDoubles, absolute);
+    uint64_t outside = 0;
+    ForEachVector(n, [&](size_t, size_t i) {
+      const Vector x = left.Load(i), y = right.Load(i);
+      const Vector excess = hn::Sub(hn::Abs(hn::Sub(y, x)), hn::Mul(factor, Larger(x, y)));
+      outside += hn::CountTrue(kDoubles, hn::Gt(excess, limit));
+    });
+    return outside;
+  });
+}
+
+// A pass for each bin that may be there; where they are many, a counter for each number.
+void Ulps(const uint8_t* bins, size_t n, uint64_t* counts) {
+  constexpr uint8_t kMostPasses = 24;
+  const hn::CappedTag<uint8_t, 64> bytes;
+  const size_t step = hn::Lanes(bytes);
+  const size_t whole = n / step * step;
+  auto largest = hn::Zero(bytes);
+  for (size_t i = 0; i < whole; i += step) largest = hn::Max(largest, hn::LoadU(bytes, bins + i));
+  alignas(64) uint8_t lanes[64] = {};
+  hn::Store(largest, bytes, lanes);
+  const uint8_t last = *std::max_element(lanes, lanes + 64);
+  size_t counted = 0;
+  if (last < kMostPasses) {
+    for (uint8_t bin = 0; bin <= last; ++bin) {
+      const auto wanted = hn::Set(bytes, bin);
+      uint64_t count = 0;
+      for (size_t i = 0; i < whole; i += step)
+        count += hn::CountTrue(bytes, hn::Eq(hn::LoadU(bytes, bins + i), wanted));
+      counts[bin] += count;
+    }
+    counted = whole;
+  }
+  for (size_t i = counted; i < n; ++i) ++counts[bins[i]];
+}
+
+void AddAll(double* sums, const double* numbers, size_t n) {
+  size_t i = 0;
+  for (; i + kPerVector <= n; i += kPerVector) {
+    hn::StoreU(hn::Add(hn::LoadU(kDoubles, sums + i), hn::LoadU(kDoubles, numbers + i)), kDoubles,
+               sums + i);
+  }
+  for (; i < n; ++i) sums[i] += numbers[i];
+}
+
+void Decode(const Reals& numbers, std::span<double> out) {
+  WithFormat(numbers.type, [&](auto format) {
+    using Format = decltype(format);
+    const size_t whole = out.size() / kPerVector * kPerVector;
+    for (size_t i = 0; i < whole; i += kPerVector)
+      hn::StoreU(Format::Load(numbers.bytes + i * Format::kBytes), kDoubles, out.data() + i);
+    if (whole == out.size()) return;
+    alignas(64) std::byte rest[kPerVector * Format::kBytes] = {};
+    alignas(64) double decoded[kPerVector];
+    std::memcpy(rest, numbers.bytes + whole * Format::kBytes,
+                (out.size() - whole) * Format::kBytes);
+    hn::Store(Format::Load(rest), kDoubles, decoded);
+    std::copy_n(decoded, out.size() - whole, out.data() + whole);
+  });
 }
 
 }  // namespace
@@ -282,26 +392,35 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tdump::compare {
-HWY_EXPORT(Range);
 HWY_EXPORT(Moments);
+HWY_EXPORT(MaxUlps);
 HWY_EXPORT(Squares);
 HWY_EXPORT(Outside);
+HWY_EXPORT(Ulps);
+HWY_EXPORT(AddAll);
 HWY_EXPORT(Decode);
 
-PairRange RangeOf(std::span<const double> a, std::span<const double> b) {
-  return HWY_DYNAMIC_DISPATCH(Range)(a, b);
+PairMoments MomentsOf(const Reals& a, const Reals& b, size_t n, double bound, const UlpScale& ulp,
+                      PairScratch* scratch) {
+  return HWY_DYNAMIC_DISPATCH(Moments)(a, b, n, bound, ulp, scratch);
 }
-PairMoments MomentsOf(std::span<const double> a, std::span<const double> b, double bound,
-                      const UlpScale& ulp, PairScratch* scratch) {
-  return HWY_DYNAMIC_DISPATCH(Moments)(a, b, bound, ulp, scratch);
+double MaxUlpsOf(const Reals& a, const Reals& b, size_t n, const UlpScale& ulp) {
+  return HWY_DYNAMIC_DISPATCH(MaxUlps)(a, b, n, ulp);
 }
-double SquaresOf(std::span<const double> numbers) { return HWY_DYNAMIC_DISPATCH(Squares)(numbers); }
-uint64_t CountOutside(std::span<const double> a, std::span<const double> b, double relative,
-                      double absolute) {
-  return HWY_DYNAMIC_DISPATCH(Outside)(a, b, relative, absolute);
+double SquaresOf(const Reals& numbers, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(Squares)(numbers, n);
 }
-void DecodeReal(RealType type, const std::byte* bytes, std::span<double> numbers) {
-  HWY_DYNAMIC_DISPATCH(Decode)(type, bytes, numbers);
+uint64_t CountOutside(const Reals& a, const Reals& b, size_t n, double relative, double absolute) {
+  return HWY_DYNAMIC_DISPATCH(Outside)(a, b, n, relative, absolute);
+}
+void CountUlps(const uint8_t* bins, size_t n, uint64_t* counts) {
+  HWY_DYNAMIC_DISPATCH(Ulps)(bins, n, counts);
+}
+void AddEach(double* sums, const double* numbers, size_t n) {
+  HWY_DYNAMIC_DISPATCH(AddAll)(sums, numbers, n);
+}
+void DecodeReal(const Reals& numbers, std::span<double> out) {
+  HWY_DYNAMIC_DISPATCH(Decode)(numbers, out);
 }
 
 }  // namespace tdump::compare

@@ -1,6 +1,6 @@
-// The vector loops of Measure: a tile of pairs of finite doubles at a time. Results are the same
-// bits whatever the processor's vectors: 16 lanes by index, one rounding an operation. Internal to
-// compare/.
+// The vector loops of Measure: a tile of pairs of finite numbers at a time, read where they lie.
+// Results are the same bits whatever the processor's vectors: 16 lanes by index, one rounding an
+// operation. Internal to compare/.
 #pragma once
 
 #include <cstddef>
@@ -18,49 +18,73 @@ struct UlpScale {
   int least_exponent = -900;
 };
 
+enum class RealType : uint8_t { kFloat64, kFloat32, kBFloat16, kFloat16 };
+
+inline constexpr size_t BytesOf(RealType type) {
+  return type == RealType::kFloat64 ? 8 : type == RealType::kFloat32 ? 4 : 2;
+}
+
+// Numbers of one type at any address.
+struct Reals {
+  RealType type = RealType::kFloat64;
+  const std::byte* bytes = nullptr;
+
+  static Reals Of(std::span<const double> numbers) {
+    return {RealType::kFloat64, reinterpret_cast<const std::byte*>(numbers.data())};
+  }
+};
+
 // Of e = b - a over a tile.
 struct PairMoments {
+  // Whether the rest holds: all numbers are finite; of kFloat64 the largest and every |e| are
+  // besides 0 or between 2^-480 and 2^480.
+  bool usable = false;
   double error = 0, abs_error = 0, square_error = 0;
   double square_a = 0, square_b = 0, product = 0;
   double relative = 0;  // sum of |e| / max(|a|, |b|), 0 / 0 = 0
-  double max_abs = 0, max_relative = 0, max_ulp = 0;
-  double least_error = 0;  // the smallest |e| but 0; infinite: all are 0
-  double max_excess = 0;   // of |e| - bound * max(|a|, |b|), at least 0
+  double max_abs = 0, max_relative = 0;
+  // ErrorBins::BinOf of the smallest |e| but 0 (the last bin: all are 0), and of the largest error
+  // in ULP.
+  size_t least_bin = 0, max_ulp_bin = 0;
+  double max_excess = 0;  // of |e| - bound * max(|a|, |b|), at least 0
   uint64_t sign_mismatches = 0;
+  uint64_t zero_sign_mismatches = 0;  // of them: 0 against -0
 };
 
 // What a tile leaves for the loops that are not arithmetic.
 struct PairScratch {
-  alignas(64) double error[kPairTile];     // b - a
-  alignas(64) uint16_t bin[kPairTile];     // ErrorBins::BinOf(|e|)
-  alignas(64) uint8_t ulp_bin[kPairTile];  // UlpBinOf
+  alignas(64) double error[kPairTile];  // b - a
+  // ErrorBins::BinOf(|e|). Where e is 0, which the bins of ULP count, one of the unused, in turn:
+  // so that no counter waits for itself.
+  alignas(64) uint16_t bin[kPairTile];
+  alignas(64) uint16_t exponent[kPairTile];  // of max(|a|, |b|), biased
+  alignas(64) uint8_t ulp_bin[kPairTile];
 };
 
 // Bins of an error in ULP: 0 is none, 1 less than one, k >= 2 from 2^(k - 2) to below 2^(k - 1);
 // the last one also takes what lies above.
 inline constexpr int kUlpBins = 66;
 
-// How the numbers of a tile are spread.
-struct PairRange {
-  bool finite = true;
-  double largest = 0;  // of all |a|, |b|; of `finite` tiles only
-};
-PairRange RangeOf(std::span<const double> a, std::span<const double> b);
+// Of the first n <= kPairTile numbers of two sides of one type.
+PairMoments MomentsOf(const Reals& a, const Reals& b, size_t n, double bound, const UlpScale& ulp,
+                      PairScratch* scratch);
 
-// Precondition: equal sizes of at most kPairTile; all finite and the largest 0 or between 2^-480
-// and 2^480.
-PairMoments MomentsOf(std::span<const double> a, std::span<const double> b, double bound,
-                      const UlpScale& ulp, PairScratch* scratch);
+// The largest error in ULP. Precondition: as `usable`.
+double MaxUlpsOf(const Reals& a, const Reals& b, size_t n, const UlpScale& ulp);
 
-// Sum of x * x. The same precondition.
-double SquaresOf(std::span<const double> numbers);
+// Sum of x * x; not finite where a number is not.
+double SquaresOf(const Reals& numbers, size_t n);
 
-// How many pairs have |a - b| - relative * max(|a|, |b|) > absolute.
-uint64_t CountOutside(std::span<const double> a, std::span<const double> b, double relative,
-                      double absolute);
+// How many pairs have |a - b| - relative * max(|a|, |b|) > absolute; none that has a special value.
+uint64_t CountOutside(const Reals& a, const Reals& b, size_t n, double relative, double absolute);
 
-enum class RealType : uint8_t { kFloat32, kBFloat16, kFloat16 };
-// Exact. `bytes` at any address, as many as numbers.
-void DecodeReal(RealType type, const std::byte* bytes, std::span<double> numbers);
+// counts[k] += how many of the n <= kPairTile bins are k < kUlpBins.
+void CountUlps(const uint8_t* bins, size_t n, uint64_t* counts);
+
+// sums[i] += numbers[i].
+void AddEach(double* sums, const double* numbers, size_t n);
+
+// Exact. `numbers.bytes` at any address, as many as `out`.
+void DecodeReal(const Reals& numbers, std::span<double> out);
 
 }  // namespace tdump::compare

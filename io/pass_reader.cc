@@ -49,6 +49,7 @@ class FilePassReader : public PassReader {
   Result<Record> Get(uint64_t record) const override;
   Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                      bool verify) const override;
+  Result<Record> PayloadOwner(const Record& record) const override;
   Result<std::span<const std::byte>> MapPayload(const Record& record) const override;
   Status Verify(std::vector<Damage>* damage) const override {
     const size_t before = damage->size();
@@ -72,8 +73,6 @@ class FilePassReader : public PassReader {
   Result<Record> RecordAt(FrameCursor* cursor, uint64_t offset) const {
     return DecodeAt<Record>(cursor, offset, FrameKind::kRecord, DecodeRecord);
   }
-  // The record that holds the bytes of `record`: itself, or the one it shares with.
-  Result<Record> PayloadOwner(const Record& record) const;
   void BuildKeyMap() const;
 
   std::unique_ptr<FrameFile> file_;
@@ -192,6 +191,8 @@ Result<Record> FilePassReader::PayloadOwner(const Record& record) const {
 
 Status FilePassReader::ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                                    bool verify) const {
+  if (record.payload && record.payload->same_as == 0)
+    return payloads_.Read(record, offset, out, verify);
   TDUMP_ASSIGN_OR_RETURN(const Record owner, PayloadOwner(record));
   return payloads_.Read(owner, offset, out, verify);
 }

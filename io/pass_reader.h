@@ -46,6 +46,9 @@ class PassReader {
   // mismatch is kCorrupt.
   virtual Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                              bool verify = true) const = 0;
+  // The record that holds the bytes of `record`: itself, or the one it shares them with, which need
+  // not be looked up again for each piece that is read of it.
+  virtual Result<Record> PayloadOwner(const Record& record) const { return record; }
   // The payload where it lies in the mapped file, or an error when it is compressed. Not verified.
   virtual Result<std::span<const std::byte>> MapPayload(const Record& record) const = 0;
   // Reads everything: frames, sections, payload tiles, index, footer.

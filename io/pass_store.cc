@@ -312,6 +312,12 @@ class FilePassStore : public PassStore {
     return reader;
   }
 
+  Result<PassDigest> Digest(const ProcessEntry&, const PassEntry& pass) const override {
+    const std::string path = JoinPath(run_, pass.file);
+    return pass.offset == 0 ? DigestPass(env_, path)
+                            : DigestPass(env_, path, pass.offset, pass.file_bytes);
+  }
+
  private:
   // A run whose rank directories are gone still has its merged manifest.
   bool IsMergedRun() const {

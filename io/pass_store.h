@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "io/pass_digest.h"
 #include "io/pass_reader.h"
 #include "io/records.h"
 #include "io/sections.h"
@@ -60,6 +61,11 @@ class PassStore {
   virtual const std::vector<ProcessEntry>& processes() const = 0;  // by (generation, rank, start)
   virtual Result<std::unique_ptr<PassReader>> OpenPass(const ProcessEntry& process,
                                                        const PassEntry& pass) const = 0;
+  // See io/pass_digest.h.
+  virtual Result<PassDigest> Digest(const ProcessEntry& /*process*/,
+                                    const PassEntry& /*pass*/) const {
+    return Unsupported("no digest");
+  }
 };
 
 }  // namespace tdump::io

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "tests/compare/builders.h"
 
@@ -373,6 +374,131 @@ TEST(Metrics, QuantilesOfManyErrors) {
   EXPECT_NEAR(m.p90, 899, 899.0 / 64);
   EXPECT_NEAR(m.p99, 989, 989.0 / 64);
   EXPECT_EQ(MeasureOk(Vector<float>("float32", a), Vector<float>("float32", a)).p999, 0);
+}
+
+// Numbers over several chunks (of 2^18), some special, errors of many sizes.
+struct Large {
+  static constexpr int64_t kRows = 700, kColumns = 1000;
+  std::vector<float> a, b;
+
+  Large() {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < kRows * kColumns; ++i) {
+      a.push_back(normal(random));
+      const float noise = normal(random) * 1e-3f;
+      b.push_back(i % 3 == 0 ? a.back() : a.back() + noise + (i % kColumns == 17 ? 1e-2f : 0));
+    }
+    a[5] = 0.0f, b[5] = -0.0f;
+    a[300'000] = b[300'000] = kNaN;
+    b[500'000] = kInf;
+    // The largest error, twice: the first counts.
+    a[2] = 1, b[2] = 3, a[600'000] = 1, b[600'000] = 3;
+  }
+  Tensor A() const { return MakeTensor("float32", {kRows, kColumns}, a); }
+  Tensor B() const { return MakeTensor("float32", {kRows, kColumns}, b); }
+};
+
+TEST(Metrics, TheNumberOfThreadsChangesNoBit) {
+  const Large large;
+  const Tensor a = large.A(), b = large.B();
+  const Bound bound{.relative = 1e-3, .scale = 1e-3};
+  const auto measure = [&](unsigned threads) {
+    Operand left = a.operand(), right = b.operand();
+    left.open = [&] { return Result<ReadBytes>(FromMemory(a.payload)); };
+    right.open = [&] { return Result<ReadBytes>(FromMemory(b.payload)); };
+    Result<Metrics> metrics = Measure(left, right, bound, threads);
+    EXPECT_TRUE(metrics.ok());
+    return *metrics;
+  };
+  const Metrics one = measure(1);
+  for (const unsigned threads : {2u, 3u, 16u}) {
+    const Metrics m = measure(threads);
+    for (double Metrics::*field :
+         {&Metrics::max_abs, &Metrics::max_rel, &Metrics::mean_abs, &Metrics::mean_rel,
+          &Metrics::mean_error, &Metrics::rmse, &Metrics::max_ulp, &Metrics::p50, &Metrics::p90,
+          &Metrics::p99, &Metrics::p999, &Metrics::rms_a, &Metrics::rms_b, &Metrics::bound_abs})
+      EXPECT_EQ(std::bit_cast<uint64_t>(m.*field), std::bit_cast<uint64_t>(one.*field));
+    EXPECT_EQ(m.cosine, one.cosine);
+    EXPECT_EQ(m.sqnr_db, one.sqnr_db);
+    EXPECT_EQ(m.ulp, one.ulp);
+    EXPECT_EQ(m.within, one.within);
+    EXPECT_EQ(m.bits_equal, one.bits_equal);
+    EXPECT_EQ(m.worst.position, one.worst.position);
+    EXPECT_EQ(m.worst_channel->index, one.worst_channel->index);
+    EXPECT_EQ(m.worst_channel->mean_error, one.worst_channel->mean_error);
+  }
+}
+
+TEST(Metrics, ChunksAddUpToTheWhole) {
+  Large large;
+  large.b[500'000] = large.a[500'000];  // without the infinity the largest error is the worst
+  const Metrics m = MeasureOk(large.A(), large.B(), {.relative = 1e-3, .scale = 1e-3});
+  long double errors = 0, squares = 0, square_a = 0;
+  uint64_t compared = 0, outside = 0, bits = 0;
+  std::vector<long double> columns(Large::kColumns, 0);
+  for (size_t i = 0; i < large.a.size(); ++i) {
+    bits += std::bit_cast<uint32_t>(large.a[i]) == std::bit_cast<uint32_t>(large.b[i]);
+    if (std::isnan(large.a[i])) continue;
+    ++compared;
+    const long double e = static_cast<long double>(large.b[i]) - large.a[i];
+    errors += std::abs(e);
+    squares += e * e;
+    square_a += static_cast<long double>(large.a[i]) * large.a[i];
+    columns[i % Large::kColumns] += e;
+  }
+  for (size_t i = 0; i < large.a.size(); ++i) {
+    const double x = large.a[i], y = large.b[i];
+    outside += std::abs(y - x) - 1e-3 * std::max(std::abs(x), std::abs(y)) > m.bound_abs;
+  }
+  const auto count = static_cast<long double>(compared);
+  EXPECT_EQ(m.compared, compared);
+  EXPECT_EQ(m.bits_equal, bits);
+  EXPECT_EQ(m.outside(), outside);
+  EXPECT_NEAR(m.mean_abs, static_cast<double>(errors / count), 1e-13 * m.mean_abs);
+  EXPECT_NEAR(m.rmse, static_cast<double>(std::sqrt(squares / count)), 1e-13 * m.rmse);
+  EXPECT_NEAR(m.rms_a, static_cast<double>(std::sqrt(square_a / count)), 1e-13 * m.rms_a);
+  EXPECT_EQ(m.max_abs, 2);
+  EXPECT_EQ(m.worst.position, (std::vector<uint64_t>{0, 2}));
+  EXPECT_EQ(m.worst_channel->index, 17u);
+  EXPECT_NEAR(m.worst_channel->mean_error, static_cast<double>(columns[17] / Large::kRows), 1e-12);
+}
+
+// A bfloat16 below 2^-126 has fewer digits: a unit in its last place is 2^-133.
+TEST(Metrics, SubnormalNumbersHaveTheUnitOfTheSmallestNormalOne) {
+  const Metrics m = MeasureOk(Vector<uint16_t>("bfloat16", {0x0001, 0x0040, 0x0000}),
+                              Vector<uint16_t>("bfloat16", {0x0003, 0x0040, 0x8001}));
+  EXPECT_EQ(m.max_abs, 0x1p-132);
+  EXPECT_EQ(m.max_ulp, 2);
+  EXPECT_EQ(m.ulp[0], 1u);  // equal
+  EXPECT_EQ(m.ulp[2], 1u);  // 0 and -2^-133
+  EXPECT_EQ(m.ulp[3], 1u);
+  EXPECT_EQ(m.sign_mismatch, 1u);
+}
+
+TEST(Metrics, ATensorWithoutElementsHasNoError) {
+  const Metrics m =
+      MeasureOk(MakeTensor<float>("float32", {3, 0}, {}), MakeTensor<float>("float32", {3, 0}, {}));
+  EXPECT_EQ(m.elements, 0u);
+  EXPECT_EQ(m.within, 0u);
+  EXPECT_EQ(m.max_abs, 0);
+  EXPECT_EQ(m.rmse, 0);
+  EXPECT_FALSE(m.cosine.has_value());
+  EXPECT_FALSE(m.has_worst);
+}
+
+TEST(Metrics, IntegersOfAnyWidthAreCountedExactly) {
+  const Metrics narrow = MeasureOk(Vector<int32_t>("int32", {-2147483647 - 1, 5, 0}),
+                                   Vector<int32_t>("int32", {2147483647, 5, -1}));
+  EXPECT_EQ(narrow.max_abs_text, "4294967295");
+  EXPECT_EQ(narrow.within, 1u);
+  EXPECT_EQ(narrow.max_ulp, 4294967295.0);
+  EXPECT_EQ(narrow.sign_mismatch, 2u);
+  const Metrics mixed =
+      MeasureOk(Vector<uint8_t>("uint8", {255, 7}), Vector<int32_t>("int32", {254, 7}));
+  EXPECT_EQ(mixed.max_abs_text, "1");
+  EXPECT_EQ(mixed.within, 1u);
+  EXPECT_EQ(mixed.bits_equal, 0u);
 }
 
 }  // namespace

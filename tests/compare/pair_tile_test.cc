@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -87,7 +89,9 @@ TEST_P(PairTile, MomentsAreTheSameBitsWhateverTheVectors) {
   for (const size_t n : {1, 2, 15, 16, 17, 31, 33, 500, 1007, 1024}) {
     SCOPED_TRACE(n);
     const Pairs p = RandomPairs(n, &random_);
-    const PairMoments m = MomentsOf(p.a, p.b, bound, ulp, scratch.get());
+    const Reals a = Reals::Of(p.a), b = Reals::Of(p.b);
+    const PairMoments m = MomentsOf(a, b, n, bound, ulp, scratch.get());
+    ASSERT_TRUE(m.usable);
     EXPECT_EQ(m.error, LaneSum(n, [&](size_t i) { return p.error(i); }));
     EXPECT_EQ(m.abs_error, LaneSum(n, [&](size_t i) { return std::abs(p.error(i)); }));
     EXPECT_EQ(m.square_error, LaneSum(n, [&](size_t i) { return p.error(i) * p.error(i); }));
@@ -97,39 +101,121 @@ TEST_P(PairTile, MomentsAreTheSameBitsWhateverTheVectors) {
     EXPECT_EQ(m.relative, LaneSum(n, [&](size_t i) { return p.ratio(i); }));
     EXPECT_EQ(m.max_abs, Largest(n, [&](size_t i) { return std::abs(p.error(i)); }));
     EXPECT_EQ(m.max_relative, Largest(n, [&](size_t i) { return p.ratio(i); }));
-    EXPECT_EQ(m.max_ulp, Largest(n, [&](size_t i) { return p.ulps(i, ulp); }));
+    const double most_ulps = Largest(n, [&](size_t i) { return p.ulps(i, ulp); });
+    EXPECT_EQ(MaxUlpsOf(a, b, n, ulp), most_ulps);
+    EXPECT_EQ(m.max_ulp_bin, ErrorBins::BinOf(most_ulps));
     EXPECT_EQ(m.max_excess, Largest(n, [&](size_t i) { return p.excess(i, bound); }));
-    EXPECT_EQ(m.square_a, SquaresOf(p.a));
-    double least = HUGE_VAL;
-    uint64_t signs = 0, outside = 0;
+    EXPECT_EQ(m.square_a, SquaresOf(a, n));
+    // Where all are within the bound, and where it is 0.
+    EXPECT_EQ(MomentsOf(a, b, n, 3, ulp, scratch.get()).max_excess, 0);
+    EXPECT_EQ(MomentsOf(a, b, n, 0, ulp, scratch.get()).max_excess, m.max_abs);
+    size_t least = ErrorBins::kBins - 1;
+    uint64_t signs = 0, zero_signs = 0, outside = 0;
+    std::array<uint64_t, kUlpBins> ulp_counts{}, counted{};
     for (size_t i = 0; i < n; ++i) {
-      if (p.error(i) != 0) least = std::min(least, std::abs(p.error(i)));
+      if (p.error(i) != 0) least = std::min(least, ErrorBins::BinOf(std::abs(p.error(i))));
       signs += std::signbit(p.a[i]) != std::signbit(p.b[i]);
+      zero_signs += p.a[i] == 0 && p.b[i] == 0 && std::signbit(p.a[i]) != std::signbit(p.b[i]);
       outside += p.excess(i, bound) > 1e-9;
       EXPECT_EQ(scratch->error[i], p.error(i));
-      EXPECT_EQ(scratch->bin[i], ErrorBins::BinOf(std::abs(p.error(i))));
+      if (p.error(i) == 0)
+        EXPECT_LT(scratch->bin[i], ErrorBins::kUnused);
+      else
+        EXPECT_EQ(scratch->bin[i], ErrorBins::BinOf(std::abs(p.error(i))));
       const double ulps = p.ulps(i, ulp);
       const int bin = p.error(i) == 0 ? 0 : ulps < 1 ? 1 : std::min(std::ilogb(ulps) + 2, 65);
       EXPECT_EQ(scratch->ulp_bin[i], bin) << ulps;
+      ++ulp_counts[static_cast<size_t>(bin)];
     }
-    EXPECT_EQ(m.least_error, least);
+    EXPECT_EQ(m.least_bin, least);
     EXPECT_EQ(m.sign_mismatches, signs);
-    EXPECT_EQ(CountOutside(p.a, p.b, bound, 1e-9), outside);
+    EXPECT_EQ(m.zero_sign_mismatches, zero_signs);
+    EXPECT_EQ(CountOutside(a, b, n, bound, 1e-9), outside);
+    CountUlps(scratch->ulp_bin, n, counted.data());
+    EXPECT_EQ(counted, ulp_counts);
   }
 }
 
-TEST_P(PairTile, TheRangeTellsWhatIsNotFinite) {
-  std::vector<double> a(100, 1.5), b(100, -2.5);
-  EXPECT_TRUE(RangeOf(a, b).finite);
-  EXPECT_EQ(RangeOf(a, b).largest, 2.5);
-  EXPECT_EQ(RangeOf({}, {}).largest, 0);
+// The same numbers as they are stored, at an odd address: what the doubles give, bit for bit.
+TEST_P(PairTile, NumbersAreReadAsTheyLie) {
+  struct Case {
+    const char* dtype;
+    RealType type;
+    size_t width;
+    int mantissa_bits, least_exponent;
+  };
+  for (const Case& c : {Case{"float32", RealType::kFloat32, 4, 23, -126},
+                        Case{"bfloat16", RealType::kBFloat16, 2, 7, -126},
+                        Case{"float16", RealType::kFloat16, 2, 10, -14}}) {
+    SCOPED_TRACE(c.dtype);
+    const size_t n = 1021;
+    std::vector<std::byte> a(n * c.width + 1), b(n * c.width + 1);
+    for (size_t i = 1; i < a.size(); ++i) {
+      a[i] = static_cast<std::byte>(random_());
+      b[i] = i % 7 < 3 ? a[i] : static_cast<std::byte>(random_());
+    }
+    // Exponents of all ones are made smaller: finite. Zeros and subnormals stay.
+    for (size_t i = c.width; i < a.size(); i += c.width) {
+      for (auto* side : {&a, &b}) (*side)[i] &= std::byte{0xBF};
+    }
+    std::vector<double> left(n), right(n);
+    const Reals x{c.type, a.data() + 1}, y{c.type, b.data() + 1};
+    DecodeReal(x, left);
+    DecodeReal(y, right);
+    const UlpScale ulp{c.mantissa_bits, c.least_exponent};
+    auto stored = std::make_unique<PairScratch>(), decoded = std::make_unique<PairScratch>();
+    const PairMoments m = MomentsOf(x, y, n, 0.01, ulp, stored.get());
+    const PairMoments d = MomentsOf(Reals::Of(left), Reals::Of(right), n, 0.01, ulp, decoded.get());
+    ASSERT_TRUE(m.usable && d.usable);
+    for (double PairMoments::*field :
+         {&PairMoments::error, &PairMoments::abs_error, &PairMoments::square_error,
+          &PairMoments::square_a, &PairMoments::square_b, &PairMoments::product,
+          &PairMoments::relative, &PairMoments::max_abs, &PairMoments::max_relative,
+          &PairMoments::max_excess})
+      EXPECT_EQ(m.*field, d.*field);
+    EXPECT_EQ(m.least_bin, d.least_bin);
+    EXPECT_EQ(m.max_ulp_bin, d.max_ulp_bin);
+    EXPECT_EQ(MaxUlpsOf(x, y, n, ulp), MaxUlpsOf(Reals::Of(left), Reals::Of(right), n, ulp));
+    EXPECT_EQ(m.sign_mismatches, d.sign_mismatches);
+    EXPECT_TRUE(std::equal(stored->bin, stored->bin + n, decoded->bin));
+    EXPECT_TRUE(std::equal(stored->ulp_bin, stored->ulp_bin + n, decoded->ulp_bin));
+    EXPECT_EQ(SquaresOf(x, n), SquaresOf(Reals::Of(left), n));
+    EXPECT_EQ(CountOutside(x, y, n, 0.01, 0.5),
+              CountOutside(Reals::Of(left), Reals::Of(right), n, 0.01, 0.5));
+  }
+}
+
+TEST_P(PairTile, WhatVectorsDoNotHandleIsTold) {
+  const std::vector<double> a(100, 1.5), b(100, -2.5);
+  auto scratch = std::make_unique<PairScratch>();
+  const auto usable = [&](const std::vector<double>& x, const std::vector<double>& y) {
+    return MomentsOf(Reals::Of(x), Reals::Of(y), x.size(), 0, {}, scratch.get()).usable;
+  };
+  EXPECT_TRUE(usable(a, b));
+  EXPECT_TRUE(usable(std::vector<double>(5, 0.0), std::vector<double>(5, -0.0)));
   for (const size_t at : {0, 15, 64, 99}) {
-    for (const double special : {HUGE_VAL, -HUGE_VAL, static_cast<double>(NAN)}) {
+    for (const double special : {HUGE_VAL, -HUGE_VAL, static_cast<double>(NAN), 1e300}) {
       std::vector<double> c = a;
       c[at] = special;
-      EXPECT_FALSE(RangeOf(c, b).finite);
-      EXPECT_FALSE(RangeOf(b, c).finite);
+      EXPECT_FALSE(usable(c, b)) << special;
+      EXPECT_FALSE(usable(b, c)) << special;
+      EXPECT_EQ(std::isfinite(SquaresOf(Reals::Of(c), c.size())), false) << special;
     }
+  }
+  EXPECT_FALSE(usable({1e-300, 0}, {0, 0}));
+  EXPECT_FALSE(usable({1, 1e-300}, {1, 0}));
+}
+
+TEST_P(PairTile, SumsAreAddedOneByOne) {
+  for (const size_t n : {0, 1, 7, 16, 37}) {
+    std::vector<double> sums(n), numbers(n);
+    for (size_t i = 0; i < n; ++i) {
+      sums[i] = static_cast<double>(i);
+      numbers[i] = 100.0 * static_cast<double>(i + 1);
+    }
+    AddEach(sums.data(), numbers.data(), n);
+    for (size_t i = 0; i < n; ++i)
+      EXPECT_EQ(sums[i], static_cast<double>(i) + 100.0 * static_cast<double>(i + 1));
   }
 }
 
@@ -151,7 +237,7 @@ TEST_P(PairTile, DecodesEveryPattern) {
       std::memcpy(bytes.data() + 1 + i * c.width, &pattern, c.width);  // at an odd address
     }
     std::vector<double> numbers(n), right(n);
-    DecodeReal(c.type, bytes.data() + 1, numbers);
+    DecodeReal({c.type, bytes.data() + 1}, numbers);
     const DType dtype = DTypeOf(c.dtype);
     DecodeFloat(dtype, FormatOf(dtype), std::span(bytes).subspan(1), right);
     for (size_t i = 0; i < n; ++i) {
