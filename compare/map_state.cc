@@ -89,6 +89,7 @@ std::string NameRoleArg(const std::string& name, const Key& key) {
 
 bool ShareOf(uint64_t total, uint64_t q, uint64_t kv, uint64_t head, QkvLengths* out) {
   if (q == 0 || kv == 0 || q > (uint64_t{1} << 40) || kv > (uint64_t{1} << 40)) return false;
+  if (head != 0 && (q % head != 0 || kv % head != 0)) head = 0;  // of something else
   if (total != 0 && (q + 2 * kv) % total == 0) {
     const uint64_t ranks = (q + 2 * kv) / total;
     if (q % ranks == 0 && kv % ranks == 0 && (head == 0 || kv / ranks % head == 0)) {

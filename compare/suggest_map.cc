@@ -127,7 +127,15 @@ class Draft {
     const MapAdvice advice = AdviseMap(maps, a, b);
     if (!advice.map.empty()) text += "# " + AdviceText(advice) + "\n";
     text += "version: 1\nabout: names of B onto those of A\n" + SidesText() + LayersText();
-    text += rules_.empty() ? "rules: []  # names are equal on both sides\n" : "rules:\n" + rules_;
+    if (rules_.find("split: qkv_groups\n") != std::string::npos) {
+      text +=
+          "heads:\n  # guessed: the last dimension of the first that was captured is a head's\n"
+          "  head_dim_from: ['\\b[qk]_?(norm|layernorm)\\.weight@param$', "
+          "'core_attention@input#0$',\n"
+          "                  'rotary\\w*@output(#0)?$']\n";
+    }
+    text += rules_.empty() ? "rules: []  # no rule was found, or the names are equal\n"
+                           : "rules:\n" + rules_;
     return text + AloneText(a_, done_a_, "A") + AloneText(b_, done_b_, "B");
   }
 
@@ -296,16 +304,18 @@ class Draft {
     return "";
   }
 
+  // Rules that take out of the comparison what has no partner, for the reader to decide.
   static std::string AloneText(const std::vector<ModuleTemplate>& templates,
                                const std::vector<bool>& done, std::string_view side) {
     std::string text;
     for (size_t i = 0; i < templates.size(); ++i) {
       if (done[i]) continue;
-      text += fmt::format("# {} only: {}", side, settings::Printable(templates[i].text, 200));
-      if (!templates[i].cls.empty())
-        text += " (" + settings::Printable(LastOf(templates[i].cls)) + ")";
-      text += "\n";
+      text += fmt::format("  # - {{name: {}, {}skip: true}}  # {}\n",
+                          settings::YamlScalar("^" + PatternOf(templates[i].text) + "$"),
+                          side == "A" ? "of: first, " : "",
+                          settings::Printable(LastOf(templates[i].cls), 80));
     }
+    if (!text.empty()) text.insert(0, fmt::format("  # Only {} has these:\n", side));
     return text;
   }
 

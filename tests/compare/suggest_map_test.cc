@@ -103,7 +103,8 @@ TEST(SuggestMap, WhatHasNoPartnerIsListed) {
   a.Param("same", "weight", "Linear", {4, 2}).Param("extra", "weight", "Linear", {9, 9});
   b.Param("same", "weight", "Linear", {4, 2});
   const std::string draft = SuggestMap(a.all, b.all);
-  EXPECT_THAT(draft, HasSubstr("# A only: extra (Linear)\n"));
+  EXPECT_THAT(draft, HasSubstr("  # Only A has these:\n"
+                               "  # - {name: '^extra$', of: first, skip: true}  # Linear\n"));
   EXPECT_THAT(draft, Not(HasSubstr("same")));
   EXPECT_TRUE(NameMap::Parse(draft, "d").ok()) << draft;
 }
