@@ -99,6 +99,30 @@ Result<DiffSource> OpenDiffSource(const std::string& text) {
   return source;
 }
 
+namespace {
+
+// Of a run only what the dump on the other side has too.
+Status AskFor(const DiffSource& dump, DiffSource* run) {
+  if (dump.foreign == nullptr || run->run == nullptr) return {};
+  TDUMP_ASSIGN_OR_RETURN(std::optional<compare::foreign::Asked> asked, dump.foreign->Asks());
+  if (!asked) return {};
+  auto side =
+      std::make_unique<compare::foreign::AskedSide>(std::move(run->side), std::move(*asked));
+  run->asked = side.get();
+  run->side = std::move(side);
+  return {};
+}
+
+std::string LeftOut(char side, const compare::foreign::AskedSide& asked) {
+  std::string roles;
+  for (const Role role : asked.asked().roles)
+    roles += fmt::format("{}{}", roles.empty() ? "" : ", ", ToString(role));
+  return fmt::format("{}: {} records are left out: the other side has only {}", side,
+                     asked.left_out(), roles.empty() ? "what it names" : roles);
+}
+
+}  // namespace
+
 Result<DiffSources> OpenDiffSources(const std::string& a, const std::string& b) {
   DiffSources sources;
   TDUMP_ASSIGN_OR_RETURN(sources.a, OpenDiffSource(a));
@@ -114,6 +138,8 @@ Result<DiffSources> OpenDiffSources(const std::string& a, const std::string& b) 
   take(&sources.b, sources.a);
   ForeignSide* first = sources.a.foreign != nullptr ? sources.a.foreign : sources.b.foreign;
   if (first != nullptr) first->TakeOnlyKey();
+  TDUMP_RETURN_IF_ERROR(AskFor(sources.a, &sources.b));
+  TDUMP_RETURN_IF_ERROR(AskFor(sources.b, &sources.a));
   return sources;
 }
 
@@ -133,10 +159,11 @@ compare::SideInfo DescribeCompared(const DiffSource& source, const Spec& ranks) 
 
 std::vector<std::string> NotesOf(const DiffSources& sources) {
   std::vector<std::string> notes;
-  for (const auto& [side, foreign] :
-       {std::pair{'A', sources.a.foreign}, {'B', sources.b.foreign}}) {
-    if (foreign == nullptr) continue;
-    const std::vector<std::string> skipped = foreign->skipped();
+  for (const auto& [side, source] : {std::pair{'A', &sources.a}, {'B', &sources.b}}) {
+    if (source->asked != nullptr && source->asked->left_out() > 0)
+      notes.push_back(LeftOut(side, *source->asked));
+    if (source->foreign == nullptr) continue;
+    const std::vector<std::string> skipped = source->foreign->skipped();
     for (size_t i = 0; i < skipped.size() && i < kMostNotes; ++i)
       notes.push_back(fmt::format("{}: {}", side, skipped[i]));
     if (skipped.size() > kMostNotes)

@@ -16,8 +16,9 @@ namespace tdump::tools {
 struct DiffSource {
   std::unique_ptr<LoadedRun> run;  // null: a dump of another tool
   std::unique_ptr<compare::RunSide> side;
-  compare::foreign::ForeignSide* foreign = nullptr;  // within `side`
-  bool picked = false;                               // an address: only a part of the run
+  compare::foreign::ForeignSide* foreign = nullptr;    // within `side`
+  const compare::foreign::AskedSide* asked = nullptr;  // `side`, where it is that
+  bool picked = false;                                 // an address: only a part of the run
 };
 
 // `text`: RUN or RUN:STEP[/RANK[/NAME]] (io/address.h); a path of another tool's dump, with

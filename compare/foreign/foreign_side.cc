@@ -18,7 +18,7 @@ constexpr uint64_t kReadAhead = 256 * 1024;
 constexpr size_t kMostSkipped = 100;
 constexpr size_t kMostNames = 10;
 
-// Sequential reads of any size over one that is asked for large aligned pieces.
+// Sequential reads of any size over one that is asked for large pieces.
 ReadBytes ReadAhead(ReadBytes read, uint64_t total) {
   struct State {
     std::vector<std::byte> buffer;
@@ -30,6 +30,7 @@ ReadBytes ReadAhead(ReadBytes read, uint64_t total) {
       return Corrupt("payload is shorter than its shape needs");
     while (!out.empty()) {
       if (offset < state->offset || offset >= state->offset + state->buffer.size()) {
+        if (out.size() >= kReadAhead) return read(offset, out);
         state->offset = offset / kReadAhead * kReadAhead;
         state->buffer.resize(std::min(kReadAhead, total - state->offset));
         const Status status = read(state->offset, state->buffer);
@@ -248,12 +249,32 @@ void ForeignSide::TakeKey(bool only, NamedKey* named) const {
   if (taken != nullptr) key = *taken;
 }
 
-Result<std::unique_ptr<StepView>> ForeignSide::Open(const PassRef& pass) const {
+Result<DumpContents> ForeignSide::ReadWithKeys(const PassRef& pass) const {
   DumpContents contents = Read(pass);
   std::lock_guard lock(mutex_);
   TDUMP_RETURN_IF_ERROR(LoadKeys());
   const bool only = takes_only_key_ && contents.tensors.size() == 1;
   for (DumpTensor& tensor : contents.tensors) TakeKey(only, &tensor.name);
+  return contents;
+}
+
+Result<std::optional<Asked>> ForeignSide::Asks() const {
+  if (catalog_.kind == DumpKind::kProbe || catalog_.kind == DumpKind::kTagged)
+    return std::optional<Asked>();
+  TDUMP_ASSIGN_OR_RETURN(const DumpContents contents, ReadWithKeys(passes_.front()));
+  Asked asked;
+  for (const DumpTensor& tensor : contents.tensors) {
+    if (tensor.name.knows_role)
+      asked.keys.insert(ToText(tensor.name.key));
+    else
+      asked.roles.insert(tensor.name.key.role);
+  }
+  return std::optional<Asked>(std::move(asked));
+}
+
+Result<std::unique_ptr<StepView>> ForeignSide::Open(const PassRef& pass) const {
+  TDUMP_ASSIGN_OR_RETURN(DumpContents contents, ReadWithKeys(pass));
+  std::lock_guard lock(mutex_);
   for (const std::string& skipped : contents.skipped) {
     if (skipped_.size() < kMostSkipped) skipped_.push_back(skipped);
   }

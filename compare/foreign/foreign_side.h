@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/foreign/asked_side.h"
 #include "compare/foreign/dump_catalog.h"
 #include "compare/foreign/dump_reader.h"
 #include "compare/run_side.h"
@@ -53,6 +54,10 @@ class ForeignSide : public RunSide {
   // are. Not on both sides.
   void TakeOnlyKey() { takes_only_key_ = true; }
 
+  // What a run must have to be compared with this dump. None: the dump says itself what is what,
+  // and what it lacks is a difference. Of the first step.
+  Result<std::optional<Asked>> Asks() const;
+
   // Only tensors that an address with this name means (io/address.h). Error (kNotFound): there are
   // none in the first step.
   Status KeepOnly(const std::string& name);
@@ -73,6 +78,7 @@ class ForeignSide : public RunSide {
  private:
   ForeignSide(Env* env, std::string path, DumpCatalog catalog);
   DumpContents Read(const PassRef& pass) const;
+  Result<DumpContents> ReadWithKeys(const PassRef& pass) const;
   Status LoadKeys() const;
   void TakeKey(bool only, NamedKey* named) const;
 

@@ -277,6 +277,23 @@ TEST_F(ForeignSideTest, AGoldenFileIsWhatTheAddressNames) {
   EXPECT_THAT(Keys(*golden), ElementsAre("m.a@output#0"));
 }
 
+TEST_F(ForeignSideTest, OfARunOnlyWhatTheDumpHas) {
+  Store("d/p/rank0_pid5/pass00000.pt", Pass({"a", "m.forward_batch_info.ids"}));
+  const auto side = Side("d/p");
+  const std::vector<std::string> keys = {"a@output#0", "a@input#0", "a@param#w", "b@output#",
+                                         "m@input#forward_batch_info.ids"};
+  const FixedSide other(keys);
+  side->TakeKeysOf(&other);
+  auto asked = side->Asks();
+  ASSERT_TRUE(asked.ok() && asked->has_value());
+  const AskedSide left(std::make_unique<FixedSide>(keys), **asked);
+  EXPECT_THAT(Keys(left), ElementsAre("a@output#0", "b@output#", "m@input#forward_batch_info.ids"));
+  EXPECT_EQ(left.left_out(), 2u);
+  // msprobe says what is what: what it lacks is a difference.
+  Store("d/q/step0/rank0/dump.json", R"({"data": {}})");
+  EXPECT_FALSE(Side("d/q")->Asks()->has_value());
+}
+
 TEST_F(ForeignSideTest, OneTensorOfAFile) {
   Store("d/y.npz", Zip({{"p.npy", Array(2)}, {"q.npy", Array(3)}}));
   const auto side = Side("d/y.npz");

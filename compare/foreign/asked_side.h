@@ -1,0 +1,50 @@
+// AskedSide: of a run only what a dump of another tool has too. Many dumps hold the outputs of
+// modules, or weights, and nothing else: that a run also has inputs is no difference.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "compare/run_side.h"
+#include "core/key.h"
+
+namespace tdump::compare::foreign {
+
+// Records with one of these roles, and those with one of these keys (ToText).
+struct Asked {
+  std::set<Role> roles;
+  std::set<std::string> keys;
+
+  bool Takes(const Key& key) const {
+    return roles.contains(key.role) || keys.contains(ToText(key));
+  }
+};
+
+class AskedSide : public RunSide {
+ public:
+  AskedSide(std::unique_ptr<RunSide> side, Asked asked)
+      : side_(std::move(side)), asked_(std::move(asked)) {}
+
+  SideInfo Describe() const override { return side_->Describe(); }
+  const std::string& label() const override { return side_->label(); }
+  int32_t world() const override { return side_->world(); }
+  std::optional<int32_t> rank() const override { return side_->rank(); }
+  const std::vector<PassRef>& passes() const override { return side_->passes(); }
+  Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
+  std::vector<io::Damage> DamageOf(int32_t rank) const override { return side_->DamageOf(rank); }
+  std::string CoordinatesOf(int32_t rank) const override { return side_->CoordinatesOf(rank); }
+  std::string WhyMissing(int32_t rank) const override { return side_->WhyMissing(rank); }
+
+  // Records that were left out of the passes that were opened.
+  uint64_t left_out() const { return left_out_; }
+  const Asked& asked() const { return asked_; }
+
+ private:
+  std::unique_ptr<RunSide> side_;
+  const Asked asked_;
+  mutable std::atomic<uint64_t> left_out_ = 0;
+};
+
+}  // namespace tdump::compare::foreign
