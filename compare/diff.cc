@@ -16,6 +16,10 @@ namespace {
 
 constexpr size_t kMostListed = 1000;  // parameters, damage, notes
 
+bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
+  return !a.rank() && !b.rank() && a.world() != b.world();
+}
+
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
@@ -28,6 +32,7 @@ class Differ {
 
   Result<DiffReport> Run() {
     if (pairing_options_.align_steps) TDUMP_RETURN_IF_ERROR(AlignSteps());
+    if (options_.job || PutsRanksTogether(a_, b_)) return RunJob();
     return RunPairs(a_, b_,
                     [this](const PassPair& pair) { return DiffPass(a_, b_, pair, options_.pass); });
   }
@@ -47,6 +52,22 @@ class Differ {
   void PartAt(uint64_t step) {
     report_.inputs.judging_stopped = true;
     report_.inputs.first_differing_step = step;
+  }
+
+  // The ranks of each side put together, step by step.
+  Result<DiffReport> RunJob() {
+    const JobOptions job = options_.job.value_or(JobOptions{});
+    TDUMP_ASSIGN_OR_RETURN(const JobSide a, JobSide::Make(&a_, pairing_options_, job.topology_a));
+    TDUMP_ASSIGN_OR_RETURN(const JobSide b, JobSide::Make(&b_, pairing_options_, job.topology_b));
+    JobPairs pairs(&a, &b, &job);
+    report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
+    if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
+    if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
+    return RunPairs(a, b, [&](const PassPair& pair) -> Result<PassDiff> {
+      TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs.Open(pair, Wanted(options_.pass)));
+      report_.job->map = pairs.MapText();
+      return DiffViews(std::move(opened), options_.pass);
+    });
   }
 
   Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const DiffPair& diff_pair) {

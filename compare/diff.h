@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "compare/job_pairs.h"
 #include "compare/origin_finder.h"
 #include "compare/pairing.h"
 #include "compare/row.h"
@@ -85,9 +86,11 @@ std::string_view ToString(Overall overall);  // "same", "differs", "not comparab
 struct DiffOptions {
   PairOptions pairing;
   PassDiffOptions pass;
-  NameFilter allow_unpaired;               // empty: none
-  size_t top = 5;                          // failing rows and unpaired records listed; ~0: all
-  std::function<void(const Row&)> on_row;  // every pair, in order of step, rank and time
+  NameFilter allow_unpaired;          // empty: none
+  std::optional<JobOptions> job;      // ranks are put together even where both sides have as many
+  std::vector<NameMap> shipped_maps;  // to advise one where nothing is paired
+  size_t top = 5;                     // failing rows and unpaired records listed; ~0: all
+  std::function<void(const Row&)> on_row;            // every pair, in order of step, rank and time
   std::function<void(const Unpaired&)> on_unpaired;  // every one
   // Every pair of passes, while both are open, in order of step and rank.
   std::function<void(const PassDiff&, const PassPair&)> on_pass;

@@ -48,6 +48,20 @@ std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {
   return ranks;
 }
 
+std::string StepsText(const DiffReport& report) {
+  if (!report.steps_aligned || report.steps.empty()) return "";
+  const auto shift = [](const std::pair<uint64_t, uint64_t>& step) {
+    return static_cast<int64_t>(step.second - step.first);
+  };
+  const int64_t first = shift(report.steps.front());
+  const bool constant = std::all_of(report.steps.begin(), report.steps.end(),
+                                    [&](const auto& step) { return shift(step) == first; });
+  const std::string how = !constant   ? fmt::format("{} pairs", report.steps.size())
+                          : first < 0 ? fmt::format("B = A - {}", -first)
+                                      : fmt::format("B = A + {}", first);
+  return fmt::format("{}, by equal integer inputs", how);
+}
+
 std::string LayoutText(const DiffReport& report) {
   std::vector<std::string> lines;
   if (!report.job) return "";

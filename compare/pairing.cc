@@ -74,12 +74,6 @@ Status CheckRanks(const RunSide& a, const RunSide& b, const PairOptions& options
     return InvalidArgument(
         fmt::format("--ranks {}: {} has ranks 0-{}", misfit, side->label(), side->world() - 1));
   }
-  if (!a.rank() && !b.rank() && a.world() != b.world()) {
-    return InvalidArgument(fmt::format(
-        "A has {} ranks and B {}: comparing different layouts is not in this version; compare "
-        "single ranks, e.g. tdump-diff A/rank0 B/rank0",
-        a.world(), b.world()));
-  }
   return {};
 }
 

@@ -1,9 +1,12 @@
 #include "compare/pass_diff.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
 
+#include "compare/leading.h"
 #include "compare/parts.h"
 #include "core/key.h"
 
@@ -64,7 +67,33 @@ class PassComparer {
       };
       TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, outcome->reduction, measure, &comparison));
     }
+    if (comparison.verdict.shape == Answer::kDiffers)
+      TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
     Conclude(b, outcome);
+    return {};
+  }
+
+  // Where one side is padded: the part that both have decides if the user says so, else it is a
+  // hint.
+  Status CompareLeading(const io::Record& a, const io::Record& b, Outcome* outcome) const {
+    if (!KeptOf(a, b).payload || !LeadingSizes(a, b)) return {};
+    const bool aligned = options_.align && options_.align(NameOf(b));
+    const Bound bound = DefaultBound(a.dtype, b.dtype, outcome->reduction);
+    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics,
+                           MeasureLeading(*diff_->a, a, *diff_->b, b, bound));
+    const std::string part = LeadingText(a, b);
+    Comparison& comparison = outcome->comparison;
+    if (aligned) {
+      comparison.verdict.shape = Answer::kSame;
+      JudgeMetrics(metrics, &comparison);
+      comparison.notes.push_back(fmt::format("aligned by --align, {} compared", part));
+    } else if (metrics.bits_equal == metrics.elements) {
+      comparison.notes.push_back(
+          fmt::format("{} identical; if the rest is padding, --align RE compares these", part));
+    } else if (metrics.within == metrics.elements) {
+      comparison.notes.push_back(
+          fmt::format("{} within bounds; if the rest is padding, --align RE compares these", part));
+    }
     return {};
   }
 

@@ -21,6 +21,7 @@ struct PassDiffOptions {
   bool require_bits = false;
   NameFilter select;        // plain names to compare; empty: all
   NameFilter allow_failed;  // plain names whose failure is listed but does not count; empty: none
+  NameFilter align;         // plain names compared in the part that both sides have; empty: none
   unsigned threads = 1;
 };
 

@@ -1,11 +1,20 @@
 #include "compare/unpaired.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <optional>
+
+#include "compare/metrics.h"
+#include "compare/sequence.h"
 #include "core/key.h"
 
 namespace tdump::compare {
 namespace {
+
+constexpr size_t kMostNames = 4096;   // of a side, for advice on maps
+constexpr size_t kMostNearest = 200;  // records of a pass for which the nearest name is sought
+constexpr size_t kNearest = 2;
 
 Unpaired NewUnpaired(char side, const PassRef& pass) {
   Unpaired unpaired;
@@ -15,10 +24,33 @@ Unpaired NewUnpaired(char side, const PassRef& pass) {
   return unpaired;
 }
 
+std::vector<Leftover> LeftoversOf(const StepView& view, const std::vector<uint64_t>& ids) {
+  std::vector<Leftover> leftovers;
+  for (const uint64_t id : ids) {
+    if (leftovers.size() == kMostNames) break;
+    const auto record = view.Get(id);
+    if (record.ok())
+      leftovers.push_back({record->key, record->cls, ElementShape(*record), leftovers.size()});
+  }
+  return leftovers;
+}
+
+std::string NearestText(const io::Record& record, const std::vector<Leftover>& others) {
+  const Leftover name{record.key, record.cls, ElementShape(record), 0};
+  std::vector<std::string> nearest;
+  for (const size_t i : NearestNames(name, others, kNearest))
+    nearest.push_back(ToText(others[i].key));
+  return nearest.empty() ? "" : fmt::format("nearest: {}", fmt::join(nearest, ", "));
+}
+
 }  // namespace
 
 bool UnpairedList::IsAllowed(const std::string& name) const {
   return options_->allow_unpaired && options_->allow_unpaired(name);
+}
+
+bool UnpairedList::IsListed() const {
+  return options_->on_unpaired || report_->unpaired.size() < options_->top;
 }
 
 void UnpairedList::Add(Unpaired unpaired) {
@@ -51,6 +83,8 @@ void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& 
                                 const PassRef& other) {
   const bool of_a = side == 'A';
   const StepView& view = of_a ? *pass.a : *pass.b;
+  std::optional<std::vector<Leftover>> others;
+  size_t sought = 0;
   for (const uint64_t id : of_a ? pass.only_a : pass.only_b) {
     const auto record = view.Get(id);
     if (!record.ok()) continue;
@@ -60,9 +94,17 @@ void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& 
     unpaired.name = NameOf(*record);
     unpaired.key = ToText(record->key);
     unpaired.allowed = IsAllowed(unpaired.name);
+    auto& names = of_a ? names_a_ : names_b_;
+    if (names.size() < kMostNames) names.push_back(NameOfRecord(*record));
     std::string& sample = of_a ? sample_a_ : sample_b_;
     if (sample.empty()) sample = unpaired.name;
-    if (other.part) unpaired.why = "the other side's pass is unfinished";
+    if (other.part) {
+      unpaired.why = "the other side's pass is unfinished";
+    } else if (IsListed() && sought++ < kMostNearest) {
+      if (!others)
+        others = of_a ? LeftoversOf(*pass.b, pass.only_b) : LeftoversOf(*pass.a, pass.only_a);
+      unpaired.why = NearestText(*record, *others);
+    }
     Add(std::move(unpaired));
   }
 }
@@ -74,7 +116,9 @@ void UnpairedList::AddRecords(const PassDiff& pass, const PassPair& pair) {
 
 std::string UnpairedList::NamesText() const {
   if (sample_a_.empty() || sample_b_.empty()) return "";
-  return fmt::format("A has names like {}, B like {}", sample_a_, sample_b_);
+  std::string text = fmt::format("A has names like {}, B like {}", sample_a_, sample_b_);
+  const std::string advice = AdviceText(AdviseMap(options_->shipped_maps, names_a_, names_b_));
+  return advice.empty() ? text : text + "; " + advice;
 }
 
 }  // namespace tdump::compare

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compare/diff.h"
+#include "compare/name_map.h"
 #include "compare/pass_diff.h"
 #include "compare/run_side.h"
 #include "core/status.h"
@@ -31,9 +33,11 @@ class UnpairedList {
   void AddRecordsOf(char side, const PassDiff& pass, const PassRef& here, const PassRef& other);
   void Add(Unpaired unpaired);
   bool IsAllowed(const std::string& name) const;
+  bool IsListed() const;
 
   const DiffOptions* options_;
   DiffReport* report_;
+  std::vector<NamedTensor> names_a_, names_b_;  // the first ones
   std::string sample_a_, sample_b_;
 };
 

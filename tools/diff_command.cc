@@ -49,6 +49,12 @@ constexpr const char* kTeach =
     "otherwise\n"
     "  tdump-diff A B --steps auto                 steps that were given the same token ids\n"
     "  tdump-diff golden.npy RUN:3/0/mlp           one file against one operator\n"
+    "  tdump-diff runs/one runs/tp4                other numbers of ranks: shards are put "
+    "together\n"
+    "  tdump-diff runs/hf runs/mcore --map hf-megatron     other names and layouts as well\n"
+    "  tdump-diff A B --dims 'B:mlp.fc1: s b h[tp]'        how ranks share a tensor, where it is "
+    "not\n"
+    "                                              to be inferred\n"
     "  tdump-diff A B --select 'layers\\.3\\.'       only names that match\n"
     "  tdump-diff A B --html report.html           to look at: map, curve, every operator\n"
     "  tdump-diff A B --jsonl all.jsonl --json     every pair as a line; the verdict as a "
@@ -107,6 +113,13 @@ int DiffCommand::Compare(int argc, char** argv) {
 
   const auto sources = OpenDiffSources(settings_.a, settings_.b);
   if (!sources.ok()) return Fail(kTool, sources.status().message());
+  if (settings_.suggest_map) {
+    const auto draft =
+        compare::DraftMap(*sources->a.side, *sources->b.side, diff.pairing, diff.shipped_maps);
+    if (!draft.ok()) return Fail(kTool, draft.status().message());
+    Print(*draft);
+    return kExitOk;
+  }
   auto report = compare::Diff(*sources->a.side, *sources->b.side, diff);
   if (!report.ok()) return Fail(kTool, report.status().message());
   for (std::string& note : NotesOf(*sources)) report->notes.push_back(std::move(note));

@@ -1,8 +1,11 @@
 #include "tools/diff_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 
+#include "tools/map_source.h"
 #include "tools/names.h"
 
 namespace tdump::tools {
@@ -16,9 +19,6 @@ struct LaterOption {
 };
 constexpr LaterOption kLater[] = {
     {"--across", true, "compare single ranks: tdump-diff RUN/rank0 RUN/rank1"},
-    {"--map", true, "records pair by equal names"},
-    {"--suggest-map", false, "records pair by equal names"},
-    {"--dims", true, "both runs need the same parallel layout"},
     {"--compute", true, "the bound follows the dtypes that were recorded"},
     {"--noise", true, "the bound follows the dtypes and the lengths of the sums"},
     {"--bounds", true, "--allow-failed RE takes names out of the verdict"},
@@ -46,6 +46,49 @@ Status ParseSteps(const std::string& text, compare::PairOptions* options) {
   return {};
 }
 
+// "A:" or "B:" before a rule.
+char TakeSide(std::string* text) {
+  if (text->size() < 2 || (*text)[1] != ':' || ((*text)[0] != 'A' && (*text)[0] != 'B')) return 0;
+  const char side = text->front();
+  text->erase(0, 2);
+  return side;
+}
+
+// "REGEX: dims": up to the first colon with a blank behind it.
+Result<compare::DimsRule> ParseDimsRule(std::string text) {
+  compare::DimsRule rule;
+  rule.side = TakeSide(&text);
+  const size_t colon = text.find(": ");
+  if (colon == std::string::npos || colon == 0) {
+    return InvalidArgument(
+        fmt::format("'{}': expected 'REGEX: dims', e.g. 'mlp.fc1: s b h[tp]'", text));
+  }
+  TDUMP_ASSIGN_OR_RETURN(rule.matches, MatchAny({text.substr(0, colon)}));
+  TDUMP_ASSIGN_OR_RETURN(rule.dims, compare::Dims::Parse(text.substr(colon + 2)));
+  return rule;
+}
+
+Result<std::optional<compare::JobOptions>> ParseJob(const DiffSettings& settings) {
+  if (settings.map.empty() && settings.dims.empty() && settings.topology.empty())
+    return std::optional<compare::JobOptions>();
+  compare::JobOptions job;
+  for (const std::string& text : settings.dims) {
+    auto rule = ParseDimsRule(text);
+    if (!rule.ok()) return std::move(rule).status().Annotate("--dims");
+    job.dims.push_back(std::move(*rule));
+  }
+  for (std::string text : settings.topology) {
+    const char side = TakeSide(&text);
+    if (side != 'B') job.topology_a = text;
+    if (side != 'A') job.topology_b = text;
+  }
+  if (!settings.map.empty()) {
+    TDUMP_ASSIGN_OR_RETURN(auto map, LoadMap(settings.map));
+    TDUMP_ASSIGN_OR_RETURN(job.map, compare::NameMap::Parse(map.first, map.second));
+  }
+  return std::optional<compare::JobOptions>(std::move(job));
+}
+
 unsigned DefaultThreads() {
   return std::min(16u, std::max(1u, std::thread::hardware_concurrency()));
 }
@@ -66,6 +109,21 @@ void DiffSettings::AddTo(Options* options) {
                 "names that one side may lack; may be repeated");
   options->List("--allow-failed", &allow_failed, "RE",
                 "names that may differ; listed, not counted; may be repeated");
+  options->Text("--map", &map, "NAME|FILE",
+                "how the two sides' names and layouts correspond: a shipped map (hf-megatron, "
+                "hf-vllm, ...) or a YAML file");
+  options->Flag("--suggest-map", &suggest_map, "draft a map from A and B, and compare nothing");
+  options->List(
+      "--dims", &dims, "RULE",
+      "'REGEX: dims' as 'qkv: s b h[tp]': what the dimensions of these tensors are called "
+      "and how ranks share them; 'A:' or 'B:' before it for one side; may be repeated");
+  options->List("--topology", &topology, "AXES",
+                "'tp=4,dp=2', fastest axis first, where the capture does not say; 'B:tp=4' for one "
+                "side; may be repeated");
+  options->List(
+      "--align", &align, "RE",
+      "names of which only the part that both sides have is compared, where one is padded; "
+      "may be repeated");
   options->Flag("--bisect", &bisect, "for git bisect run: trouble is 125, not 2");
   options->Number("--topk", &top, "N", "differing records to list (default 5)");
   options->Flag("--all", &all, "list every one");
@@ -86,6 +144,9 @@ Result<compare::DiffOptions> DiffSettings::ForEngine() const {
   if (!ranks_asked.ok()) return std::move(ranks_asked).status().Annotate("--ranks");
   diff.pairing.ranks = *ranks_asked;
   TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select));
+  TDUMP_ASSIGN_OR_RETURN(diff.pass.align, MatchAny(align));
+  TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this));
+  diff.shipped_maps = ShippedMaps();
   TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed, MatchAny(allow_failed));
   TDUMP_ASSIGN_OR_RETURN(diff.allow_unpaired, MatchAny(allow_unpaired));
   return diff;

@@ -15,9 +15,11 @@ struct DiffSettings {
   std::string require = "tolerance";
   std::string steps = "all", ranks = "all";
   std::vector<std::string> select, allow_unpaired, allow_failed;
+  std::vector<std::string> align, dims, topology;
+  std::string map;
   std::string jsonl, html;
   unsigned top = 5, jobs = 0;
-  bool all = false, bisect = false;
+  bool all = false, bisect = false, suggest_map = false;
 
   // Adds every option; `this` outlives the parsing.
   void AddTo(Options* options);

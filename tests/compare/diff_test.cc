@@ -273,6 +273,57 @@ TEST(Diff, ShapesAreNotBroadcast) {
   EXPECT_THAT(Text(report), testing::Not(HasSubstr("max abs 0")));
 }
 
+// D18, and its kind: rows of padding, at the end of any dimension, on either side.
+TEST(Diff, PaddingIsAShapeMismatchWithAHintUnlessItIsAligned) {
+  const auto matrix = [](int64_t rows, int64_t columns, float beyond) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j)
+        values.push_back(i < 5 && j < 4 ? static_cast<float>(i * 4 + j) : beyond);
+    }
+    return MakeTensor<float>("float32", {rows, columns}, values);
+  };
+  struct Case {
+    Tensor a, b;
+    std::string hint;
+  };
+  const Case cases[] = {{matrix(5, 4, 0), matrix(6, 4, 0), "leading 5 rows"},
+                        {matrix(8, 4, 7), matrix(5, 4, 0), "leading 5 rows"},
+                        {matrix(5, 4, 0), matrix(5, 6, 0), "leading [5, 4]"},
+                        {matrix(7, 4, 1), matrix(5, 6, 2), "leading [5, 4]"}};
+  for (const Case& c : cases) {
+    FakeRun a(1), b(1);
+    a.Pass(0, 0).Module("x", kInput, c.a);
+    b.Pass(0, 0).Module("x", kInput, c.b);
+    const DiffReport report = DiffOk(a, b);
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_EQ(report.counts.shape, 1u);
+    EXPECT_EQ(report.counts.read, 0u);
+    EXPECT_THAT(report.notes, ElementsAre(HasSubstr(c.hint + " identical")));
+    DiffOptions options;
+    options.pass.align = Named("x");
+    const DiffReport aligned = DiffOk(a, b, options);
+    EXPECT_EQ(aligned.overall, Overall::kSame);
+    EXPECT_EQ(aligned.counts.bits_equal, 2u);
+    EXPECT_THAT(Text(aligned), HasSubstr("note      aligned by --align, " + c.hint + " compared"));
+    options.pass.align = Named("y");
+    EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kDiffers);
+  }
+}
+
+TEST(Diff, AlignedPartsThatDifferStillDiffer) {
+  FakeRun a(1), b(1);
+  a.Pass(0, 0).Module("x", kInput, Vector<float>("float32", {1, 2, 3}));
+  b.Pass(0, 0).Module("x", kInput, Vector<float>("float32", {1, 5, 3, 0}));
+  DiffOptions options;
+  options.pass.align = Named("x");
+  const DiffReport report = DiffOk(a, b, options);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.tolerance, 1u);
+  EXPECT_EQ(report.counts.shape, 0u);
+  EXPECT_THAT(DiffOk(a, b).notes, IsEmpty());  // nothing in common: no hint
+}
+
 TEST(Diff, UnpairedRecordsDiffer) {
   FakeRun a(1), b(1);
   Chain(&a, 0, 0, {kGood, kGood, kGood});

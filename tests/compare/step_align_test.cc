@@ -68,6 +68,7 @@ TEST(StepsAuto, StepsOfOtherNumbersArePaired) {
   EXPECT_EQ(report.overall, Overall::kSame);
   EXPECT_THAT(report.steps, ElementsAre(Pair(0, 4), Pair(1, 5), Pair(2, 6)));
   EXPECT_THAT(report.notes, ElementsAre("no step of A was given the inputs of step 3 of B"));
+  EXPECT_THAT(Text(report), HasSubstr("\nsteps     B = A + 4, by equal integer inputs\n"));
 }
 
 TEST(StepsAuto, ValuesCountWhateverDtypeAndShape) {

@@ -14,9 +14,9 @@ CONFIG = SOURCE / "examples" / "tp_transformer" / "tdump.yaml"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without the C++ examples")
 
 
-def capture(directory: Path, *arguments: str) -> Path:
+def capture(directory: Path, *arguments: str, ranks: int = 2) -> Path:
     command = [TDUMP_RUN, "-c", CONFIG, "-o", directory, "--", PROGRAM, *arguments]
-    done = mpirun(2, command, directory.parent)
+    done = mpirun(ranks, command, directory.parent)
     assert done.returncode == 0, done.stderr
     return directory
 
@@ -57,3 +57,18 @@ def test_one_rank_against_another(clean):
     report = diff(clean / "rank0", clean / "rank1", "--select", "^(token_embedding|layers.0.attention_norm)", status=0)
     assert report["ranks"] == [[0, 1]] and report["verdict"] == "same"
     assert diff(clean / "rank0", clean / "rank1", status=1)["verdict"] == "differs"
+
+
+def test_another_number_of_ranks(clean):
+    """Shards are put together: outputs of column-parallel layers joined, partial sums added, the rest equal on both."""
+    one = capture(clean.parent / "one", ranks=1)
+    report = diff(one, clean, "--steps", "0", status=0)
+    assert report["job"]["ranks_a"] == [0] and report["job"]["ranks_b"] == [0, 1]
+    assert report["counts"]["unpaired_a"] == report["counts"]["unpaired_b"] == report["counts"]["unresolved"] == 0
+    layouts = report["job"]["layouts_b"]
+    assert any(how.startswith("concatenated") for how in layouts) and any("sum" in how for how in layouts)
+    assert all("(inferred)" in how or "from shapes" in how for how in layouts)
+
+    faulty = capture(clean.parent / "faulty", "--fault", "1:layers.1.attention.query.weight:23")
+    origin = diff(one, faulty, status=1)["origin"]
+    assert (origin["rank"], origin["name"], origin["step"]) == (1, "layers.1.attention.query", 0)

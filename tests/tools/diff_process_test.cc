@@ -267,9 +267,6 @@ TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
   MakeRun("a", {{2}});
   for (const std::vector<std::string>& later :
        std::vector<std::vector<std::string>>{{"--across", "dp"},
-                                             {"--map", "hf"},
-                                             {"--suggest-map"},
-                                             {"--dims", "b s"},
                                              {"--compute", "fp8"},
                                              {"--noise", "a"},
                                              {"--bounds", "f"},
@@ -282,6 +279,38 @@ TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
     EXPECT_EQ(done.out, "") << later[0];
   }
   EXPECT_THAT(Diff({"--help"}).out, Not(HasSubstr("--mpi")));
+}
+
+TEST_F(DiffProcessTest, RanksArePutTogetherWhereTheirNumbersDiffer) {
+  MakeOneStep("one", {Out<float>("fc", "float32", {1, 2, 3, 4}, {2, 2})});
+  const std::vector<std::vector<float>> columns = {{1, 3}, {2, 4}};
+  for (int32_t rank : {0, 1}) {
+    ProcessImage(env_, Path("two"), {.rank = rank, .world = 2})
+        .Tensors(0, {Out<float>("fc", "float32", columns[static_cast<size_t>(rank)], {2, 1})})
+        .Exit(1);
+  }
+  const auto same = Diff({"one", "two"});
+  EXPECT_EQ(same.status, 0) << same.out << same.err;
+  EXPECT_THAT(same.out, HasSubstr("\nSAME  1 of 1 bit for bit\n"));
+  const Json report = Report({"one", "two", "--dims", "B:fc: b h[tp]", "--topology", "B:tp=2"});
+  EXPECT_EQ(report["verdict"], "same") << report.dump();
+  EXPECT_EQ(report["job"]["topology_b"], "tp=2");
+  EXPECT_THAT(report["job"]["layouts_b"].begin().key(), HasSubstr("(--dims)"));
+  // The wrong dims, said by the user, hold.
+  EXPECT_EQ(Diff({"one", "two", "--dims", "B:fc: b[tp] h"}).status, 1);
+}
+
+TEST_F(DiffProcessTest, RulesOfDimsSayWhatIsWrongWithThem) {
+  MakeRun("a", {{2}});
+  const auto error = [&](const std::string& option, const std::string& value) {
+    const auto done = Diff({"a", "a", option, value});
+    EXPECT_EQ(done.status, 2) << value;
+    return done.err;
+  };
+  EXPECT_THAT(error("--dims", "b s h"), HasSubstr("expected 'REGEX: dims'"));
+  EXPECT_THAT(error("--dims", "x(: b s h"), HasSubstr("--dims"));
+  EXPECT_THAT(error("--dims", "x: b s["), HasSubstr("--dims"));
+  EXPECT_THAT(error("--topology", "tp=3"), HasSubstr("a@0"));
 }
 
 TEST_F(DiffProcessTest, BisectTellsTroubleFromADifference) {

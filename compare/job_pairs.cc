@@ -1,0 +1,176 @@
+#include "compare/job_pairs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "compare/load_shards.h"
+#include "compare/sequence.h"
+#include "compare/suggest_map.h"
+#include "compare/whole_tensors.h"
+
+namespace tdump::compare {
+namespace {
+
+std::vector<uint64_t> AddAll(std::vector<WholeTensor> tensors, const Member& first, JobStep* step) {
+  std::vector<uint64_t> ids;
+  for (WholeTensor& tensor : tensors) ids.push_back(step->Add(std::move(tensor), first));
+  return ids;
+}
+
+Leftover LeftoverOf(const JobStep& step, const Group& group, uint64_t order) {
+  Leftover leftover;
+  leftover.key = group.key;
+  leftover.order = order;
+  if (const auto data = step.DataOf(group.members.front()); data.ok()) {
+    leftover.cls = data->record.cls;
+    leftover.shape = data->shape();
+  }
+  return leftover;
+}
+
+bool IsWanted(const JobStep& step, const Group& group, const WantRecord& wanted) {
+  const auto data = step.DataOf(group.members.front());
+  if (!data.ok()) return true;
+  if (wanted(data->record)) return true;
+  io::Record shared = data->record;  // also by the name that both sides share
+  shared.key = group.key;
+  return wanted(shared);
+}
+
+void NoteSkipped(const JobStep& step, char side, std::vector<std::string>* notes) {
+  for (const Group& group : step.groups()) {
+    if (group.skip)
+      notes->push_back(fmt::format("of {} only, as the map says: {}", side, ToText(group.key)));
+  }
+}
+
+}  // namespace
+
+struct JobPairs::Step {
+  std::unique_ptr<JobStep> a, b;
+  OpenedPair opened;
+};
+
+void JobPairs::AddPair(const Group& left, const Group& right, const std::string& by, Step* step) {
+  const LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims);
+  const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims);
+  std::vector<WholeTensor> tensors_a, tensors_b;
+  Status status = of_a.status.ok() ? of_b.status : of_a.status;
+  if (status.ok()) {
+    auto layouts = ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &memory_a_, &memory_b_);
+    status = layouts.status();
+    if (layouts.ok()) {
+      tensors_a = TensorsOf(of_a, layouts->a, layouts->how_a);
+      tensors_b = TensorsOf(of_b, layouts->b, layouts->how_b);
+      if (!by.empty())
+        tensors_b.front().how += (tensors_b.front().how.empty() ? "paired " : "; paired ") + by;
+    }
+  }
+  if (!status.ok()) {
+    tensors_a = {FailedTensor(of_a, status)};
+    tensors_b = {FailedTensor(of_b, status)};
+  }
+  const std::vector<uint64_t> ids_a =
+      AddAll(std::move(tensors_a), left.members.front(), step->a.get());
+  const std::vector<uint64_t> ids_b =
+      AddAll(std::move(tensors_b), right.members.front(), step->b.get());
+  const uint64_t key_hash = std::hash<std::string>{}(ToText(right.key));
+  RecordPairing& pairing = step->opened.pairing;
+  const auto pair = [&](uint64_t a, uint64_t b) {
+    pairing.pairs.push_back({a, b});
+    pairing.key_hashes.push_back(key_hash);
+  };
+  for (const uint64_t b : ids_b) pair(ids_a.front(), b);
+  for (size_t i = 1; i < ids_a.size(); ++i) pair(ids_a[i], ids_b.front());
+}
+
+void JobPairs::PairLeft(const std::vector<const Group*>& left,
+                        const std::vector<const Group*>& right, const WantRecord& wanted,
+                        Step* step) {
+  std::vector<Leftover> of_a, of_b;
+  for (const Group* group : left) of_a.push_back(LeftoverOf(*step->a, *group, of_a.size()));
+  for (const Group* group : right) of_b.push_back(LeftoverOf(*step->b, *group, of_b.size()));
+  std::vector<bool> paired_a(left.size()), paired_b(right.size());
+  if (bound_ && !left.empty() && !right.empty()) {
+    for (const LeftoverPair& pair : PairLeftovers(of_a, of_b)) {
+      paired_a[pair.a] = paired_b[pair.b] = true;
+      if (IsWanted(*step->b, *right[pair.b], wanted))
+        AddPair(*left[pair.a], *right[pair.b], std::string(ToString(pair.by)), step);
+    }
+  }
+  const auto list = [&](const std::vector<const Group*>& groups, const std::vector<bool>& paired,
+                        JobStep* from, std::vector<uint64_t>* only) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (paired[i] || !IsWanted(*from, *groups[i], wanted)) continue;
+      auto data = from->DataOf(groups[i]->members.front());
+      if (!data.ok()) continue;
+      WholeTensor tensor;
+      tensor.record = std::move(data->record);
+      tensor.shards.push_back({groups[i]->members.front(), nullptr});
+      if (groups[i]->members.size() == 1) tensor.rank = from->RankOf(groups[i]->members.front());
+      only->push_back(from->Add(std::move(tensor), groups[i]->members.front()));
+    }
+  };
+  list(left, paired_a, step->a.get(), &step->opened.pairing.only_a);
+  list(right, paired_b, step->b.get(), &step->opened.pairing.only_b);
+}
+
+Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted) {
+  Step step;
+  TDUMP_ASSIGN_OR_RETURN(step.a, JobStep::Open(*a_, pair.a));
+  TDUMP_ASSIGN_OR_RETURN(step.b, JobStep::Open(*b_, pair.b));
+  if (options_->map && !bound_) {
+    const std::vector<NamedTensor> names_a = step.a->Names(), names_b = step.b->Names();
+    TDUMP_ASSIGN_OR_RETURN(bound_, BoundMap::Bind(*options_->map, names_a, names_b));
+  }
+  step.a->Gather(bound_ ? &bound_->a : nullptr);
+  step.b->Gather(bound_ ? &bound_->b : nullptr);
+
+  std::unordered_map<std::string, std::vector<const Group*>> waiting;
+  for (const Group& group : step.b->groups()) {
+    if (!group.skip) waiting[ToText(group.key)].push_back(&group);
+  }
+  std::unordered_map<std::string, size_t> given;
+  std::vector<const Group*> left, right;
+  std::unordered_map<const Group*, bool> taken;
+  for (const Group& group : step.a->groups()) {
+    if (group.skip) continue;
+    const std::string name = ToText(group.key);
+    const auto found = waiting.find(name);
+    const size_t nth = given[name]++;
+    if (found == waiting.end() || nth >= found->second.size()) {
+      left.push_back(&group);
+      continue;
+    }
+    const Group* partner = found->second[nth];
+    taken[partner] = true;
+    if (IsWanted(*step.b, *partner, wanted) || IsWanted(*step.a, group, wanted))
+      AddPair(group, *partner, "", &step);
+  }
+  for (const Group& group : step.b->groups()) {
+    if (!group.skip && !taken.contains(&group)) right.push_back(&group);
+  }
+  PairLeft(left, right, wanted, &step);
+  NoteSkipped(*step.a, 'A', &step.opened.notes);
+  NoteSkipped(*step.b, 'B', &step.opened.notes);
+  for (const auto* notes : {&step.a->notes(), &step.b->notes()})
+    step.opened.notes.insert(step.opened.notes.end(), notes->begin(), notes->end());
+  step.opened.a = std::move(step.a);
+  step.opened.b = std::move(step.b);
+  return std::move(step.opened);
+}
+
+Result<std::string> DraftMap(const RunSide& a, const RunSide& b, const PairOptions& options,
+                             std::span<const NameMap> maps) {
+  TDUMP_ASSIGN_OR_RETURN(const JobSide of_a, JobSide::Make(&a, options, ""));
+  TDUMP_ASSIGN_OR_RETURN(const JobSide of_b, JobSide::Make(&b, options, ""));
+  TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(of_a, of_b, options));
+  if (pairing.pairs.empty()) return InvalidArgument(WhyNoPass(of_a, of_b, pairing));
+  TDUMP_ASSIGN_OR_RETURN(const auto step_a, JobStep::Open(of_a, pairing.pairs.front().a));
+  TDUMP_ASSIGN_OR_RETURN(const auto step_b, JobStep::Open(of_b, pairing.pairs.front().b));
+  return SuggestMap(step_a->Names(), step_b->Names(), maps);
+}
+
+}  // namespace tdump::compare

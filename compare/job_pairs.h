@@ -1,0 +1,57 @@
+// JobPairs: the steps of two sides whose ranks are put together, tensor by tensor: names mapped,
+// shards joined, partners found.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compare/job_step.h"
+#include "compare/load_shards.h"
+#include "compare/name_map.h"
+#include "compare/pairing.h"
+#include "core/status.h"
+
+namespace tdump::compare {
+
+struct JobOptions {
+  std::optional<NameMap> map;
+  std::vector<DimsRule> dims;          // the first that matches holds
+  std::string topology_a, topology_b;  // "tp=4,dp=2", fastest axis first; "": what the capture says
+};
+
+// Not thread-safe. Remembers what it learnt of names at the first step.
+class JobPairs {
+ public:
+  // All outlive it.
+  JobPairs(const JobSide* a, const JobSide* b, const JobOptions* options)
+      : a_(a), b_(b), options_(options) {}
+
+  const JobSide& a() const { return *a_; }
+  const JobSide& b() const { return *b_; }
+  // Error: the map fits neither side's names.
+  Result<OpenedPair> Open(const PassPair& pair, const WantRecord& wanted);
+  // "A has hf names, B megatron names"; "" without a map. After the first Open.
+  std::string MapText() const { return bound_ ? bound_->text : ""; }
+
+ private:
+  struct Step;
+  void AddPair(const Group& left, const Group& right, const std::string& by, Step* step);
+  void PairLeft(const std::vector<const Group*>& left, const std::vector<const Group*>& right,
+                const WantRecord& wanted, Step* step);
+
+  const JobSide* a_;
+  const JobSide* b_;
+  const JobOptions* options_;
+  std::optional<BoundMap> bound_;
+  LayoutMemory memory_a_, memory_b_;
+};
+
+// A draft of a map from the first steps that are partners, as YAML. `maps`: the shipped ones.
+// Error: no step in common.
+Result<std::string> DraftMap(const RunSide& a, const RunSide& b, const PairOptions& options,
+                             std::span<const NameMap> maps);
+
+}  // namespace tdump::compare

@@ -1,0 +1,70 @@
+#include "compare/job_side.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "compare/job_step.h"
+
+namespace tdump::compare {
+namespace {
+
+Result<Topology> TopologyOf(const RunSide& side, const std::string& text) {
+  if (!text.empty()) return Topology::Parse(text, side.world());
+  std::vector<std::string> coordinates;
+  bool known = false;
+  for (int32_t rank = 0; rank < side.world(); ++rank) {
+    coordinates.push_back(side.CoordinatesOf(rank));
+    known |= !coordinates.back().empty();
+  }
+  if (!known) return Topology::Unknown(side.world());
+  return Topology::OfRanks(coordinates);
+}
+
+}  // namespace
+
+Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
+                              const std::string& topology) {
+  JobSide side(base);
+  auto known = TopologyOf(*base, topology);
+  if (!known.ok()) return std::move(known).status().Annotate(base->label());
+  side.topology_ = std::move(*known);
+  std::map<std::tuple<uint64_t, uint32_t, bool, uint32_t>, size_t> steps;
+  for (const PassRef& pass : base->passes()) {
+    if (!IsSelected(*base, options, pass.rank)) continue;
+    const auto [step, added] =
+        steps.try_emplace({pass.step, pass.process, pass.extra, pass.nth}, side.steps_.size());
+    if (added) {
+      PassRef whole = pass;
+      whole.rank = kAllRanks;
+      whole.index = side.members_.size();
+      side.steps_.push_back(whole);
+      side.members_.emplace_back();
+    }
+    side.steps_[step->second].part |= pass.part;
+    side.members_[step->second].push_back(pass);
+  }
+  for (std::vector<PassRef>& members : side.members_) {
+    std::stable_sort(members.begin(), members.end(),
+                     [](const PassRef& x, const PassRef& y) { return x.rank < y.rank; });
+  }
+  return side;
+}
+
+Result<std::unique_ptr<StepView>> JobSide::Open(const PassRef& step) const {
+  TDUMP_ASSIGN_OR_RETURN(auto view, JobStep::Open(*this, step));
+  view->Gather(nullptr);
+  view->AddFirstOfEach();
+  return std::unique_ptr<StepView>(std::move(view));
+}
+
+std::vector<int32_t> JobSide::Ranks() const {
+  std::set<int32_t> ranks;
+  for (const auto& members : members_) {
+    for (const PassRef& pass : members) ranks.insert(pass.rank);
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,56 @@
+// JobSide: a side whose unit of comparison is a step of all its ranks together, not the pass of
+// one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/pairing.h"
+#include "compare/run_side.h"
+#include "compare/topology.h"
+#include "core/status.h"
+
+namespace tdump::compare {
+
+// Thread-safe. `base` outlives it.
+class JobSide : public RunSide {
+ public:
+  // Of the ranks that are selected. `topology`: as the user gave it, "tp=4,dp=2"; "": what the
+  // capture says, else unknown. Error: a topology that is none of this side's world.
+  static Result<JobSide> Make(const RunSide* base, const PairOptions& options,
+                              const std::string& topology);
+
+  SideInfo Describe() const override { return base_->Describe(); }
+  const std::string& label() const override { return base_->label(); }
+  int32_t world() const override { return base_->world(); }
+  std::optional<int32_t> rank() const override { return base_->rank(); }
+
+  // One for each step (of agreed and extra ones, and of each process of a rank, apart), of rank
+  // kAllRanks.
+  const std::vector<PassRef>& passes() const override { return steps_; }
+  // A view of what each name's first rank holds.
+  Result<std::unique_ptr<StepView>> Open(const PassRef& step) const override;
+  std::vector<io::Damage> DamageOf(int32_t rank) const override { return base_->DamageOf(rank); }
+  std::string CoordinatesOf(int32_t rank) const override { return base_->CoordinatesOf(rank); }
+  std::string WhyMissing(int32_t rank) const override { return base_->WhyMissing(rank); }
+
+  // The passes of a step, by rank.
+  const std::vector<PassRef>& PassesOf(const PassRef& step) const { return members_[step.index]; }
+  const RunSide& base() const { return *base_; }
+  const Topology& topology() const { return topology_; }
+  // Ranks that have a pass in any step.
+  std::vector<int32_t> Ranks() const;
+
+ private:
+  explicit JobSide(const RunSide* base) : base_(base) {}
+
+  const RunSide* base_;
+  Topology topology_;
+  std::vector<PassRef> steps_;  // PassRef::index: into members_
+  std::vector<std::vector<PassRef>> members_;
+};
+
+}  // namespace tdump::compare

@@ -1,0 +1,353 @@
+#include "compare/job_step.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compare/layers.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr size_t kMostNotes = 20;
+
+Shape ShapeOf(const std::vector<int64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
+
+// Keeps the record that a reader reads from.
+ReadBytes Owning(std::shared_ptr<const io::Record> record, ReadBytes read) {
+  return [record = std::move(record), read = std::move(read)](
+             uint64_t offset, std::span<std::byte> out) { return read(offset, out); };
+}
+
+uint64_t Offset(std::span<const uint64_t> index, const Box& box) {
+  uint64_t offset = box.offset;
+  for (size_t i = 0; i < index.size(); ++i) offset += (index[i] - box.begin[i]) * box.stride[i];
+  return offset;
+}
+
+Shape IndexOf(uint64_t unit, const Shape& shape) {
+  Shape index(shape.size());
+  for (size_t i = shape.size(); i-- > 0; unit /= std::max<uint64_t>(1, shape[i]))
+    index[i] = unit % std::max<uint64_t>(1, shape[i]);
+  return index;
+}
+
+uint64_t UnitOf(std::span<const uint64_t> index, const Shape& shape) {
+  uint64_t unit = 0;
+  for (size_t i = 0; i < index.size(); ++i) unit = unit * shape[i] + index[i];
+  return unit;
+}
+
+bool Holds(const Box& box, const Shape& index) {
+  for (size_t i = 0; i < index.size(); ++i) {
+    if (index[i] < box.begin[i] || index[i] - box.begin[i] >= box.size[i]) return false;
+  }
+  return true;
+}
+
+// Of the shard in `plan` that holds a unit of the whole; none for sums.
+std::optional<size_t> ShardAt(const UnshardPlan& plan, uint64_t unit) {
+  if (plan.summands.size() != 1) return std::nullopt;
+  const Shape index = IndexOf(unit, plan.split_shape);
+  for (const Box& box : plan.summands.front()) {
+    if (box.begin.size() == index.size() && Holds(box, index)) return plan.shards[box.source];
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Shape MemberData::shape() const {
+  return mapped.part.whole ? ShapeOf(record.sizes) : mapped.part.shape;
+}
+
+Result<std::unique_ptr<JobStep>> JobStep::Open(const JobSide& side, const PassRef& step) {
+  auto view = std::unique_ptr<JobStep>(new JobStep(side));
+  for (const PassRef& pass : side.PassesOf(step)) {
+    auto opened = side.base().Open(pass);
+    if (!opened.ok()) {
+      view->damage_.push_back({"", 0, opened.status().message()});
+      continue;
+    }
+    const auto& damage = (*opened)->damage();
+    view->damage_.insert(view->damage_.end(), damage.begin(), damage.end());
+    view->refs_.push_back(pass);
+    view->views_.push_back(std::move(*opened));
+  }
+  view->leads_.resize(view->refs_.size());
+  if (const auto axis = side.topology().Find("pp"))
+    view->stages_ = std::max(1u, side.topology().axes()[*axis].size);
+  return view;
+}
+
+uint32_t JobStep::StageOf(uint32_t pass) const {
+  const auto axis = topology().Find("pp");
+  const int32_t rank = refs_[pass].rank;
+  return axis && topology().HasPlace(rank) ? topology().PlaceOn(*axis, rank) : 0;
+}
+
+std::vector<NamedTensor> JobStep::Names() const {
+  std::vector<NamedTensor> names;
+  std::unordered_set<std::string> seen;
+  for (uint32_t pass = 0; pass < views_.size(); ++pass) {
+    const uint32_t stage = StageOf(pass);
+    (void)views_[pass]->ForEachTensor([&](const io::Record& record) {  // damage: told by Gather
+      const std::string text =
+          fmt::format("{} {} {}", ToText(record.key), fmt::join(record.sizes, ","), stage);
+      if (seen.insert(text).second) names.push_back(NameOfRecord(record, stage));
+      return true;
+    });
+  }
+  return names;
+}
+
+// Where every stage counts its layers from 0 on, numbers are made unique: those of the stages
+// before are added, chunk by chunk (GlobalLayer in compare/topology.h).
+void JobStep::NumberLayers() {
+  if (stages_ <= 1) return;
+  std::vector<std::map<uint32_t, std::set<uint32_t>>> seen(stages_);  // [stage][chunk]
+  for (uint32_t pass = 0; pass < views_.size(); ++pass) {
+    auto& of_stage = seen[std::min(StageOf(pass), stages_ - 1)];
+    (void)views_[pass]->ForEachTensor([&](const io::Record& record) {
+      if (const auto layer = LayerOf(record.key.path)) of_stage[record.key.chunk].insert(*layer);
+      return true;
+    });
+  }
+  uint32_t chunks = 0;
+  for (const auto& of_stage : seen) {
+    for (const auto& [chunk, layers] : of_stage) {
+      if (*layers.begin() != 0) return;  // numbers are those of the model
+      chunks = std::max(chunks, chunk + 1);
+    }
+  }
+  constexpr uint32_t kMostChunks = 4096;
+  if (chunks == 0 || chunks > kMostChunks) return;
+  layers_before_.assign(stages_, std::vector<uint64_t>(chunks, 0));
+  uint64_t before = 0;
+  for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    for (uint32_t stage = 0; stage < stages_; ++stage) {
+      layers_before_[stage][chunk] = before;
+      const auto layers = seen[stage].find(chunk);
+      if (layers != seen[stage].end()) before += *layers->second.rbegin() + uint64_t{1};
+    }
+  }
+  notes_.push_back(fmt::format(
+      "layers are numbered within their pipeline stage: layer 0 of the last stage is layer {}",
+      layers_before_.back().front()));
+}
+
+Key JobStep::GlobalKey(uint32_t pass, Key key) const {
+  const auto layer = LayerOf(key.path);
+  const uint32_t stage = StageOf(pass);
+  if (!layer || stage >= layers_before_.size() || key.chunk >= layers_before_[stage].size())
+    return key;
+  key.path = WithLayer(key.path, *layer + layers_before_[stage][key.chunk]);
+  key.chunk = 0;
+  return key;
+}
+
+std::vector<MappedPart> JobStep::PartsOf(uint32_t pass, const io::Record& record,
+                                         Status* status) const {
+  if (map_ != nullptr) {
+    auto parts = map_->Map(record, StageOf(pass));
+    if (parts.ok()) return std::move(*parts);
+    *status = parts.status();
+  }
+  std::vector<MappedPart> whole(1);
+  whole.front().key = layers_before_.empty() ? record.key : GlobalKey(pass, record.key);
+  return whole;
+}
+
+void JobStep::Gather(const MapSide* map) {
+  map_ = map;
+  if (map == nullptr) NumberLayers();
+  std::unordered_map<std::string, std::vector<size_t>> by_name;  // one for each n-th of a name
+  for (uint32_t pass = 0; pass < views_.size(); ++pass) {
+    std::unordered_map<std::string, size_t> given;  // by this rank
+    const Status read = views_[pass]->ForEachTensor([&](const io::Record& record) {
+      Status mapped;
+      const std::vector<MappedPart> parts = PartsOf(pass, record, &mapped);
+      if (!mapped.ok() && notes_.size() < kMostNotes) notes_.push_back(mapped.message());
+      for (uint32_t part = 0; part < parts.size(); ++part) {
+        const std::string name = ToText(parts[part].key);
+        std::vector<size_t>& groups = by_name[name];
+        const size_t nth = given[name]++;
+        if (nth == groups.size()) {
+          groups.push_back(groups_.size());
+          groups_.push_back({.key = parts[part].key, .members = {}, .skip = parts[part].skip});
+        }
+        groups_[groups[nth]].members.push_back({pass, part, record.id});
+      }
+      return true;
+    });
+    if (!read.ok()) damage_.push_back({"", 0, read.message()});
+  }
+  if (stages_ > 1) KeepEnds();
+}
+
+// Names without a layer's number that several stages have: parts of the model that hold layers.
+// What goes in goes into the first stage, what comes out comes out of the last; backward it is the
+// other way round, and gradients are named for the side they belong to.
+void JobStep::KeepEnds() {
+  for (Group& group : groups_) {
+    const Role role = group.key.role;
+    const bool goes_in = role == Role::kInput || role == Role::kGradInput || role == Role::kBefore;
+    const bool comes_out =
+        role == Role::kOutput || role == Role::kGradOutput || role == Role::kAfter;
+    if ((!goes_in && !comes_out) || LayerOf(group.key.path)) continue;
+    uint32_t first = ~0u, last = 0;
+    for (const Member& member : group.members) {
+      first = std::min(first, StageOf(member.pass));
+      last = std::max(last, StageOf(member.pass));
+    }
+    const uint32_t end = goes_in ? first : last;
+    std::erase_if(group.members, [&](const Member& member) { return StageOf(member.pass) != end; });
+  }
+}
+
+Result<MemberData> JobStep::DataOf(const Member& member) const {
+  MemberData data;
+  TDUMP_ASSIGN_OR_RETURN(data.record, views_[member.pass]->Get(member.id));
+  Status mapped;
+  std::vector<MappedPart> parts = PartsOf(member.pass, data.record, &mapped);
+  if (member.part >= parts.size()) return Internal("a record changed while it was read");
+  data.mapped = std::move(parts[member.part]);
+  return data;
+}
+
+Result<Source> JobStep::OpenShard(const ShardRef& shard) const {
+  const StepView& view = *views_[shard.member.pass];
+  TDUMP_ASSIGN_OR_RETURN(io::Record read, view.Get(shard.member.id));
+  const auto record = std::make_shared<const io::Record>(std::move(read));
+  TDUMP_ASSIGN_OR_RETURN(ReadBytes bytes, view.Open(*record));
+  Source source = SourceOf(*record, Owning(record, std::move(bytes)));
+  return shard.part ? OpenPart(std::move(source), *shard.part) : Result<Source>(std::move(source));
+}
+
+// Times of all ranks in one order: forward work by stage of the pipeline, then backward work from
+// the last stage on; within a stage ranks run the same program, and their own counts compare.
+uint64_t JobStep::TimeOf(uint32_t pass, Phase phase, uint64_t time) const {
+  constexpr int kTimeBits = 40, kPassBits = 16;
+  if (time == 0) return 0;
+  const uint64_t stage = std::min<uint64_t>(StageOf(pass), 126);
+  const uint64_t turn = phase == Phase::kForward ? stage : 253 - stage;
+  return (turn << (kTimeBits + kPassBits)) |
+         (std::min(time, (uint64_t{1} << kTimeBits) - 1) << kPassBits) |
+         std::min<uint64_t>(pass, (uint64_t{1} << kPassBits) - 1);
+}
+
+uint64_t JobStep::Add(WholeTensor tensor, const Member& first) {
+  leads_[first.pass] = true;
+  io::Record& record = tensor.record;
+  record.call_begin = TimeOf(first.pass, record.key.phase, record.call_begin);
+  record.seen = TimeOf(first.pass, record.key.phase, record.seen);
+  record.id = tensors_.size() + 1;
+  tensors_.push_back(std::move(tensor));
+  return tensors_.size();
+}
+
+void JobStep::AddFirstOfEach() {
+  for (const Group& group : groups_) {
+    auto data = DataOf(group.members.front());
+    if (!data.ok()) continue;
+    WholeTensor tensor;
+    tensor.record = std::move(data->record);
+    tensor.rank = RankOf(group.members.front());
+    tensor.shards.push_back({group.members.front(), nullptr});
+    Add(std::move(tensor), group.members.front());
+  }
+}
+
+const WholeTensor* JobStep::Find(uint64_t id) const {
+  return id == 0 || id > tensors_.size() ? nullptr : &tensors_[id - 1];
+}
+
+Status JobStep::ForEachTensor(const VisitTensor& visit) const {
+  for (const WholeTensor& tensor : tensors_) {
+    if (!visit(tensor.record)) break;
+  }
+  return {};
+}
+
+Result<io::Record> JobStep::Get(uint64_t id) const {
+  const WholeTensor* tensor = Find(id);
+  if (tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", id));
+  return tensor->record;
+}
+
+Result<ReadBytes> JobStep::Open(const io::Record& record) const {
+  const WholeTensor* tensor = Find(record.id);
+  if (tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", record.id));
+  TDUMP_RETURN_IF_ERROR(tensor->state);
+  if (!tensor->layout) {
+    const Member& member = tensor->shards.front().member;
+    io::Record own = record;
+    own.id = member.id;
+    // The digests of a whole payload are not kept with the tensor; those of a slice are.
+    if (own.tile_digests.empty()) {
+      TDUMP_ASSIGN_OR_RETURN(own, views_[member.pass]->Get(member.id));
+    }
+    const auto owned = std::make_shared<const io::Record>(std::move(own));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes bytes, views_[member.pass]->Open(*owned));
+    return Owning(owned, std::move(bytes));
+  }
+  TDUMP_ASSIGN_OR_RETURN(Source source, OpenCandidate(*tensor->layout, [&](size_t shard) {
+                           return OpenShard(tensor->shards[shard]);
+                         }));
+  return BytesOf(std::move(source));
+}
+
+Status JobStep::ForEachCall(const VisitCall& visit) const {
+  bool stopped = false;
+  for (uint32_t pass = 0; pass < views_.size() && !stopped; ++pass) {
+    if (!leads_[pass]) continue;
+    TDUMP_RETURN_IF_ERROR(views_[pass]->ForEachCall([&](const io::CallRecord& call) {
+      io::CallRecord timed = call;
+      const Phase phase = call.call.phase;
+      timed.call.begin = TimeOf(pass, phase, call.call.begin);
+      timed.call.end = TimeOf(pass, phase, call.call.end);
+      timed.call.parent = TimeOf(pass, phase, call.call.parent);
+      stopped = !visit(timed);
+      return !stopped;
+    }));
+  }
+  return {};
+}
+
+std::string JobStep::LayoutOf(uint64_t id) const {
+  const WholeTensor* tensor = Find(id);
+  return tensor == nullptr ? "" : tensor->how;
+}
+
+Status JobStep::StateOf(uint64_t id) const {
+  const WholeTensor* tensor = Find(id);
+  return tensor == nullptr ? Status() : tensor->state;
+}
+
+int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {
+  const WholeTensor* tensor = Find(id);
+  if (tensor == nullptr) return kAllRanks;
+  if (tensor->rank != kAllRanks || !tensor->layout || position.empty()) return tensor->rank;
+  const LayoutCandidate& layout = *tensor->layout;
+  const Shape shape = ShapeOf(tensor->record.sizes);
+  if (tensor->record.dtype.elements_per_unit != 1 || position.size() != shape.size())
+    return kAllRanks;
+  // Back through the crop, which keeps indices, and the new order of dimensions.
+  uint64_t unit = 0;
+  if (layout.rearrangement) {
+    const Rearrangement& moved = *layout.rearrangement;
+    const Shape index = IndexOf(UnitOf(position, moved.shape), moved.split_shape);
+    unit = Offset(index, moved.box);
+  } else {
+    unit = UnitOf(position, layout.plan.shape);
+  }
+  const auto shard = ShardAt(layout.plan, unit);
+  return shard ? RankOf(tensor->shards[*shard].member) : kAllRanks;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,392 @@
+// Whole diffs of runs made by hand whose ranks are put together: other numbers of ranks, other
+// layouts, pipeline stages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/diff.h"
+#include "compare/report.h"
+#include "tests/compare/fake_run.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
+
+Tensor Matrix(int64_t rows, int64_t columns, const std::vector<float>& values) {
+  return MakeTensor<float>("float32", {rows, columns}, values);
+}
+
+const Tensor kInput = Matrix(2, 2, {1, 2, 3, 4});
+const Tensor kWhole = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 8});
+const Tensor kLeft = Matrix(2, 2, {1, 2, 5, 6});  // columns 0-1 of kWhole
+const Tensor kRight = Matrix(2, 2, {3, 4, 7, 8});
+const Tensor kWrongRight = Matrix(2, 2, {3, 4, 7, 9});
+
+DiffReport DiffOk(const FakeRun& a, const FakeRun& b, const DiffOptions& options = {}) {
+  const Result<DiffReport> report = Diff(a.side(), b.side(), options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *report : DiffReport{};
+}
+
+std::string Text(const DiffReport& report, int32_t world_a = 1, int32_t world_b = 2) {
+  return RenderText(report, {.label = "a@0", .world = world_a}, {.label = "b@0", .world = world_b},
+                    false, Style(false));
+}
+
+NameFilter Named(std::string name) {
+  return [name](const std::string& other) { return other.find(name) != std::string::npos; };
+}
+
+DiffOptions WithDims(const std::string& name, const std::string& dims, char side = 0) {
+  DiffOptions options;
+  options.job = JobOptions{};
+  options.job->dims.push_back({side, Named(name), *Dims::Parse(dims)});
+  return options;
+}
+
+FakeRun OneRank(const Tensor& out) {
+  FakeRun run(1);
+  run.Pass(0, 0).Module("fc", kInput, out);
+  return run;
+}
+
+FakeRun Ranks(const std::vector<Tensor>& outs) {
+  FakeRun run(static_cast<int32_t>(outs.size()));
+  for (size_t rank = 0; rank < outs.size(); ++rank)
+    run.Pass(static_cast<int32_t>(rank), 0).Module("fc", kInput, outs[rank]);
+  return run;
+}
+
+TEST(JobDiff, ShardsOfTwoRanksAreTheWholeOfOne) {
+  const DiffReport report = DiffOk(OneRank(kWhole), Ranks({kLeft, kRight}));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.paired, 2u);
+  EXPECT_EQ(report.counts.bits_equal, 2u);
+  EXPECT_EQ(report.counts.equal_by_hash, 1u);  // the input, which both ranks hold
+  EXPECT_EQ(report.counts.read, 1u);
+  ASSERT_TRUE(report.job);
+  EXPECT_THAT(report.job->ranks_a, ElementsAre(0));
+  EXPECT_THAT(report.job->ranks_b, ElementsAre(0, 1));
+  EXPECT_THAT(report.job->how_b, Contains(Key(HasSubstr("inferred"))));
+  EXPECT_THAT(Text(report), HasSubstr("SAME  2 of 2 bit for bit"));
+  EXPECT_THAT(Text(report), HasSubstr("ranks 0-1 of 2"));
+  EXPECT_THAT(Text(report), HasSubstr("layout    "));
+}
+
+TEST(JobDiff, EitherSideMayBeTheShardedOne) {
+  EXPECT_EQ(DiffOk(Ranks({kLeft, kRight}), OneRank(kWhole)).overall, Overall::kSame);
+}
+
+TEST(JobDiff, TheRankThatHoldsTheWrongShardIsNamed) {
+  const DiffReport report = DiffOk(OneRank(kWhole), Ranks({kLeft, kWrongRight}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 1u);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->rank, 1);
+  EXPECT_EQ(report.origin->rank_a, 0);
+  EXPECT_EQ(report.origin->name, "fc");
+  EXPECT_TRUE(report.origin->certain);
+  EXPECT_THAT(report.origin->row->comparison.metrics.worst.position, ElementsAre(1, 3));
+  EXPECT_THAT(Text(report), HasSubstr("ORIGIN    rank 1, step 0, fc, output\n"));
+}
+
+TEST(JobDiff, BothSidesMayBeSharded) {
+  const std::vector<Tensor> columns = {Matrix(2, 1, {1, 5}), Matrix(2, 1, {2, 6}),
+                                       Matrix(2, 1, {3, 7}), Matrix(2, 1, {4, 8})};
+  EXPECT_EQ(DiffOk(Ranks({kLeft, kRight}), Ranks(columns)).overall, Overall::kSame);
+  std::vector<Tensor> wrong = columns;
+  wrong[2] = Matrix(2, 1, {3, 70});
+  const DiffReport report = DiffOk(Ranks({kLeft, kRight}), Ranks(wrong));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.origin->rank, 2);
+  EXPECT_EQ(report.origin->rank_a, 1);
+}
+
+TEST(JobDiff, PartialSumsAreAdded) {
+  const Tensor half = Matrix(2, 4, {0, 1, 1, 2, 2, 3, 3, 4});
+  const Tensor rest = Matrix(2, 4, {1, 1, 2, 2, 3, 3, 4, 4});
+  const DiffReport report = DiffOk(OneRank(kWhole), Ranks({half, rest}));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.job->how_b, Contains(Key(HasSubstr("sum"))));
+}
+
+TEST(JobDiff, CopiesThatShouldBeEqualAreComparedOneByOne) {
+  const Tensor wrong = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 88});
+  for (const int32_t bad : {0, 1, 2}) {
+    std::vector<Tensor> outs(3, kWhole);
+    outs[static_cast<size_t>(bad)] = wrong;
+    const DiffReport report = DiffOk(OneRank(kWhole), Ranks(outs), WithDims("fc", "..."));
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_EQ(report.counts.failing, 1u) << bad;
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->rank, bad);
+    EXPECT_THAT(report.origin->row->layout_b, HasSubstr("differ"));
+  }
+}
+
+TEST(JobDiff, AMissingShardIsAnErrorOfItsOperatorAlone) {
+  FakeRun b(2);
+  b.Pass(0, 0).Module("fc", kInput, kLeft).Module("norm", kInput, kInput);
+  b.Pass(1, 0).Module("norm", kInput, kInput);
+  FakeRun a(1);
+  a.Pass(0, 0).Module("fc", kInput, kWhole).Module("norm", kInput, kInput);
+  const DiffReport report = DiffOk(a, b, WithDims("fc", "b h[tp]"));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.paired, 4u);
+  EXPECT_EQ(report.counts.unresolved, 2u);  // input and output of fc
+  EXPECT_EQ(report.counts.failing, 2u);
+  EXPECT_EQ(report.counts.bits_equal, 2u);
+  ASSERT_FALSE(report.failing.empty());
+  EXPECT_THAT(report.failing[0].comparison.notes, ElementsAre(HasSubstr("b h[tp]")));
+}
+
+TEST(JobDiff, WhatShapesCannotExplainAsksForDims) {
+  const DiffReport report =
+      DiffOk(OneRank(kWhole), Ranks({Matrix(2, 3, {1, 2, 3, 5, 6, 7}), Matrix(1, 2, {4, 8})}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.unresolved, 1u);
+  EXPECT_THAT(report.failing[0].comparison.notes[0], HasSubstr("--dims '^fc$: ...'"));
+}
+
+TEST(JobDiff, UnevenShardsFollowTheirShapes) {
+  const DiffReport report =
+      DiffOk(OneRank(kWhole), Ranks({Matrix(2, 3, {1, 2, 3, 5, 6, 7}), Matrix(2, 1, {4, 8})}));
+  EXPECT_EQ(report.overall, Overall::kSame);
+}
+
+TEST(JobDiff, DimsOfBothSidesReorderDimensions) {
+  // A holds [b, h], B [h, b] split over h.
+  DiffOptions options = WithDims("fc", "b h", 'A');
+  options.job->dims.push_back({'B', Named("fc"), *Dims::Parse("h[tp] b")});
+  const Tensor input = Matrix(2, 2, {1, 3, 2, 4});
+  FakeRun b(2);
+  b.Pass(0, 0).Module("fc", Matrix(1, 2, {1, 3}), Matrix(2, 2, {1, 5, 2, 6}));
+  b.Pass(1, 0).Module("fc", Matrix(1, 2, {2, 4}), Matrix(2, 2, {3, 7, 4, 8}));
+  const DiffReport report = DiffOk(OneRank(kWhole), b, options);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.bits_equal, 2u);
+  FakeRun wrong(2);
+  wrong.Pass(0, 0).Module("fc", Matrix(1, 2, {1, 3}), Matrix(2, 2, {1, 5, 2, 6}));
+  wrong.Pass(1, 0).Module("fc", Matrix(1, 2, {2, 4}), Matrix(2, 2, {3, 7, 4, 9}));
+  const DiffReport differs = DiffOk(OneRank(kWhole), wrong, options);
+  EXPECT_EQ(differs.origin->rank, 1);
+  EXPECT_THAT(differs.origin->row->comparison.metrics.worst.position, ElementsAre(1, 3));
+}
+
+TEST(JobDiff, DimensionsAreNotReorderedUnasked) {
+  const DiffReport report =
+      DiffOk(OneRank(kWhole), Ranks({Matrix(2, 2, {1, 5, 2, 6}), Matrix(2, 2, {3, 7, 4, 8})}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+}
+
+TEST(JobDiff, ShapesThatDifferStayDifferent) {
+  const Tensor three = MakeTensor<float>("float32", {3}, {1, 2, 3});
+  const Tensor column = MakeTensor<float>("float32", {3, 1}, {1, 2, 3});
+  const DiffReport report = DiffOk(OneRank(three), Ranks({column, column}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.shape, 1u);
+}
+
+TEST(JobDiff, WithHashesAloneCopiesAreJudgedAndShardsAreNot) {
+  FakeRun a(1), b(2);
+  a.Pass(0, 0)
+      .Param("norm", "weight", kInput)
+      .Param("fc", "weight", kWhole)
+      .Module("m", kInput, kInput);
+  b.Pass(0, 0)
+      .Param("norm", "weight", kInput)
+      .Param("fc", "weight", kLeft)
+      .Module("m", kInput, kInput);
+  b.Pass(1, 0)
+      .Param("norm", "weight", kInput)
+      .Param("fc", "weight", kRight)
+      .Module("m", kInput, kInput);
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.not_judged, 1u);
+  EXPECT_EQ(report.counts.equal_by_hash, 3u);
+}
+
+TEST(JobDiff, AWeightNamesItsRankWhereEveryRankHasTheWrongSum) {
+  const auto run = [](int32_t world, const std::vector<Tensor>& weights, const Tensor& out) {
+    FakeRun made(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      PassBuilder pass = made.Pass(rank, 0);
+      pass.Param("fc", "weight", weights[static_cast<size_t>(rank)]);
+      pass.last()->payload = io::PayloadRef{.stored_bytes = 16, .logical_bytes = 16};
+      if (world == 1) pass.last()->payload->stored_bytes = pass.last()->payload->logical_bytes = 32;
+      pass.Module("fc", kInput, out);
+    }
+    return made;
+  };
+  const Tensor wrong_sum = Matrix(2, 2, {1, 2, 3, 40});
+  const DiffReport report =
+      DiffOk(run(1, {kWhole}, kInput), run(2, {kLeft, kWrongRight}, wrong_sum));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "fc");
+  EXPECT_EQ(report.origin->parameter, "fc.weight");
+  EXPECT_EQ(report.origin->rank, 1);
+}
+
+// F12: stages of a pipeline that number their layers from 0 on.
+FakeRun Stages(const std::vector<std::vector<Tensor>>& layers, bool with_coordinates) {
+  FakeRun run(static_cast<int32_t>(layers.size()));
+  for (size_t stage = 0; stage < layers.size(); ++stage) {
+    const auto rank = static_cast<int32_t>(stage);
+    if (with_coordinates) run.Place(rank, "pp=" + std::to_string(stage));
+    PassBuilder pass = run.Pass(rank, 0);
+    for (size_t layer = 0; layer < layers[stage].size(); ++layer)
+      pass.Module("layers." + std::to_string(layer), kInput, layers[stage][layer]);
+  }
+  return run;
+}
+
+FakeRun Layers(const std::vector<Tensor>& layers) { return Stages({layers}, false); }
+
+Tensor Value(float value) { return Matrix(2, 2, {value, value, value, value}); }
+
+TEST(JobDiff, StagesThatCountFromZeroGetTheNumbersOfTheModel) {
+  const FakeRun whole = Layers({Value(1), Value(2), Value(3)});
+  const DiffReport report = DiffOk(whole, Stages({{Value(1), Value(2)}, {Value(3)}}, true));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.paired, 6u);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("layer 0 of the last stage is layer 2")));
+  const DiffReport wrong = DiffOk(whole, Stages({{Value(1), Value(2)}, {Value(4)}}, true));
+  EXPECT_EQ(wrong.overall, Overall::kDiffers);
+  EXPECT_EQ(wrong.origin->rank, 1);
+}
+
+TEST(JobDiff, OfWhatEveryStageHoldsTheEndsAreTheModels) {
+  FakeRun a(1), b(2);
+  PassBuilder whole = a.Pass(0, 0);
+  const uint64_t root = whole.Begin("decoder", "", {{"0", Value(1)}});
+  whole.Module("decoder.layers.0", Value(1), Value(2))
+      .Module("decoder.layers.1", Value(2), Value(3));
+  whole.End(root, "decoder", "", {{"", Value(3)}});
+  for (const int32_t rank : {0, 1}) {
+    b.Place(rank, "pp=" + std::to_string(rank));
+    const float in = static_cast<float>(rank + 1);
+    PassBuilder pass = b.Pass(rank, 0);
+    const uint64_t outer = pass.Begin("decoder", "", {{"0", Value(in)}});
+    pass.Module("decoder.layers.0", Value(in), Value(in + 1));
+    pass.End(outer, "decoder", "", {{"", Value(in + 1)}});
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.bits_equal, 6u);
+}
+
+TEST(JobDiff, AWeightThatTwoStagesShareIsOne) {
+  FakeRun a(1), b(2);
+  a.Pass(0, 0)
+      .Param("embedding", "weight", kWhole)
+      .Module("layers.0", kInput, kInput)
+      .Module("layers.1", kInput, kInput);
+  for (const int32_t rank : {0, 1}) {
+    b.Place(rank, "pp=" + std::to_string(rank));
+    b.Pass(rank, 0).Param("embedding", "weight", kWhole).Module("layers.0", kInput, kInput);
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.equal_by_hash, 5u);
+}
+
+TEST(JobDiff, StagesAreNotPairedByNameAlone) {
+  // Nobody says that the ranks are stages: rank 1's layers.0 is no copy of rank 0's, and the layers
+  // that only A has stay alone.
+  const DiffReport report =
+      DiffOk(Layers({Value(1), Value(2)}), Stages({{Value(1)}, {Value(2)}}, false));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_EQ(report.counts.failing, 1u);
+  EXPECT_EQ(report.failing[0].rank_b, 1);
+  // Both hold the same: no digest differs, and still layers.1 is missing.
+  const DiffReport equal =
+      DiffOk(Layers({Value(1), Value(1)}), Stages({{Value(1)}, {Value(1)}}, false));
+  EXPECT_EQ(equal.overall, Overall::kDiffers);
+  EXPECT_EQ(equal.counts.unpaired_a, 2u);
+}
+
+TEST(JobDiff, ChunksOfAnInterleavedPipelineComeInTheirOrder) {
+  FakeRun b(2);
+  for (const int32_t rank : {0, 1}) {
+    b.Place(rank, "pp=" + std::to_string(rank));
+    PassBuilder pass = b.Pass(rank, 0);
+    for (const uint32_t chunk : {0u, 1u}) {
+      // Chunk c of stage s is the (c * 2 + s)-th.
+      pass.Module("layers.0", kInput, Value(static_cast<float>(chunk * 2 + rank)));
+      pass.last()->key.chunk = (pass.last() - 1)->key.chunk = chunk;
+      pass.last()->key.call = (pass.last() - 1)->key.call = 0;
+    }
+  }
+  const DiffReport report = DiffOk(Layers({Value(0), Value(1), Value(2), Value(3)}), b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.paired, 8u);
+  EXPECT_EQ(report.counts.bits_equal, 8u);
+}
+
+TEST(JobDiff, GlobalNumbersStay) {
+  FakeRun b(2);
+  for (const int32_t rank : {0, 1}) {
+    b.Place(rank, "pp=" + std::to_string(rank));
+    b.Pass(rank, 0).Module("layers." + std::to_string(rank), kInput,
+                           Value(static_cast<float>(rank)));
+  }
+  const DiffReport report = DiffOk(Layers({Value(0), Value(1)}), b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.notes, IsEmpty());
+}
+
+TEST(JobDiff, AnErrorOfAnEarlierStageComesFirst) {
+  // Rank 1 (stage 1) counts its own time: its calls have smaller numbers than rank 0's last one.
+  FakeRun a(1), b(2);
+  PassBuilder whole = a.Pass(0, 0);
+  for (const char* name : {"layers.0", "layers.1", "layers.2", "layers.3"})
+    whole.Module(name, kInput, kInput);
+  b.Place(0, "pp=0");
+  b.Place(1, "pp=1");
+  PassBuilder first = b.Pass(0, 0), second = b.Pass(1, 0);
+  first.Module("layers.0", kInput, kInput).Module("layers.1", kInput, Value(5));
+  second.Module("layers.2", kInput, Value(6)).Module("layers.3", kInput, kInput);
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.counts.failing, 2u);
+  EXPECT_EQ(report.origin->name, "layers.1");
+  EXPECT_EQ(report.origin->rank, 0);
+}
+
+TEST(JobDiff, ADamagedShardIsDamage) {
+  FakeRun b(2);
+  b.Pass(0, 0).Module("fc", kInput, kLeft);
+  PassBuilder pass = b.Pass(1, 0);
+  pass.Module("fc", kInput, kRight);
+  pass.Damage(pass.last()->id);
+  const DiffReport report = DiffOk(OneRank(kWhole), b, WithDims("fc", "b h[tp]"));
+  EXPECT_EQ(report.overall, Overall::kDamaged);
+}
+
+TEST(JobDiff, OneRankAgainstOneRankNeedsNoLayout) {
+  const FakeRun a = OneRank(kLeft), b = Ranks({kLeft, kRight});
+  const auto report = Diff(a.side(), b.side(0), {});
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->overall, Overall::kSame);
+  EXPECT_FALSE(report->job);
+}
+
+TEST(JobDiff, AStepThatOneSideLacksIsListed) {
+  FakeRun a(1), b(2);
+  for (const uint64_t step : {0, 1}) a.Pass(0, step).Module("fc", kInput, kInput);
+  for (const int32_t rank : {0, 1}) b.Pass(rank, 0).Module("fc", kInput, kInput);
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_THAT(Text(report), HasSubstr("only in A   all ranks, step 1: the whole step (2 records)"));
+}
+
+}  // namespace
+}  // namespace tdump::compare
