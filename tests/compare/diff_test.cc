@@ -35,7 +35,7 @@ NameFilter Named(std::string name) {
 }
 
 std::string Text(const DiffReport& report, bool bits = false) {
-  return RenderText(report, {.label = "a@0", .world = 1}, {.label = "b@0", .world = 1}, bits,
+  return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, bits,
                     Style(false));
 }
 
