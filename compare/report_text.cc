@@ -106,7 +106,7 @@ std::string UnpairedText(const DiffReport& report) {
 
 std::string LookCloser(const DiffReport& report, const SideInfo& b) {
   if (!report.origin || !report.origin->row) return "";
-  if (b.run.empty()) return "";  // a dump of another tool
+  if (!b.is_ours) return "";
   return fmt::format("\nlook closer: {}\n", ViewCommand(b, *report.origin->row));
 }
 

@@ -39,6 +39,7 @@ struct SideInfo {
   int32_t world = 1;
   std::string job;
   std::vector<std::string> holes;  // of its coverage; empty: complete
+  bool is_ours = true;             // false: a dump of another tool, which tdump-view does not open
 };
 
 // Outlives the views it opened. Thread-safe.

@@ -167,8 +167,13 @@ ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
 }
 
 SideInfo ForeignSide::Describe() const {
-  return {
-      .label = path_, .run = path_, .world = world_, .job = std::string(ToString(catalog_.kind))};
+  const bool plain = catalog_.kind == DumpKind::kFiles;
+  SideInfo info;
+  info.label = plain ? path_ : fmt::format("{} ({})", path_, ToString(catalog_.kind));
+  info.run = path_;
+  info.world = world_;
+  info.is_ours = false;
+  return info;
 }
 
 std::string ForeignSide::CoordinatesOf(int32_t rank) const {
