@@ -13,7 +13,9 @@ namespace {
 
 constexpr uint64_t kReadAheadBytes = 64 << 20;  // of all sources
 constexpr uint64_t kMostAhead = 256 * 1024, kLeastAhead = 16 * 1024;
-constexpr uint64_t kWindowBytes = 8 << 20;
+// Of a window: the least where reads jump; it doubles as long as windows follow each other.
+constexpr uint64_t kLeastWindow = 256 * 1024, kMostWindow = 16 << 20;
+constexpr uint64_t kRows = 32;  // that are transposed together
 // Pieces shorter than this are not copied one by one.
 constexpr uint64_t kShortRunBytes = 64;
 
@@ -67,27 +69,34 @@ void IndexOf(uint64_t unit, const Shape& shape, Shape* index) {
   for (size_t i = shape.size(); i-- > 0; unit /= shape[i]) (*index)[i] = unit % shape[i];
 }
 
-// Units, `stride` apart in the tensor, from where they lie together.
+// `rows` runs of `count` units each, one behind another, into columns: run r goes to `to` + r, its
+// units `stride` apart.
 template <size_t kBytes>
-void Scatter(const std::byte* from, uint64_t count, std::byte* to, uint64_t stride) {
-  for (uint64_t i = 0; i < count; ++i)
-    std::memcpy(to + i * stride * kBytes, from + i * kBytes, kBytes);
+void Transpose(const std::byte* from, uint64_t rows, uint64_t count, std::byte* to,
+               uint64_t stride) {
+  for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t r = 0; r < rows; ++r)
+      std::memcpy(to + (i * stride + r) * kBytes, from + (r * count + i) * kBytes, kBytes);
+  }
 }
 
-void ScatterUnits(const std::byte* from, uint64_t count, std::byte* to, uint64_t stride,
-                  uint64_t unit_bytes) {
+void TransposeUnits(const std::byte* from, uint64_t rows, uint64_t count, std::byte* to,
+                    uint64_t stride, uint64_t unit_bytes) {
   switch (unit_bytes) {
     case 1:
-      return Scatter<1>(from, count, to, stride);
+      return Transpose<1>(from, rows, count, to, stride);
     case 2:
-      return Scatter<2>(from, count, to, stride);
+      return Transpose<2>(from, rows, count, to, stride);
     case 4:
-      return Scatter<4>(from, count, to, stride);
+      return Transpose<4>(from, rows, count, to, stride);
     case 8:
-      return Scatter<8>(from, count, to, stride);
+      return Transpose<8>(from, rows, count, to, stride);
     default:
-      for (uint64_t i = 0; i < count; ++i)
-        std::memcpy(to + i * stride * unit_bytes, from + i * unit_bytes, unit_bytes);
+      for (uint64_t i = 0; i < count; ++i) {
+        for (uint64_t r = 0; r < rows; ++r)
+          std::memcpy(to + (i * stride + r) * unit_bytes, from + (r * count + i) * unit_bytes,
+                      unit_bytes);
+      }
   }
 }
 
@@ -108,8 +117,8 @@ struct AssembledTensor::Impl {
   size_t last_box = 0;
   // Where runs are short: a range of the tensor, filled in the order of the sources.
   bool windowed = false;
-  uint64_t window_first = 0;
-  std::vector<std::byte> window, run;
+  uint64_t window_first = 0, window_bytes = kLeastWindow;
+  std::vector<std::byte> window, block;
 
   size_t BoxAt(const Shape& index) {
     const Box& last = boxes[last_box];
@@ -133,7 +142,9 @@ struct AssembledTensor::Impl {
 
   Status Fill(const Shape& shape, uint64_t unit);
   Status Copy(const Box& box, const Shape& begin, const Shape& size);
-  Status CopyRun(ReadAhead& source, uint64_t from, const Walk& walk, uint64_t to);
+  Status CopyAll(ReadAhead& source, const std::vector<Walk>& walks, const Walk& rows,
+                 const Walk& run, uint64_t from, uint64_t to);
+  Status CopyRows(ReadAhead& source, const Walk& rows, const Walk& run, uint64_t from, uint64_t to);
 };
 
 Result<Source> AssembledTensor::Make(Shape shape, std::vector<Source> sources,
@@ -197,6 +208,8 @@ Status AssembledTensor::ReadWindows(uint64_t first, std::span<std::byte> out) {
   while (!out.empty()) {
     const uint64_t end = impl_->window_first + impl_->window.size() / unit_bytes;
     if (first < impl_->window_first || first >= end) {
+      impl_->window_bytes =
+          first == end ? std::min(kMostWindow, impl_->window_bytes * 2) : kLeastWindow;
       const Status status = impl_->Fill(shape(), first);
       if (!status.ok()) impl_->window.clear();
       TDUMP_RETURN_IF_ERROR(status);
@@ -212,7 +225,7 @@ Status AssembledTensor::ReadWindows(uint64_t first, std::span<std::byte> out) {
 
 // The window: a range of one dimension, at one index of those before it, with all of those behind.
 Status AssembledTensor::Impl::Fill(const Shape& shape, uint64_t unit) {
-  const uint64_t most = std::max<uint64_t>(1, kWindowBytes / unit_bytes);
+  const uint64_t most = std::max<uint64_t>(1, window_bytes / unit_bytes);
   size_t dim = shape.size() - 1;
   while (dim > 0 && shape[dim] <= most / ProductFrom(shape, dim + 1)) --dim;
   const uint64_t behind = ProductFrom(shape, dim + 1);
@@ -220,7 +233,6 @@ Status AssembledTensor::Impl::Fill(const Shape& shape, uint64_t unit) {
   Shape begin(shape.size()), size = shape;
   IndexOf(unit, shape, &begin);
   std::fill(begin.begin() + static_cast<ptrdiff_t>(dim) + 1, begin.end(), 0);
-  begin[dim] = begin[dim] / range * range;
   std::fill(size.begin(), size.begin() + static_cast<ptrdiff_t>(dim), 1);
   size[dim] = std::min(range, shape[dim] - begin[dim]);
   window_first = 0;
@@ -230,7 +242,8 @@ Status AssembledTensor::Impl::Fill(const Shape& shape, uint64_t unit) {
   return {};
 }
 
-// The part of a box that lies in the window, in the order in which its source has it.
+// The part of a box that lies in the window, in the order in which its source has it, but that
+// neighbours of the window are taken together.
 Status AssembledTensor::Impl::Copy(const Box& box, const Shape& begin, const Shape& size) {
   std::vector<Walk> walks;
   uint64_t from = box.offset, to = 0, step = 1;
@@ -243,13 +256,28 @@ Status AssembledTensor::Impl::Copy(const Box& box, const Shape& begin, const Sha
     if (high - low > 1) walks.push_back({high - low, box.stride[i], step});
     step *= size[i];
   }
-  if (walks.empty()) walks.push_back({1, 1, 1});
   std::stable_sort(walks.begin(), walks.end(),
                    [](const Walk& x, const Walk& y) { return x.from < y.from; });
+  const Walk run = walks.empty() || walks[0].from != 1 ? Walk{1, 1, 1} : walks[0];
+  if (!walks.empty() && walks[0].from == 1) walks.erase(walks.begin());
+  Walk rows{1, 0, 1};
+  const auto neighbours =
+      std::find_if(walks.begin(), walks.end(), [](const Walk& walk) { return walk.to == 1; });
+  if (run.to != 1 && neighbours != walks.end()) {
+    rows = *neighbours;
+    walks.erase(neighbours);
+  }
+  return CopyAll(sources[box.source], walks, rows, run, from, to);
+}
+
+// Runs at every index of `walks`.
+Status AssembledTensor::Impl::CopyAll(ReadAhead& source, const std::vector<Walk>& walks,
+                                      const Walk& rows, const Walk& run, uint64_t from,
+                                      uint64_t to) {
   std::vector<uint64_t> at(walks.size(), 0);
   for (;;) {
-    TDUMP_RETURN_IF_ERROR(CopyRun(sources[box.source], from, walks[0], to));
-    size_t i = 1;
+    TDUMP_RETURN_IF_ERROR(CopyRows(source, rows, run, from, to));
+    size_t i = 0;
     for (; i < walks.size(); ++i) {
       from += walks[i].from;
       to += walks[i].to;
@@ -262,19 +290,20 @@ Status AssembledTensor::Impl::Copy(const Box& box, const Shape& begin, const Sha
   }
 }
 
-Status AssembledTensor::Impl::CopyRun(ReadAhead& source, uint64_t from, const Walk& walk,
-                                      uint64_t to) {
-  std::byte* out = window.data() + to * unit_bytes;
-  if (walk.from == 1 && walk.to == 1) return source.Read(from, {out, walk.size * unit_bytes});
-  if (walk.from == 1) {
-    run.resize(walk.size * unit_bytes);
-    TDUMP_RETURN_IF_ERROR(source.Read(from, run));
-    ScatterUnits(run.data(), walk.size, out, walk.to, unit_bytes);
-    return {};
+Status AssembledTensor::Impl::CopyRows(ReadAhead& source, const Walk& rows, const Walk& run,
+                                       uint64_t from, uint64_t to) {
+  const uint64_t bytes = run.size * unit_bytes;
+  if (run.to == 1 && rows.size == 1)
+    return source.Read(from, {window.data() + to * unit_bytes, bytes});
+  for (uint64_t first = 0; first < rows.size; first += kRows) {
+    const uint64_t count = std::min(kRows, rows.size - first);
+    block.resize(count * bytes);
+    for (uint64_t r = 0; r < count; ++r)
+      TDUMP_RETURN_IF_ERROR(
+          source.Read(from + (first + r) * rows.from, std::span(block).subspan(r * bytes, bytes)));
+    TransposeUnits(block.data(), count, run.size, window.data() + (to + first) * unit_bytes, run.to,
+                   unit_bytes);
   }
-  for (uint64_t i = 0; i < walk.size; ++i)
-    TDUMP_RETURN_IF_ERROR(
-        source.Read(from + i * walk.from, {out + i * walk.to * unit_bytes, unit_bytes}));
   return {};
 }
 

@@ -7,6 +7,7 @@ namespace tdump::compare {
 namespace {
 
 constexpr uint64_t kLeastBytes = 16 * 1024;  // a tile of a pass file, which is verified as a whole
+constexpr uint64_t kJumpBytes = 1024;        // reads that jump and are as long as this stand alone
 
 }  // namespace
 
@@ -21,11 +22,12 @@ Status ReadAhead::Read(uint64_t first, std::span<std::byte> out) {
   while (!out.empty()) {
     if (first < first_ || first >= end_) {
       const uint64_t wanted = out.size() / unit_bytes_;
-      if (wanted >= most_) {
+      const bool jumps = first != end_;
+      if (wanted >= most_ || (jumps && out.size() >= kJumpBytes)) {
         first_ = end_ = first + wanted;
         return source_->Read(first, out);
       }
-      piece_ = first == end_ ? std::min(most_, piece_ * 2) : least_;
+      piece_ = jumps ? least_ : std::min(most_, piece_ * 2);
       TDUMP_RETURN_IF_ERROR(Fill(first, std::max(piece_, wanted)));
     }
     const uint64_t count = std::min<uint64_t>(out.size() / unit_bytes_, end_ - first);

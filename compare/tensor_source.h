@@ -66,7 +66,7 @@ inline constexpr size_t kMaxBoxes = size_t{1} << 20;  // of a tensor
 
 // A tensor put together from boxes of others: concatenated along dimensions evenly or not, in any
 // order of pieces, sliced, its dimensions permuted. Memory: the boxes, and read-ahead of at most 64
-// MiB over all sources (and a window of 8 MiB where a box is transposed).
+// MiB over all sources (and a window of 16 MiB where a box is transposed).
 class AssembledTensor : public TensorSource {
  public:
   // Errors (kInvalidArgument): the boxes overlap, leave a hole or reach beyond the tensor or a
