@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 import tdump
 import torch
-from conftest import BUILD, TDUMP_RUN, execute, latest, mpirun
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest, mpirun
+
+sys.path.insert(0, str(SOURCE / "tests" / "format"))
+import independent_reader
 
 JOBS = Path(__file__).parent / "jobs"
 JOB = [sys.executable, str(JOBS / "rank_job.py")]
@@ -110,6 +113,24 @@ def test_two_of_four_ranks_record_each_by_its_own_filter(tmp_path):
     ranks = coverage(tmp_path)["ranks"]
     assert [rank["selected"] for rank in ranks] == [False, True, False, True]
     assert [rank["closed"] for rank in ranks] == [True] * RANKS
+
+
+def test_the_configuration_gives_each_rank_its_place(tmp_path):
+    (tmp_path / "c.yaml").write_text(ALL + "topology: {order: [tp, dp], size: {dp: 2, tp: 2}}\n")
+    done = mpirun(RANKS, [TDUMP_RUN, "-c", "c.yaml", "--", *JOB], tmp_path)
+    assert done.returncode == 0, done.stderr
+    places = {}
+    for rank, (directory,) in latest(tmp_path).ranks().items():
+        manifest = independent_reader.File((directory / "manifest.tdm").read_bytes())
+        identity = next(frame.section(0x2001) for frame in manifest.frames if frame.has(0x2001))
+        places[rank] = (identity["coordinates"], identity["coordinates_source"])
+    # rank = tp + 2 * dp
+    assert places == {
+        0: ("tp=0 dp=0", "config"),
+        1: ("tp=1 dp=0", "config"),
+        2: ("tp=0 dp=1", "config"),
+        3: ("tp=1 dp=1", "config"),
+    }
 
 
 def test_a_program_outside_tdump_is_left_alone(tmp_path):
