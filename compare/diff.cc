@@ -200,6 +200,7 @@ class Differ {
     c.bits += v.bitwise == Answer::kDiffers;
     c.tolerance += v.tolerance == Answer::kDiffers;
     observations_judged_ += !outcome.is_weight() && v.Judged();
+    compared_ += !outcome.root_input;
   }
 
   // Notes carry numbers (strides): their head, up to the colon, is counted.
@@ -248,8 +249,11 @@ class Differ {
     const bool weights_decide = observations_judged_ == 0 && !report_.parameters.differing.empty();
     if (c.paired == 0) {
       report_.why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord();
+    } else if (unpaired && compared_ == 0 && !unpaired_.NamesText().empty()) {
+      report_.why_not = WhyNoRecord();  // nothing but what the model was given
     } else if (c.failing > 0 || unpaired || weights_decide || report_.inputs.judging_stopped) {
       report_.overall = Overall::kDiffers;
+      if (c.unpaired_a + c.unpaired_b > c.paired) AddAdvice();
       if (!report_.origin && !report_.parameters.differing.empty())
         report_.origin = FromParameter();
     } else if (c.judged == 0) {
@@ -263,13 +267,20 @@ class Differ {
     if (!report_.damage.empty()) report_.overall = Overall::kDamaged;
   }
 
+  // Where most has no partner names may be another framework's.
+  void AddAdvice() {
+    if (std::string advice = unpaired_.Advice(); !advice.empty())
+      report_.notes.push_back(std::move(advice));
+  }
+
   std::string WhyNoRecord() const {
     const Counts& c = report_.counts;
     if (c.unpaired_a + c.unpaired_b == 0)
       return "the paired steps hold no selected record: is --select right? See tdump-view --names";
     const std::string names = unpaired_.NamesText();
-    return fmt::format("0 of {} paired{}{}", std::max(c.unpaired_a, c.unpaired_b),
-                       names.empty() ? "" : ": ", names);
+    return fmt::format("{} of {} paired{}{}", c.paired,
+                       c.paired + std::max(c.unpaired_a, c.unpaired_b), names.empty() ? "" : ": ",
+                       names);
   }
 
   Origin FromParameter() const {
@@ -301,6 +312,7 @@ class Differ {
   UnpairedList unpaired_;
   std::set<std::string> told_;  // notes of passes
   uint64_t observations_judged_ = 0;
+  uint64_t compared_ = 0;  // pairs but for what the model was given
 };
 
 }  // namespace

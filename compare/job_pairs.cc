@@ -1,6 +1,7 @@
 #include "compare/job_pairs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 #include "compare/load_shards.h"
 #include "compare/sequence.h"
 #include "compare/suggest_map.h"
+#include "compare/text.h"
 #include "compare/whole_tensors.h"
 
 namespace tdump::compare {
@@ -40,10 +42,16 @@ bool IsWanted(const JobStep& step, const Group& group, const WantRecord& wanted)
 }
 
 void NoteSkipped(const JobStep& step, char side, std::vector<std::string>* notes) {
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::string> names;
+  size_t skipped = 0;
   for (const Group& group : step.groups()) {
-    if (group.skip)
-      notes->push_back(fmt::format("of {} only, as the map says: {}", side, ToText(group.key)));
+    if (!group.skip || ++skipped > kMostNamed) continue;
+    names.push_back(ToText(group.key));
   }
+  if (skipped == 0) return;
+  notes->push_back(fmt::format("{} of {} only, as the map says: {}{}", Plural(skipped, "tensor"),
+                               side, fmt::join(names, ", "), skipped > kMostNamed ? ", ..." : ""));
 }
 
 }  // namespace

@@ -337,15 +337,15 @@ int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {
   const Shape shape = ShapeOf(tensor->record.sizes);
   if (tensor->record.dtype.elements_per_unit != 1 || position.size() != shape.size())
     return kAllRanks;
-  // Back through the crop, which keeps indices, and the new order of dimensions.
-  uint64_t unit = 0;
+  // Back through the new order of dimensions, and the crop, which keeps indices.
+  const Shape& cropped = layout.crop.empty() ? layout.plan.shape : layout.crop;
+  Shape index(position.begin(), position.end());
   if (layout.rearrangement) {
     const Rearrangement& moved = *layout.rearrangement;
-    const Shape index = IndexOf(UnitOf(position, moved.shape), moved.split_shape);
-    unit = Offset(index, moved.box);
-  } else {
-    unit = UnitOf(position, layout.plan.shape);
+    const Shape split = IndexOf(UnitOf(index, moved.shape), moved.split_shape);
+    index = IndexOf(Offset(split, moved.box), cropped);
   }
+  const uint64_t unit = UnitOf(index, layout.plan.shape);
   const auto shard = ShardAt(layout.plan, unit);
   return shard ? RankOf(tensor->shards[*shard].member) : kAllRanks;
 }

@@ -13,7 +13,8 @@ namespace tdump::compare {
 std::string RankText(int32_t rank);
 // Of one side, that were compared.
 std::vector<int32_t> RanksOf(const DiffReport& report, bool a);
-// How steps were paired, where it was by their inputs: "B = A + 3, by equal integer inputs"; else "".
+// How steps were paired, where it was by their inputs: "B = A + 3, by equal integer inputs"; else
+// "".
 std::string StepsText(const DiffReport& report);
 // How tensors were put together, the commonest first; "" where they were not. Several lines.
 std::string LayoutText(const DiffReport& report);

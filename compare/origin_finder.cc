@@ -48,7 +48,7 @@ std::vector<Observed> Timeline(const PassDiff& pass) {
   for (size_t i = 0; i < pass.outcomes.size(); ++i) {
     const Outcome& outcome = pass.outcomes[i];
     const bool tells = outcome.comparison.verdict.Judged() || outcome.fails;
-    if (outcome.is_weight() || outcome.allowed || !tells) continue;
+    if (outcome.is_weight() || outcome.allowed || !tells || !outcome.unresolved.empty()) continue;
     observed.push_back({.order = outcome.order,
                         .call = outcome.call,
                         .output = outcome.is_output(),

@@ -203,6 +203,7 @@ std::string ShownName(const std::string& name) {
 std::string ValuesText(const Row& row) {
   const Comparison& comparison = row.comparison;
   const Verdict& v = comparison.verdict;
+  if (row.unresolved && !comparison.notes.empty()) return comparison.notes.back();
   if (v.shape == Answer::kDiffers)
     return fmt::format("shape {} against {}", ShapeText(row.shape_a), ShapeText(row.shape_b));
   std::string text;

@@ -56,7 +56,7 @@ std::string DiffersInText(const Row& row) {
   if (v.special == Answer::kDiffers) in.push_back("special values");
   if (v.tolerance == Answer::kDiffers) in.push_back("tolerance");
   if (in.empty() && !v.Judged() && !row.comparison.notes.empty())
-    in.push_back(Printable(row.comparison.notes.front()));
+    in.push_back(row.unresolved ? "layout" : Printable(row.comparison.notes.front()));
   if (in.empty()) in.push_back(v.bitwise == Answer::kDiffers ? "bits" : "");
   return fmt::format("{}{}", fmt::join(in, ", "), row.allowed ? " (allowed)" : "");
 }

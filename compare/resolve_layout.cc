@@ -25,8 +25,8 @@ const Dims& AnyDims() {
 }
 
 Shape ShapeOf(const LayoutCandidate& layout) {
-  if (!layout.crop.empty()) return layout.crop;
-  return layout.rearrangement ? layout.rearrangement->shape : layout.plan.shape;
+  if (layout.rearrangement) return layout.rearrangement->shape;
+  return layout.crop.empty() ? layout.plan.shape : layout.crop;
 }
 
 std::string ShapeText(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -52,6 +52,10 @@ bool SameHashes(const ShardSet& set) {
   return !set.hashes.empty() &&
          std::all_of(set.hashes.begin(), set.hashes.end(),
                      [&](const io::Hash128& hash) { return hash == set.hashes.front(); });
+}
+
+bool IsRecord(const LayoutCandidate& layout) {
+  return layout.plan.is_one_shard && !layout.rearrangement && layout.crop.empty();
 }
 
 // A layout that is settled for one side, with where it comes from.
@@ -83,7 +87,26 @@ Result<std::vector<Half>> KnownHalves(const ShardSet& set) {
 }
 
 std::string HowOf(const Half& half) {
-  return half.source.empty() ? "" : fmt::format("{} ({})", half.layout.how, half.source);
+  // One rank's record, as it lies.
+  if (half.source.empty() || (IsRecord(half.layout) && half.layout.plan.replicas.empty()))
+    return "";
+  return fmt::format("{} ({})", half.layout.how, half.source);
+}
+
+// `shape`: in the order that the tensor is brought into, which is that of `order`. A tensor is
+// cropped as it lies.
+bool CropTo(const Shape& shape, const Dims& order, LayoutCandidate* layout) {
+  if (!layout->rearrangement) {
+    layout->crop = shape;
+    return true;
+  }
+  const auto back = PlanRearrange(shape, order, layout->dims, Shape());
+  if (!back.ok()) return false;
+  auto moved = PlanRearrange(back->shape, layout->dims, order, shape);
+  if (!moved.ok()) return false;
+  layout->crop = back->shape;
+  layout->rearrangement = std::move(*moved);
+  return true;
 }
 
 // Crops both to the part they share, where the side that reaches farther is padded.
@@ -99,13 +122,10 @@ bool CropPadding(const ShardSet& a, const ShardSet& b, LayoutCandidate* left,
     rows_b += shape_b[i] - common[i];
   }
   if ((rows_a > 0 && !a.padded) || (rows_b > 0 && !b.padded)) return false;
-  const auto crop = [&](uint64_t rows, LayoutCandidate* layout) {
-    if (rows == 0) return;
-    layout->crop = common;
-    layout->how += fmt::format(", {} of padding dropped", Plural(rows, "row"));
-  };
-  crop(rows_a, left);
-  crop(rows_b, right);
+  if (rows_a > 0 && !CropTo(common, right->dims, left)) return false;
+  if (rows_b > 0 && !CropTo(common, left->dims, right)) return false;
+  if (rows_a > 0) left->how += fmt::format(", {} of padding dropped", Plural(rows_a, "row"));
+  if (rows_b > 0) right->how += fmt::format(", {} of padding dropped", Plural(rows_b, "row"));
   return true;
 }
 
@@ -114,7 +134,9 @@ std::optional<ResolvedLayouts> Match(const ShardSet& a, const ShardSet& b, const
                                      const Half& right) {
   ResolvedLayouts both{left.layout, right.layout, HowOf(left), HowOf(right)};
   if (left.has_names() && right.has_names()) {
-    auto moved = PlanRearrange(both.b.plan.shape, both.b.dims, both.a.dims, both.a.plan.shape);
+    // Of a padded tensor the sizes are its own.
+    const Shape sizes = a.padded || b.padded ? Shape() : both.a.plan.shape;
+    auto moved = PlanRearrange(both.b.plan.shape, both.b.dims, both.a.dims, sizes);
     if (moved.ok() && !moved->identity) {
       both.b.how += fmt::format(", {} as {}", both.b.dims.ToText(), both.a.dims.ToText());
       both.b.rearrangement = std::move(*moved);
@@ -125,10 +147,6 @@ std::optional<ResolvedLayouts> Match(const ShardSet& a, const ShardSet& b, const
   both.how_a = HowOf({both.a, left.source});
   both.how_b = HowOf({both.b, right.source});
   return both;
-}
-
-bool IsRecord(const LayoutCandidate& layout) {
-  return layout.plan.is_one_shard && !layout.rearrangement && layout.crop.empty();
 }
 
 // Both are one record, and their hashes are equal.
@@ -194,8 +212,8 @@ std::string ShardShapes(const ShardSet& set) {
 
 Status NothingFits(const ShardSet& set, const Shape& whole) {
   return InvalidArgument(
-      fmt::format("{}, which does not make {}: say how they share it, --dims '^{}$: ...'",
-                  ShardShapes(set), ShapeText(whole), set.name));
+      fmt::format("{} of {}, which does not make {}; say how they share it, --dims '^{}$: ...'",
+                  ShardShapes(set), set.name, ShapeText(whole), set.name));
 }
 
 // Copies on every rank, where shapes say nothing else; of a tied weight also in several stages of a

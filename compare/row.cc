@@ -25,6 +25,7 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   row.order = outcome.order;
   row.fails = outcome.fails;
   row.allowed = outcome.allowed;
+  row.unresolved = !outcome.unresolved.empty();
   const auto a = pass.a->Get(outcome.ids.a);
   const auto b = pass.b->Get(outcome.ids.b);
   if (!a.ok() || !b.ok()) return row;

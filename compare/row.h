@@ -31,6 +31,7 @@ struct Row {
   std::string bound;
   uint64_t order = 0;
   bool fails = false, allowed = false;
+  bool unresolved = false;  // a tensor could not be put together: the last note says why
 };
 
 // Reads both records again. Without names where they cannot be read any more.

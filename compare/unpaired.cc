@@ -114,10 +114,14 @@ void UnpairedList::AddRecords(const PassDiff& pass, const PassPair& pair) {
   AddRecordsOf('B', pass, pair.b, pair.a);
 }
 
+std::string UnpairedList::Advice() const {
+  return AdviceText(AdviseMap(options_->shipped_maps, names_a_, names_b_));
+}
+
 std::string UnpairedList::NamesText() const {
   if (sample_a_.empty() || sample_b_.empty()) return "";
   std::string text = fmt::format("A has names like {}, B like {}", sample_a_, sample_b_);
-  const std::string advice = AdviceText(AdviseMap(options_->shipped_maps, names_a_, names_b_));
+  const std::string advice = Advice();
   return advice.empty() ? text : text + "; " + advice;
 }
 

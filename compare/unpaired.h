@@ -28,6 +28,8 @@ class UnpairedList {
   // "A has names like x, B like y; B looks like megatron names: try --map hf-megatron"; "" when
   // only one side has something.
   std::string NamesText() const;
+  // "B looks like megatron names: try --map hf-megatron"; "".
+  std::string Advice() const;
 
  private:
   void AddRecordsOf(char side, const PassDiff& pass, const PassRef& here, const PassRef& other);

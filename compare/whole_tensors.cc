@@ -40,8 +40,8 @@ io::Record RecordOfWhole(const io::Record& first, const Shape& shape, const DTyp
 }
 
 Shape FinalShape(const LayoutCandidate& layout) {
-  if (!layout.crop.empty()) return layout.crop;
-  return layout.rearrangement ? layout.rearrangement->shape : layout.plan.shape;
+  if (layout.rearrangement) return layout.rearrangement->shape;
+  return layout.crop.empty() ? layout.plan.shape : layout.crop;
 }
 
 // Whether the tensor is one record, as it lies.
