@@ -118,6 +118,8 @@ class Parser {
   }
 
   Status RestOfName(size_t at, std::string_view name, NamedDim* dim) {
+    if (name == "partial" || name == "replicated")
+      return Fail(at, fmt::format("{} names no dimension, it says what ranks hold", name));
     if (name != "_" && !names_.emplace(name).second)
       return Fail(at, fmt::format("'{0}' names a second dimension; call it {0}2 or _", name));
     dim->name = name;

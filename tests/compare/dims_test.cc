@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace tdump::compare {
 namespace {
 
@@ -87,6 +89,30 @@ TEST(Dims, AnErrorNamesTheColumnAndWhatWasExpected) {
   EXPECT_THAT(Error("s[cp:sizes]"), HasSubstr("'='"));
   EXPECT_THAT(Error(std::string(100000, 'b')), HasSubstr("at most"));
   EXPECT_THAT(Error("b \x01"), HasSubstr("column 3"));
+}
+
+// Words in any order: an error with a column, or dims whose text reads back as the same dims.
+TEST(Dims, AnyTextIsReadOrRefused) {
+  const std::vector<std::string> words = {
+      "b",   "s",      "h", "_",    "partial", "replicated",  "[",       "]",     "(",  ")",
+      ",",   ":",      "=", "+",    "7",       "zigzag",      "striped", "sizes", "tp", "cp",
+      "...", "packed", " ", "\xFF", "[tp]",    "[cp:zigzag]", "=16",     "=1+2"};
+  std::mt19937 random(11);
+  size_t read = 0;
+  for (int i = 0; i < 50000; ++i) {
+    std::string text;
+    for (size_t k = random() % 10; k > 0; --k) text += words[random() % words.size()];
+    const auto dims = Dims::Parse(text);
+    if (!dims.ok()) {
+      ASSERT_THAT(dims.status().message(), HasSubstr(", column ")) << text;
+      continue;
+    }
+    ++read;
+    const auto again = Dims::Parse(dims->ToText());
+    ASSERT_TRUE(again.ok()) << text << " -> " << dims->ToText();
+    ASSERT_EQ(*again, *dims) << text;
+  }
+  EXPECT_GT(read, 1000u);
 }
 
 TEST(Dims, TheEllipsisStandsForAnyNumberOfDimensions) {
