@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "compare/main_dtype.h"
 #include "compare/parting.h"
 #include "compare/step_align.h"
 #include "compare/unpaired.h"
@@ -108,7 +109,10 @@ class Differ {
     // Of other work only what it was given is told.
     const bool parted = GivenOtherTokens(pass);
     if (parted) PartAt(pair.b.step);
-    ++report_.counts.passes_paired;
+    if (report_.counts.passes_paired++ == 0) {
+      report_.dtype_a = MainDType(*pass.a);
+      report_.dtype_b = MainDType(*pass.b);
+    }
     steps_.emplace(pair.a.step, pair.b.step);
     if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.rank, pair.b.rank);
     for (const std::string& note : pass.notes) {
@@ -125,7 +129,7 @@ class Differ {
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair);
-    if (options_.on_pass) options_.on_pass(pass, pair);
+    if (options_.on_pass && !parted) options_.on_pass(pass, pair);
   }
 
   bool IsBeforeParting(const PassPair& pair) const {

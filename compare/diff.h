@@ -92,7 +92,7 @@ struct DiffOptions {
   size_t top = 5;                     // failing rows and unpaired records listed; ~0: all
   std::function<void(const Row&)> on_row;            // every pair, in order of step, rank and time
   std::function<void(const Unpaired&)> on_unpaired;  // every one
-  // Every pair of passes, while both are open, in order of step and rank.
+  // Every pair of passes that is judged, while both are open, in order of step and rank.
   std::function<void(const PassDiff&, const PassPair&)> on_pass;
   std::function<void(size_t done, size_t passes)> on_progress;
 };
@@ -106,6 +106,7 @@ struct DiffReport {
   // Paired: A, B. None where the ranks of each side were put together: see `job`.
   std::vector<std::pair<int32_t, int32_t>> ranks;
   std::optional<JobReport> job;
+  std::string dtype_a, dtype_b;  // of most tensors, in the first pair of passes
   ParameterReport parameters;
   InputReport inputs;
   std::optional<Origin> origin;

@@ -157,8 +157,9 @@ std::string RankName(int32_t rank) { return rank < 0 ? "all" : std::to_string(ra
 std::string SideText(const DiffReport& report, const SideInfo& side, bool is_a) {
   const std::vector<int32_t> ranks = RanksOf(report, is_a);
   if (ranks.empty()) return "";
-  std::string text =
-      fmt::format("{} of {}   {}", RanksText(ranks), side.world, StepsText(report, is_a));
+  const std::string& dtype = is_a ? report.dtype_a : report.dtype_b;
+  std::string text = fmt::format("{} of {}   {}{}", RanksText(ranks), side.world,
+                                 dtype.empty() ? "" : dtype + "   ", StepsText(report, is_a));
   if (report.job) {
     const std::string& topology = is_a ? report.job->topology_a : report.job->topology_b;
     if (!topology.empty()) text += "   " + Printable(topology);
@@ -291,9 +292,14 @@ std::string DamageText(const io::Damage& damage) {
                        : fmt::format("{}: offset {}: {}", damage.file, damage.offset, damage.what));
 }
 
+std::string AddressOf(const SideInfo& side) {
+  return side.is_ours ? Printable(fmt::format("{}@{}", side.run, side.generation)) : "";
+}
+
 std::string ViewCommand(const SideInfo& side, const Row& row) {
-  const std::string address =
-      fmt::format("{}:{}/{}/{}", side.label, row.step_b, std::max(row.rank_b, 0), ToText(row.key));
+  if (!side.is_ours) return "";
+  const std::string address = fmt::format("{}:{}/{}/{}", AddressOf(side), row.step_b,
+                                          std::max(row.rank_b, 0), ToText(row.key));
   return "tdump-view " + ShellWord(Printable(address)) + " --values 8";
 }
 

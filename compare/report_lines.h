@@ -37,7 +37,10 @@ std::string SqnrText(const Metrics& metrics);  // "26.9 dB", "exact", "undefined
 std::string UnpairedLine(const Unpaired& unpaired);
 std::string DamageText(const io::Damage& damage);
 
-// What prints one side of a row: "tdump-view runs/b:0/1/layers.1.mlp.down@output# --values 8".
+// "runs/b@0", as tdump-view takes it; "" where it cannot.
+std::string AddressOf(const SideInfo& side);
+// What prints B's side of a row: "tdump-view runs/b@0:0/1/layers.1.mlp.down@output# --values 8"; ""
+// where B is no run.
 std::string ViewCommand(const SideInfo& side, const Row& row);
 
 }  // namespace tdump::compare

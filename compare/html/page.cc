@@ -17,7 +17,7 @@ Json SideJson(const SideInfo& side) {
   Json holes = Json::array();
   for (const std::string& hole : side.holes) holes.push_back(ShownText(hole));
   return {{"label", ShownText(side.label)},
-          {"address", ShownText(side.label)},
+          {"address", AddressOf(side)},
           {"world", side.world},
           {"holes", std::move(holes)}};
 }

@@ -6,9 +6,11 @@
 #include <limits>
 
 #include "compare/html/embedded_json.h"
+#include "compare/html/grid_collector.h"
 #include "compare/html/layer_map.h"
 #include "compare/html/page.h"
 #include "compare/html/page_data.h"
+#include "tests/compare/fake_run.h"
 
 namespace tdump::compare::html {
 namespace {
@@ -115,6 +117,31 @@ TEST(HtmlData, MemoryIsBoundedAndFailuresComeFirst) {
   EXPECT_EQ(data.observations().size(), PageData::kMostObservations + 1);
   EXPECT_EQ(data.observations().back().key, "wrong@output#");
   EXPECT_EQ(data.left_out(), 10u);
+}
+
+// Each rank fails in more places than there are heat maps; rank 1 begins at another one.
+TEST(HtmlData, TheOriginHasAHeatMapHoweverMuchFails) {
+  const Tensor good = Vector<float>("float32", {1, 2}), bad = Vector<float>("float32", {1, 4});
+  FakeRun a(2), b(2);
+  for (FakeRun* run : {&a, &b}) {
+    for (const int32_t rank : {0, 1}) {
+      PassBuilder pass = run->Pass(rank, 0);
+      if (rank == 1) pass.Module("only.here", good, run == &a ? good : bad);
+      for (size_t i = 0; i < 2 * GridCollector::kMostGrids; ++i)
+        pass.Module("m." + std::to_string(i), good, run == &a ? good : bad);
+    }
+  }
+  GridCollector grids;
+  DiffOptions options;
+  options.on_pass = [&](const PassDiff& pass, const PassPair& pair) { grids.AddPass(pass, pair); };
+  ASSERT_TRUE(Diff(a.side(), b.side(), options).ok());
+  EXPECT_EQ(grids.OnePerKey().size(), GridCollector::kMostGrids + 1);
+  const PlacedGrid* origin = grids.Find("only.here@output#", 0, 1);
+  ASSERT_NE(origin, nullptr);
+  EXPECT_THAT(origin->grid.max_abs, ElementsAre(0, 2));
+  EXPECT_NE(grids.Find("m.0@output#", 0, 0), nullptr);
+  EXPECT_EQ(grids.Find("m.0@output#", 0, 1), nullptr);
+  EXPECT_EQ(grids.Find("m.127@output#", 0, 0), nullptr);
 }
 
 TEST(HtmlJson, NothingEndsTheScriptElement) {

@@ -89,8 +89,8 @@ TEST_F(DiffProcessTest, SameDiffersAndTrouble) {
 
   const auto differs = Diff({"a", "b"});
   EXPECT_EQ(differs.status, 1) << differs.err;
-  EXPECT_THAT(differs.out, StartsWith("A a@0   ranks 0-1 of 2   steps 0-1\n"
-                                      "B b@0   ranks 0-1 of 2   steps 0-1\n"));
+  EXPECT_THAT(differs.out, StartsWith("A a@0   ranks 0-1 of 2   float32   steps 0-1\n"
+                                      "B b@0   ranks 0-1 of 2   float32   steps 0-1\n"));
   EXPECT_THAT(differs.out, HasSubstr("\nDIFFERS  2 of 12 outside their bound"));
   EXPECT_THAT(differs.out, HasSubstr("\nORIGIN    rank 1, step 1, second, output\n"));
   EXPECT_THAT(differs.out, HasSubstr("worst element [0]   A 2   B 4\n"));

@@ -21,7 +21,7 @@ function showDetail(panel, row) {
   if (row.notes.length > 0) {
     parts.push(element("h3", {}, "Notes"), element("ul", { class: "list" }, ...row.notes.map((n) => element("li", {}, n))));
   }
-  parts.push(element("h3", {}, "Look closer"), copyable(viewCommand(row)));
+  if (page.b.address) parts.push(element("h3", {}, "Look closer"), copyable(viewCommand(row)));
   panel.replaceChildren(...parts);
   panel.scrollTop = 0;
 }
