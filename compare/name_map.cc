@@ -167,11 +167,21 @@ class MapBinder {
     for (const LayerRule& rule : map_->layers) {
       if (rule.side == side_[run]) state->layers.push_back(&rule);
     }
+    if (state->layers.empty() && HasStages(run)) {
+      state->stages_only.name = std::move(*CompileComponents("(\\d+)"));
+      state->stages_only.from_names = true;
+      state->layers.push_back(&state->stages_only);
+    }
     state->stages.resize(state->layers.size());
     for (size_t i = 0; i < state->layers.size(); ++i) {
       if (state->layers[i]->from_names) CountLayers(run, i, state.get());
     }
     states_[run] = std::move(state);
+  }
+
+  bool HasStages(size_t run) const {
+    return std::any_of(tensors_[run].begin(), tensors_[run].end(),
+                       [](const NamedTensor& tensor) { return tensor.stage > 0; });
   }
 
   // Whether the rule's `when` holds: some name or class of either run is like it.

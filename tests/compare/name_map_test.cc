@@ -508,6 +508,12 @@ TEST(NameMap, NumbersOfLayersBecomeThoseOfTheModel) {
   EXPECT_THAT(Layers("offset: -1", plain)[0], HasSubstr("layer 0 becomes -1"));
 }
 
+TEST(NameMap, StagesOfAPipelineAreNumberedOnWithoutALayerRule) {
+  EXPECT_THAT(
+      MappedNames("rules: [{name: 'decoder\\.layers', to: l}]", Modules({"l.0"}), Stages(false)),
+      ElementsAre("l.0", "l.1", "l.2", "l.3"));
+}
+
 TEST(NameMap, ChunksOfAnInterleavedPipeline) {
   const auto chunks = Stages(true);
   const std::vector<std::string> wanted = {"l.0", "l.1", "l.4", "l.5", "l.2", "l.3", "l.6", "l.7"};
