@@ -187,7 +187,9 @@ class Finder {
     std::map<std::pair<uint64_t, int32_t>, std::vector<std::pair<uint64_t, std::string>>> found;
     for (const std::string& name : names) {
       const auto tags = ParseTags(WithoutTensorSuffix(name));
-      if (tags) found[{tags->step, tags->rank}].emplace_back(tags->dump_index, name);
+      if (!tags) continue;
+      found[{tags->step, tags->rank}].emplace_back(tags->dump_index, name);
+      if (!tags->coordinates.empty()) catalog_.coordinates[tags->rank] = tags->coordinates;
     }
     for (auto& [place, files] : found) {
       std::sort(files.begin(), files.end());

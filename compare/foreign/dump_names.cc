@@ -208,8 +208,14 @@ std::optional<TaggedName> ParseTags(std::string_view stem) {
   std::string rest;
   for (const auto& [tag, value] : tags->all) {
     if (tag == "name" || tag == "step" || tag == "forward_pass_id" || tag == "rank" ||
-        tag == "dump_index" || IsPlaceTag(tag))
+        tag == "dump_index")
       continue;
+    if (IsPlaceTag(tag)) {
+      if (ParseDigits(value))
+        tagged.coordinates += fmt::format("{}{}={}", tagged.coordinates.empty() ? "" : " ",
+                                          tag.substr(0, tag.find('_')), value);
+      continue;
+    }
     if (tag == "recompute_status")
       tagged.key.key.recompute = value.starts_with("recomput");
     else

@@ -34,6 +34,7 @@ struct TaggedName {
   uint64_t step = 0;
   int32_t rank = 0;
   uint64_t dump_index = 0;
+  std::string coordinates;  // "tp=1 pp=0" of tp_rank and the like; "" for none
   NamedKey key;  // of name, prefixes (param__, grad__, non_intrusive__) and the tags that are left
 };
 std::optional<TaggedName> ParseTags(std::string_view stem);

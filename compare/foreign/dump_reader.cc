@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compare/dims.h"
 #include "compare/foreign/foreign_file.h"
 #include "compare/foreign/msprobe.h"
 
@@ -43,7 +44,7 @@ class Reader {
 
   void Add(NamedKey name, ForeignTensor tensor) {
     if (tensor.parameter && !name.knows_role) AsParameter(&name);
-    DumpTensor added{std::move(name), tensor.dtype, tensor.sizes, std::nullopt};
+    DumpTensor added{std::move(name), tensor.dtype, tensor.sizes, std::nullopt, ""};
     added.values = std::move(tensor);
     contents_.tensors.push_back(std::move(added));
   }
@@ -65,7 +66,7 @@ class Reader {
     const std::string stem(WithoutTensorSuffix(file_name));
     for (ForeignTensor& tensor : file->tensors) {
       if (kind == DumpKind::kTagged) {
-        AddTagged(stem, std::move(tensor));
+        AddTagged(stem, file->texts["meta.dims"], std::move(tensor));
         continue;
       }
       NamedKey name = tensor.place.empty() ? KeyOfName(stem) : KeyOfPlace(tensor.place);
@@ -73,14 +74,18 @@ class Reader {
     }
   }
 
-  // {'value': tensor, 'meta': {...}}, or the tensor alone.
-  void AddTagged(const std::string& stem, ForeignTensor tensor) {
+  // {'value': tensor, 'meta': {'dims': 't h[tp]', ...}}, or the tensor alone.
+  void AddTagged(const std::string& stem, const std::string& dims, ForeignTensor tensor) {
     std::vector<std::string> place = tensor.place;
     if (!place.empty() && place.front() != "value") return;
     if (!place.empty()) place.erase(place.begin());
     NamedKey name = ParseTags(stem).value_or(TaggedName{.key = KeyOfName(stem)}).key;
     for (const std::string& part : place) name.key.arg += (name.key.arg.empty() ? "" : ".") + part;
+    const size_t before = contents_.tensors.size();
     Add(std::move(name), std::move(tensor));
+    // The same language as ours, but for what it has besides; then shapes have to tell.
+    if (contents_.tensors.size() > before && !dims.empty() && Dims::Parse(dims).ok())
+      contents_.tensors.back().dims = dims;
   }
 
   void ReadProbe(const std::string& directory) {
@@ -106,7 +111,7 @@ class Reader {
       return;
     }
     contents_.tensors.push_back(
-        {std::move(tensor.name), *tensor.dtype, std::move(tensor.sizes), std::nullopt});
+        {std::move(tensor.name), *tensor.dtype, std::move(tensor.sizes), std::nullopt, ""});
   }
 
   void AddProbeFile(const std::string& path, NamedKey name) {

@@ -17,6 +17,7 @@ struct DumpTensor {
   DType dtype;
   std::vector<int64_t> sizes;
   std::optional<ForeignTensor> values;  // none: only described
+  std::string dims;                     // as the dump annotates it (compare/dims.h); "" for none
 };
 
 struct DumpContents {

@@ -110,6 +110,7 @@ io::Record ForeignStep::RecordOf(size_t index) const {
   record.seen = record.key.role == Role::kInput ? call.call.begin : call.call.end;
   record.dtype = tensor.dtype;
   record.device = "cpu";
+  record.dims = tensor.dims;
   record.sizes = tensor.sizes;
   record.strides = CanonicalStrides(tensor);
   record.parts_asked = record.parts_kept = kPartMeta;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ Result<ReadBytes> OpenCanonical(const ForeignTensor& tensor);
 // What a file holds.
 struct ForeignFile {
   std::vector<ForeignTensor> tensors;
-  std::vector<std::string> skipped;  // "'name': why it is not read"
+  std::vector<std::string> skipped;          // "'name': why it is not read"
+  std::map<std::string, std::string> texts;  // of a pickle, by "key.key"
 };
 
 }  // namespace tdump::compare::foreign

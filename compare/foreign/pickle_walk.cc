@@ -15,6 +15,7 @@ constexpr size_t kMaxTensors = 1'000'000;
 constexpr size_t kMaxVisits = 4'000'000;
 constexpr size_t kMaxSkipped = 1000;
 constexpr size_t kMaxKey = 4096;
+constexpr size_t kMaxTexts = 1000, kMaxText = 1024;
 constexpr uint64_t kMaxPlaces = 256ull << 20;  // bytes of all places together
 
 class Walker {
@@ -37,6 +38,11 @@ class Walker {
       case PickleKind::kOpaque:
       case PickleKind::kStorage:
         Skip(ref);
+        return {};
+      case PickleKind::kText:
+        if (contents_.texts.size() < kMaxTexts && heap_.text(ref).size() < kMaxText &&
+            place_.size() < 3)
+          contents_.texts.emplace(TextOf(place_), heap_.text(ref));
         return {};
       default:
         return {};

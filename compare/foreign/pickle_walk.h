@@ -1,6 +1,7 @@
 // What a pickle holds, by the place in its containers.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct PickledTensor {
 struct PickleContents {
   std::vector<PickledTensor> tensors;
   std::vector<std::string> skipped;
+  std::map<std::string, std::string> texts;  // short ones, by TextOf(place); a thousand at most
 };
 
 std::string TextOf(const std::vector<std::string>& place);  // "model.layers.0"

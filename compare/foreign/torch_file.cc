@@ -38,7 +38,7 @@ using FindStorage = std::function<Result<StoragePlace>(const PickleStorage&)>;
 Result<ForeignFile> Collect(const PickleHeap& heap, PickleRef root, const std::string& file,
                             bool big_endian, const FindStorage& find) {
   TDUMP_ASSIGN_OR_RETURN(const PickleContents contents, WalkPickle(heap, root, file));
-  ForeignFile all{.skipped = contents.skipped};
+  ForeignFile all{.skipped = contents.skipped, .texts = contents.texts};
   for (const PickledTensor& found : contents.tensors) {
     const PickleTensor& pickled = heap.tensor(found.tensor);
     const auto of_tensor = [&] { return fmt::format("'{}': '{}'", file, TextOf(found.place)); };

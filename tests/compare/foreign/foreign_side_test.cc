@@ -121,15 +121,19 @@ TEST_F(ForeignSideTest, RecordsAndTheirValues) {
 TEST_F(ForeignSideTest, FilesOfTheDumper) {
   const std::string value = TorchZip(
       Pickle(Dict({{"value", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})},
-                   {"meta", Dict({{"x", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})}})}})),
+                   {"meta", Dict({{"dims", Text("t[tp]")},
+                                  {"x", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})}})}})),
       {{"0", Raw(1.0f)}});
-  Store("root/dump_1/step=0___rank=1___dump_index=10___name=b.pt", value);
+  Store("root/dump_1/step=0___rank=1___dump_index=10___name=b___pp_rank=0___tp_rank=3.pt", value);
   Store("root/dump_1/step=0___rank=1___dump_index=9___name=a___layer_id=2.pt", value);
   Store("root/dump_1/step=1___rank=0___dump_index=1___name=a.pt", value);
   const auto side = Side("root");
   EXPECT_THAT(Passes(*side), ElementsAre("0.1.0", "1.0.0"));
   // In the order of dumping, not of names.
   EXPECT_THAT(Keys(*side), ElementsAre("a[layer_id=2]@output#", "b@output#"));
+  EXPECT_EQ((*side->Open(side->passes()[0]))->Get(1)->dims, "t[tp]");
+  EXPECT_EQ(side->CoordinatesOf(1), "pp=0 tp=3");
+  EXPECT_EQ(side->CoordinatesOf(0), "");
   Store("root/dump_2/step=0___name=a.pt", value);
   EXPECT_THAT(Why("root"), HasSubstr("several dumps: dump_1, dump_2"));
   EXPECT_THAT(Passes(*Side("root/dump_2")), ElementsAre("0.0.0"));
