@@ -47,7 +47,7 @@ struct MapSide::State {
   size_t side = 0;
   std::vector<const MapRule*> rules;
   std::vector<const LayerRule*> layers;
-  LayerRule stages_only;  // of a pipeline, where the map has no rule for layers
+  LayerRule stages_only;            // of a pipeline, where the map has no rule for layers
   std::vector<StageLayers> stages;  // of `layers`
   ShapeIndex own, other;
   uint64_t head_dim = 0;
