@@ -56,9 +56,10 @@ std::string StepsText(const DiffReport& report) {
   const int64_t first = shift(report.steps.front());
   const bool constant = std::all_of(report.steps.begin(), report.steps.end(),
                                     [&](const auto& step) { return shift(step) == first; });
-  const std::string how = !constant   ? fmt::format("{} pairs", report.steps.size())
-                          : first < 0 ? fmt::format("B = A - {}", -first)
-                                      : fmt::format("B = A + {}", first);
+  const std::string how = !constant    ? fmt::format("{} pairs", report.steps.size())
+                          : first == 0 ? "B = A"
+                          : first < 0  ? fmt::format("B = A - {}", -first)
+                                       : fmt::format("B = A + {}", first);
   return fmt::format("{}, by equal integer inputs", how);
 }
 

@@ -1,9 +1,12 @@
 #include "compare/load_shards.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "compare/dtensor.h"
 #include "compare/pass_diff.h"
+#include "core/key.h"
 
 namespace tdump::compare {
 namespace {
@@ -65,9 +68,14 @@ Status AddMembers(const JobStep& step, const Group& group, LoadedShards* loaded)
 void AddGiven(char side, const std::vector<DimsRule>& rules, LoadedShards* loaded) {
   ShardSet& set = loaded->set;
   const MemberData& first = loaded->data.front();
+  const std::string names[] = {set.name, loaded->shared_name, ToText(first.record.key),
+                               loaded->shared_key};
+  const auto matches = [&](const DimsRule& rule) {
+    return std::any_of(std::begin(names), std::end(names), rule.matches);
+  };
   for (const DimsRule& rule : rules) {
     if (rule.side != 0 && rule.side != side) continue;
-    if (!rule.matches(set.name) && !rule.matches(loaded->shared_name)) continue;
+    if (!matches(rule) || !rule.dims.Expanded(first.shape().size()).ok()) continue;
     set.given.push_back(Given(rule.dims, *set.step, "--dims"));
     return;
   }
@@ -100,6 +108,7 @@ LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
   set.cls = first.record.cls;
   set.padded = first.mapped.padded;
   loaded.shared_name = SharedName(first.record, group.key);
+  loaded.shared_key = ToText(group.key);
   AddGiven(side, rules, &loaded);
   return loaded;
 }

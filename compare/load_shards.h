@@ -21,13 +21,14 @@ struct DimsRule {
 
 struct LoadedShards {
   ShardSet set;
-  std::vector<MemberData> data;  // of set.refs; tile digests left out
-  std::string shared_name;       // NameOf under the group's key
-  Status status;                 // a record that could not be read
+  std::vector<MemberData> data;         // of set.refs; tile digests left out
+  std::string shared_name, shared_key;  // NameOf and text of the group's key
+  Status status;                        // a record that could not be read
 };
 
-// Dims by precedence: the first of `rules` that matches the captured or the shared name; what the
-// record says (its dims, else its placements); the map's.
+// Dims by precedence: the first of `rules` that matches the captured or the shared name or key
+// ("mlp.fc1@output#0") and has as many dimensions; what the record says (its dims, else its
+// placements); the map's.
 LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
                         const std::vector<DimsRule>& rules);
 

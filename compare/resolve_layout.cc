@@ -212,8 +212,8 @@ std::string ShardShapes(const ShardSet& set) {
 
 Status NothingFits(const ShardSet& set, const Shape& whole) {
   return InvalidArgument(
-      fmt::format("{} of {}, which does not make {}; say how they share it, --dims '^{}$: ...'",
-                  ShardShapes(set), set.name, ShapeText(whole), set.name));
+      fmt::format("{} of {}, which does not make {}; say how they share it, --dims '^{}@{}: ...'",
+                  ShardShapes(set), set.name, ShapeText(whole), set.name, ToString(set.role)));
 }
 
 // Copies on every rank, where shapes say nothing else; of a tied weight also in several stages of a

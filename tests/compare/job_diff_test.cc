@@ -151,7 +151,7 @@ TEST(JobDiff, WhatShapesCannotExplainAsksForDims) {
       DiffOk(OneRank(kWhole), Ranks({Matrix(2, 3, {1, 2, 3, 5, 6, 7}), Matrix(1, 2, {4, 8})}));
   EXPECT_EQ(report.overall, Overall::kDiffers);
   EXPECT_EQ(report.counts.unresolved, 1u);
-  EXPECT_THAT(report.failing[0].comparison.notes[0], HasSubstr("--dims '^fc$: ...'"));
+  EXPECT_THAT(report.failing[0].comparison.notes[0], HasSubstr("--dims '^fc@output: ...'"));
 }
 
 TEST(JobDiff, UnevenShardsFollowTheirShapes) {
@@ -177,6 +177,18 @@ TEST(JobDiff, DimsOfBothSidesReorderDimensions) {
   const DiffReport differs = DiffOk(OneRank(kWhole), wrong, options);
   EXPECT_EQ(differs.origin->rank, 1);
   EXPECT_THAT(differs.origin->row->comparison.metrics.worst.position, ElementsAre(1, 3));
+}
+
+TEST(JobDiff, ARuleMayBeAboutOneRole) {
+  // By name alone the rule is about the input as well, which every rank holds.
+  EXPECT_EQ(DiffOk(OneRank(kWhole), Ranks({kLeft, kRight}), WithDims("fc", "b h[tp]")).counts.shape,
+            1u);
+  EXPECT_EQ(
+      DiffOk(OneRank(kWhole), Ranks({kLeft, kRight}), WithDims("fc@output", "b h[tp]")).overall,
+      Overall::kSame);
+  // And of other numbers of dimensions it says nothing.
+  EXPECT_EQ(DiffOk(OneRank(kWhole), Ranks({kLeft, kRight}), WithDims("fc", "b s h[tp]")).overall,
+            Overall::kSame);
 }
 
 TEST(JobDiff, DimensionsAreNotReorderedUnasked) {
