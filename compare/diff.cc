@@ -96,7 +96,9 @@ class Differ {
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
     report_.origin = std::move(choice.origin);
-    report_.first_bits = std::move(choice.first_bits);
+    // In a lower precision all bits differ from the start.
+    if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
+    report_.growth = finder_.growth();
     Judge(a, b, pairing);
     for (const auto& [note, count] : notes_)
       report_.notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
@@ -221,6 +223,10 @@ class Differ {
     const auto [first, added] = weight_steps_.try_emplace({row.rank_b, row.name}, row.step_b);
     if (!added && first->second != row.step_b) return;
     ParameterReport& p = report_.parameters;
+    if (!outcome.fails && !outcome.comparison.verdict.Judged()) {
+      ++p.not_judged;
+      return;
+    }
     ++p.pairs;
     const bool buffer = row.key.role == Role::kState;
     Names& names = buffer ? buffers_ : parameters_;
@@ -232,7 +238,12 @@ class Differ {
     };
     if (p.differing.size() < kMostListed &&
         std::none_of(p.differing.begin(), p.differing.end(), same))
-      p.differing.push_back({row.name, row.key.path, row.rank_b, row.step_b, buffer});
+      p.differing.push_back({.name = row.name,
+                             .path = row.key.path,
+                             .rank = row.rank_b,
+                             .step = row.step_b,
+                             .buffer = buffer,
+                             .outside = outcome.fails});
   }
 
   void AddInput(const Row& row, const Outcome& outcome, bool failing) {
@@ -250,7 +261,9 @@ class Differ {
   void Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing) {
     const Counts& c = report_.counts;
     const bool unpaired = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
-    const bool weights_decide = observations_judged_ == 0 && !report_.parameters.differing.empty();
+    // Where the precision is lower, what the operators return does not tell.
+    const bool weights_tell = observations_judged_ == 0 || options_.pass.compute;
+    const bool weights_decide = weights_tell && !report_.parameters.differing.empty();
     if (c.paired == 0) {
       report_.why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord();
     } else if (unpaired && compared_ == 0 && !unpaired_.NamesText().empty()) {

@@ -42,7 +42,8 @@ struct Unpaired {
 struct ParameterReport {
   uint64_t compared = 0, differing_names = 0;
   uint64_t buffers_compared = 0, buffers_differing = 0;
-  uint64_t pairs = 0;                          // of either, over ranks and steps
+  uint64_t pairs = 0;       // of either, over ranks and steps
+  uint64_t not_judged = 0;  // pairs of which shape and dtype alone are known; not counted above
   std::vector<ParameterDifference> differing;  // the first ones
 };
 
@@ -109,6 +110,7 @@ struct DiffReport {
   std::string dtype_a, dtype_b;  // of most tensors, in the first pair of passes
   ParameterReport parameters;
   InputReport inputs;
+  Growth growth;  // of the error, in the pass that holds the origin, else in the first
   std::optional<Origin> origin;
   std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
   std::vector<Row> failing;          // the first ones, in order of step, rank and time

@@ -70,7 +70,9 @@ bool ParseMinifloat(std::string_view name, NumberFormat* format) {
   return format->bits == bits;
 }
 
+// "int8", "uint4", and the integers under a quantised tensor: "qint8", "quint4x2" (two a byte).
 bool ParseInteger(std::string_view name, NumberFormat* format) {
+  if (TakePrefix(&name, "q")) name = name.substr(0, name.find('x'));
   const bool is_unsigned = TakePrefix(&name, "u");
   int bits = 0;
   if (!TakePrefix(&name, "int") || !TakeNumber(&name, &bits) || !name.empty()) return false;

@@ -79,7 +79,25 @@ void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair) {
   const PassFinding finding = FindFirst(&observed);
   AddSuspect(pass, pair, finding.beyond_bound, &beyond_bound_,
              [](const Outcome& o) { return o.fails; });
+  KeepGrowth(pass, pair, finding.beyond_bound);
   AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
+}
+
+void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
+                              const std::optional<FirstDifference>& first) {
+  if (!first && (growth_of_ || !growth_.points.empty())) return;
+  if (first) {
+    const Candidate candidate = {
+        .step = pair.b.step, .rank = pair.b.rank, .structure = pass.structure, .first = *first};
+    const Candidate both[] = {growth_of_.value_or(candidate), candidate};
+    if (growth_of_ && ChooseOrigin(both) == 0) return;
+    growth_of_ = candidate;
+  }
+  growth_ = {.step_a = pair.a.step,
+             .step = pair.b.step,
+             .rank_a = pair.a.rank,
+             .rank = pair.b.rank,
+             .points = GrowthOf(pass)};
 }
 
 template <class Differs>
@@ -125,7 +143,24 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
         std::any_of(pass.calls.begin(), pass.calls.end(), passed))
       suspect.passed_by.push_back(parameter);
   }
+  suspect.outside_before = OutsideBefore(pass, pair, outcome);
   return suspect;
+}
+
+std::optional<ParameterDifference> OriginFinder::OutsideBefore(const PassDiff& pass,
+                                                               const PassPair& pair,
+                                                               const Outcome& difference) const {
+  std::optional<ParameterDifference> earliest;
+  uint64_t used = difference.call;
+  for (const ParameterDifference& parameter : *parameters_) {
+    if (!parameter.outside || parameter.rank != pair.b.rank) continue;
+    for (const auto& [begin, call] : pass.calls) {
+      if (begin >= used || call.path != parameter.path || call.end >= difference.order) continue;
+      used = begin;
+      earliest = parameter;
+    }
+  }
+  return earliest;
 }
 
 // The operator's own differing parameter, null when there is none.
@@ -151,7 +186,9 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) co
   }
   Suspect chosen = suspects->list[ChooseOrigin(candidates)];
   Origin& origin = chosen.origin;
-  if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty())
+  if (chosen.outside_before)
+    BlameParameter(*chosen.outside_before, &origin);
+  else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty())
     BlameParameter(chosen.passed_by.front(), &origin);
   for (const int32_t rank : suspects->ranks) {
     if (rank == origin.rank) continue;

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compare/growth.h"
 #include "compare/origin.h"
 #include "compare/row.h"
 
@@ -21,6 +22,7 @@ struct ParameterDifference {
   int32_t rank = 0;
   uint64_t step = 0;  // first seen
   bool buffer = false;
+  bool outside = false;  // its values are known, and outside their bound
 };
 
 struct Origin {
@@ -55,6 +57,8 @@ class OriginFinder {
   };
   // Once, after the last pass.
   Choice Choose();
+  // Of the pass that holds the likeliest origin, else of the first; empty where nothing differs.
+  const Growth& growth() const { return growth_; }
 
  private:
   // A candidate with everything the report will say of it: its pass is gone by then.
@@ -64,6 +68,8 @@ class OriginFinder {
     Origin origin;
     // Differing parameters of calls between `last_agreeing` and the difference.
     std::vector<ParameterDifference> passed_by;
+    // The first of the parameters outside their bound that a call before the difference used.
+    std::optional<ParameterDifference> outside_before;
   };
 
   // Suspects of the earliest step that has any, and which keys differ there on which rank.
@@ -82,11 +88,18 @@ class OriginFinder {
                   const Differs& differs);
   Suspect MakeSuspect(const PassDiff& pass, const PassPair& pair,
                       const FirstDifference& first) const;
+  std::optional<ParameterDifference> OutsideBefore(const PassDiff& pass, const PassPair& pair,
+                                                   const Outcome& difference) const;
   const ParameterDifference* OwnParameter(const Origin& origin) const;
   std::optional<Suspect> Choose(Suspects* suspects) const;
 
   const std::vector<ParameterDifference>* parameters_;
+  void KeepGrowth(const PassDiff& pass, const PassPair& pair,
+                  const std::optional<FirstDifference>& first);
+
   Suspects beyond_bound_, bits_;
+  Growth growth_;
+  std::optional<Candidate> growth_of_;
   std::optional<uint64_t> reproducible_from_;  // step of B of the first pass equal bit by bit
 };
 

@@ -42,9 +42,8 @@ void JudgeStatistics(const Statistics& a, const Statistics& b, Comparison* compa
 
 }  // namespace
 
-Status JudgeParts(const io::Record& a, const io::Record& b, uint64_t reduction,
+Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
                   const MeasureRecords& measure, Comparison* comparison) {
-  const Bound bound = DefaultBound(a.dtype, b.dtype, reduction);
   if (SameSlice(a, b)) {
     const io::Record left = io::SliceAsRecord(a), right = io::SliceAsRecord(b);
     TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, measure(left, right, bound));

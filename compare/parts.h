@@ -16,7 +16,7 @@ using MeasureRecords =
 // Judges what both sides have, of shapes that are equal, best first: the same slice, the same
 // sample (both as if they were the tensor, which a note says), else statistics. Statistics that
 // differ prove that values differ; equal ones prove nothing, and nothing is judged.
-Status JudgeParts(const io::Record& a, const io::Record& b, uint64_t reduction,
+Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
                   const MeasureRecords& measure, Comparison* comparison);
 
 }  // namespace tdump::compare

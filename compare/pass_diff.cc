@@ -6,8 +6,11 @@
 #include <atomic>
 #include <thread>
 
+#include "compare/dequantised.h"
+#include "compare/flushed.h"
 #include "compare/leading.h"
 #include "compare/parts.h"
+#include "compare/pass_judge.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -21,7 +24,8 @@ uint64_t OrderOf(const io::Record& record, bool output, const CallSpan* call) {
 
 class PassComparer {
  public:
-  PassComparer(const PassDiffOptions& options, PassDiff* diff) : options_(options), diff_(diff) {}
+  PassComparer(const PassDiffOptions& options, PassDiff* diff)
+      : options_(options), diff_(diff), judge_(options, *diff->a, *diff->b) {}
 
   void CompareAll() {
     std::atomic<size_t> next{0};
@@ -39,37 +43,62 @@ class PassComparer {
     for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
     work();
     for (std::thread& thread : threads) thread.join();
+    judge_.JudgeTogether(diff_);
+    for (Outcome& outcome : diff_->outcomes) Conclude(&outcome);
   }
 
  private:
-  Status Compare(Outcome* outcome) const {
+  Status Compare(Outcome* outcome) {
     TDUMP_ASSIGN_OR_RETURN(const io::Record a, diff_->a->Get(outcome->ids.a));
     TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
     Place(b, outcome);
     if (assembled_) Resolve(outcome);
-    if (!outcome->unresolved.empty()) {
-      Conclude(b, outcome);
-      return {};
-    }
+    if (!outcome->unresolved.empty()) return {};
     outcome->comparison = JudgeMeta(a, b);
     Comparison& comparison = outcome->comparison;
     if (assembled_) DropStrideNotes(*outcome, &comparison.notes);
-    const bool known_equal = comparison.verdict.bitwise == Answer::kSame;
+    if (a.dtype == b.dtype && RecordedDType(a) != RecordedDType(b))
+      comparison.verdict.dtype = Answer::kDiffers;
+    outcome->rule = judge_.RuleFor(b, outcome->role);
+    const bool asks =
+        outcome->rule && outcome->rule->expect && outcome->rule->expect->needs_values();
+    const bool known_equal = comparison.verdict.bitwise == Answer::kSame && !asks;
+    if (!known_equal) judge_.SetBound(a, b, outcome);
+    const Bound& bound = outcome->local.bound;
     if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
-      const Bound bound = DefaultBound(a.dtype, b.dtype, outcome->reduction);
       TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, MeasureRecords(a, b, bound));
       JudgeMetrics(metrics, &comparison);
+      TDUMP_RETURN_IF_ERROR(AllowFlushed(a, b, bound, &comparison));
     } else if (comparison.verdict.shape == Answer::kSame &&
                comparison.evidence == Evidence::kMeta) {
       const auto measure = [this](const io::Record& left, const io::Record& right,
-                                  const Bound& bound) {
-        return MeasureRecords(left, right, bound);
-      };
-      TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, outcome->reduction, measure, &comparison));
+                                  const Bound& of) { return MeasureRecords(left, right, of); };
+      TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, bound, measure, &comparison));
     }
     if (comparison.verdict.shape == Answer::kDiffers)
       TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
-    Conclude(b, outcome);
+    judge_.JudgePair(a, b, outcome);
+    return {};
+  }
+
+  // Numbers that one side may have taken for zero.
+  Status AllowFlushed(const io::Record& a, const io::Record& b, const Bound& bound,
+                      Comparison* comparison) const {
+    Verdict& verdict = comparison->verdict;
+    if (verdict.tolerance != Answer::kDiffers || verdict.special == Answer::kDiffers ||
+        !MayBeFlushed(comparison->metrics, a.dtype, b.dtype))
+      return {};
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes left, diff_->a->Open(a));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes right, diff_->b->Open(b));
+    TDUMP_ASSIGN_OR_RETURN(
+        const Flushed flushed,
+        JudgeFlushed({&a, std::move(left)}, {&b, std::move(right)}, bound, comparison->metrics));
+    if (!flushed.within) return {};
+    verdict.tolerance = Answer::kSame;
+    comparison->metrics.within = comparison->metrics.elements;
+    comparison->notes.push_back(
+        fmt::format("subnormal numbers are zero on one side: {} elements, {} of the other sign",
+                    flushed.elements, flushed.signs));
     return {};
   }
 
@@ -78,9 +107,8 @@ class PassComparer {
   Status CompareLeading(const io::Record& a, const io::Record& b, Outcome* outcome) const {
     if (!KeptOf(a, b).payload || !LeadingSizes(a, b)) return {};
     const bool aligned = options_.align && options_.align(NameOf(b));
-    const Bound bound = DefaultBound(a.dtype, b.dtype, outcome->reduction);
     TDUMP_ASSIGN_OR_RETURN(const Metrics metrics,
-                           MeasureLeading(*diff_->a, a, *diff_->b, b, bound));
+                           MeasureLeading(*diff_->a, a, *diff_->b, b, outcome->local.bound));
     const std::string part = LeadingText(a, b);
     Comparison& comparison = outcome->comparison;
     if (aligned) {
@@ -128,22 +156,27 @@ class PassComparer {
     const bool is_tap = span != nullptr && span->kind == OperatorKind::kTap;
     outcome->call = is_tap && span->parent != 0 ? span->parent : b.call_begin;
     outcome->order = OrderOf(b, outcome->is_output(), span);
-    outcome->reduction = span != nullptr   ? span->reduction
-                         : b.sizes.empty() ? 1
-                                           : static_cast<uint64_t>(b.sizes.back());
+    outcome->path = std::hash<std::string>()(b.key.root + "\n" + b.key.path);
     outcome->root_input = b.key.path == "." && b.key.op.empty() && b.key.role == Role::kInput;
   }
 
   // Hashes that differ leave the tolerance unproven, which fails; but for parameters, where the
   // operators' outputs tell.
-  void Conclude(const io::Record& b, Outcome* outcome) const {
+  void Conclude(Outcome* outcome) const {
+    if (!outcome->error.empty()) return;
     const Verdict& verdict = outcome->comparison.verdict;
     const bool unproven =
         verdict.bitwise == Answer::kDiffers && verdict.tolerance == Answer::kNotJudged;
     outcome->fails = verdict.Fails(options_.require_bits) || (unproven && !outcome->is_weight()) ||
                      !outcome->unresolved.empty();
-    outcome->bits_differ = outcome->fails || verdict.bitwise == Answer::kDiffers;
-    outcome->allowed = outcome->fails && options_.allow_failed && options_.allow_failed(NameOf(b));
+    // In another precision all bits differ: of weights that says nothing where their values agree.
+    const bool expected =
+        options_.compute && outcome->is_weight() && verdict.tolerance == Answer::kSame;
+    outcome->bits_differ = outcome->fails || (verdict.bitwise == Answer::kDiffers && !expected);
+    if (outcome->fails && options_.allow_failed) {
+      const auto b = diff_->b->Get(outcome->ids.b);
+      outcome->allowed = b.ok() && options_.allow_failed(NameOf(*b));
+    }
     if (assembled_) PlaceRanks(outcome);
   }
 
@@ -156,6 +189,7 @@ class PassComparer {
 
   const PassDiffOptions& options_;
   PassDiff* diff_;
+  PassJudge judge_;
   const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();
 };
 
@@ -168,7 +202,6 @@ void LoadCalls(const StepView& view, PassDiff* diff) {
     diff->calls[record.call.begin] = {.begin = record.call.begin,
                                       .end = record.call.end,
                                       .parent = record.call.parent,
-                                      .reduction = ReductionLength(record.arguments),
                                       .kind = record.kind,
                                       .root = record.root,
                                       .path = record.path,

@@ -10,7 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compare/explain.h"
+#include "compare/noise.h"
 #include "compare/pairing.h"
+#include "compare/rules.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
 #include "compare/verdict.h"
@@ -19,7 +22,10 @@ namespace tdump::compare {
 
 struct PassDiffOptions {
   bool require_bits = false;
-  NameFilter select;        // plain names to compare; empty: all
+  std::optional<Precision> compute;         // what B's operators computed in; none: their dtypes
+  std::shared_ptr<const BoundRules> rules;  // may be null
+  std::shared_ptr<const NoiseModel> noise;  // of repeats of A; may be null
+  NameFilter select;                        // plain names to compare; empty: all
   NameFilter allow_failed;  // plain names whose failure is listed but does not count; empty: none
   NameFilter align;         // plain names compared in the part that both sides have; empty: none
   unsigned threads = 1;
@@ -31,10 +37,16 @@ struct Outcome {
   Role role = Role::kOutput;
   // Begin of the call in B; of a tap, which computes nothing: of the call it stands in.
   uint64_t call = 0;
-  uint64_t order = 0;      // B's sequence number at which it was seen (compare/origin.h, 1)
-  uint64_t reduction = 1;  // of its call, for the bound
+  uint64_t order = 0;    // B's sequence number at which it was seen (compare/origin.h, 1)
+  uint64_t path = 0;     // equal for observations of one module
+  uint64_t content = 0;  // equal for observations of the same two tensors; 0: not known
+  Reduction reduction;   // of its call, for the bound
   uint64_t key_hash = 0;
   bool root_input = false;
+  LocalBound local;                 // what rounding, and noise, explain
+  const BoundRule* rule = nullptr;  // that decides
+  // What rounding and the error of what went in explain; none: not judged by that.
+  std::optional<Explanation> explanation;
   // Shape, dtype, special values, tolerance, or bits where required; or not proven within.
   bool fails = false;
   bool bits_differ = false;  // includes `fails`
@@ -55,7 +67,6 @@ struct Outcome {
 struct CallSpan {
   uint64_t begin = 0, end = 0;
   uint64_t parent = 0;  // begin of the enclosing call, 0 for none
-  uint64_t reduction = 1;
   OperatorKind kind = OperatorKind::kModule;
   std::string root, path, op;
 };

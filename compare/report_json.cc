@@ -53,6 +53,22 @@ Json UlpJson(const Metrics& m) {
   return json;
 }
 
+// Ratios in dB; null: not known.
+Json GrowthJson(const Growth& growth) {
+  const auto db = [](float value) { return std::isnan(value) ? Json(nullptr) : Number(value); };
+  Json points = Json::array();
+  for (const GrowthPoint& point : growth.points)
+    points.push_back({{"name", point.name},
+                      {"role", ToString(point.role)},
+                      {"arg", point.arg},
+                      {"in_db", db(point.in_db)},
+                      {"out_db", db(point.out_db)},
+                      {"bound_db", db(point.bound_db)},
+                      {"fails", point.fails},
+                      {"follows", point.follows}});
+  return {{"step", growth.step}, {"rank", growth.rank}, {"points", std::move(points)}};
+}
+
 Json MetricsJson(const Metrics& m) {
   Json json = {{"elements", m.elements},
                {"bits_equal", m.bits_equal},
@@ -233,6 +249,7 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
                {"summary", RenderVerdict(report, required_bits)}};
   json["origin"] = report.origin ? OriginJson(*report.origin) : Json(nullptr);
   json["first_bits"] = report.first_bits ? OriginJson(*report.first_bits) : Json(nullptr);
+  json["growth"] = GrowthJson(report.growth);
   json["counts"] = CountsJson(report.counts);
   const ParameterReport& parameters = report.parameters;
   json["parameters"] = {{"compared", parameters.compared},

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "compare/job_text.h"
+#include "compare/pass_judge.h"
 #include "compare/text.h"
 #include "core/key.h"
 
@@ -260,6 +261,8 @@ std::vector<std::string> OriginLines(const Origin& origin) {
                        : IsTap(origin)                      ? "tap does not: "
                                                             : "output does not: ";
     lines.push_back(what + ValuesText(row));
+    if (const std::string text = ExplainedText(row.comparison, row.explanation); !text.empty())
+      lines.push_back("error " + text);
     if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics.numeric)
       lines.push_back(DistanceText(row.comparison.metrics));
     lines.push_back(WorstText(row));

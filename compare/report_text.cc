@@ -10,6 +10,7 @@
 namespace tdump::compare {
 namespace {
 
+constexpr size_t kGrowthPoints = 6;
 constexpr size_t kMostHoles = 3;
 constexpr size_t kIndent = 10;  // of text beside "ORIGIN", "weights", ...
 
@@ -124,6 +125,9 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
     text += Wrap("         " + DifferingIn(report.counts), kIndent) + "\n";
   if (report.origin) text += "\n" + OriginText(*report.origin, "ORIGIN", style);
   if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "BITS", style);
+  if (const std::string growth = GrowthText(report.growth, kGrowthPoints);
+      !growth.empty() && report.overall == Overall::kDiffers)
+    text += "\n" + Line("growth", "SQNR in dB: " + Printable(growth));
   text += FailingTable(report, style) + UnpairedText(report);
   for (const std::string& note : report.notes) text += Line("note", Printable(note));
   for (const io::Damage& damage : report.damage)

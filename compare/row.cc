@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "compare/dequantised.h"
+#include "compare/pass_judge.h"
+
 namespace tdump::compare {
 namespace {
 
@@ -22,6 +25,7 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   row.layout_a = pass.a->LayoutOf(outcome.ids.a);
   row.layout_b = pass.b->LayoutOf(outcome.ids.b);
   row.comparison = outcome.comparison;
+  row.explanation = outcome.explanation;
   row.order = outcome.order;
   row.fails = outcome.fails;
   row.allowed = outcome.allowed;
@@ -34,13 +38,13 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   row.key = b->key;
   row.kind = b->kind;
   row.cls = b->cls;
-  row.dtype_a = a->dtype.view();
-  row.dtype_b = b->dtype.view();
+  row.dtype_a = RecordedDType(*a).view();
+  row.dtype_b = RecordedDType(*b).view();
   row.shape_a = ElementShape(*a);
   row.shape_b = ElementShape(*b);
   row.kept_a = KeptText(*a);
   row.kept_b = KeptText(*b);
-  row.bound = DefaultBound(a->dtype, b->dtype, outcome.reduction).text;
+  row.bound = BoundText(outcome);
   return row;
 }
 

@@ -29,6 +29,9 @@ struct Row {
   std::string layout_a, layout_b;          // how it was put together
   Comparison comparison;
   std::string bound;
+  // What the error of the inputs and the roundings explain; none: not judged by that. In dB: DbOf
+  // (compare/pass_judge.h).
+  std::optional<Explanation> explanation;
   uint64_t order = 0;
   bool fails = false, allowed = false;
   bool unresolved = false;  // a tensor could not be put together: the last note says why

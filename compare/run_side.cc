@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "compare/dequantised.h"
+
 namespace tdump::compare {
 namespace {
 
@@ -49,7 +51,7 @@ Result<std::unique_ptr<StepView>> CapturedRun::Open(const PassRef& pass) const {
   const io::IndexedPass& indexed = index_->passes[pass.index];
   const io::ProcessEntry& process = store_->processes()[indexed.process];
   TDUMP_ASSIGN_OR_RETURN(auto reader, store_->OpenPass(process, process.passes[indexed.pass]));
-  return std::unique_ptr<StepView>(new OnePass(std::move(reader), pass.part));
+  return DequantisedView::Wrap(std::make_unique<OnePass>(std::move(reader), pass.part));
 }
 
 std::vector<io::Damage> CapturedRun::DamageOf(int32_t rank) const {

@@ -49,8 +49,10 @@ std::string_view ToString(Answer answer) {
 }
 
 bool Verdict::Fails(bool bits) const {
-  return shape == Answer::kDiffers || dtype == Answer::kDiffers || special == Answer::kDiffers ||
-         tolerance == Answer::kDiffers || (bits && bitwise == Answer::kDiffers);
+  return (shape == Answer::kDiffers && !shape_allowed) ||
+         (dtype == Answer::kDiffers && !dtype_allowed) ||
+         (special == Answer::kDiffers && !special_allowed) || tolerance == Answer::kDiffers ||
+         (bits && bitwise == Answer::kDiffers);
 }
 
 Kept KeptOf(const io::Record& a, const io::Record& b) {

@@ -23,6 +23,9 @@ struct Verdict {
   Answer bitwise = Answer::kNotJudged;
   Answer tolerance = Answer::kNotJudged;
   Answer special = Answer::kNotJudged;
+  // Differences that are known and count as none: the precision that was given explains the dtypes,
+  // or a rule names the kind (compare/rules.h). The answers above stay what they are.
+  bool shape_allowed = false, dtype_allowed = false, special_allowed = false;
 
   // What makes a pair fail: shape, dtype, special values or tolerance; `bits` adds bitwise.
   bool Fails(bool bits) const;

@@ -9,6 +9,7 @@
 #include "compare/report.h"
 #include "tools/diff_reports.h"
 #include "tools/diff_source.h"
+#include "tools/noise_runs.h"
 #include "tools/progress_line.h"
 #include "tools/strict.h"
 
@@ -119,6 +120,11 @@ int DiffCommand::Compare(int argc, char** argv) {
     if (!draft.ok()) return Fail(kTool, draft.status().message());
     Print(*draft);
     return kExitOk;
+  }
+  if (!settings_.noise.empty()) {
+    auto noise = MeasureNoise(*sources->a.side, settings_.noise, diff);
+    if (!noise.ok()) return Fail(kTool, noise.status().message());
+    diff.pass.noise = std::move(*noise);
   }
   auto report = compare::Diff(*sources->a.side, *sources->b.side, diff);
   if (!report.ok()) return Fail(kTool, report.status().message());

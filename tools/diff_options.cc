@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "tools/bounds_file.h"
 #include "tools/map_source.h"
 #include "tools/names.h"
 
@@ -19,9 +20,6 @@ struct LaterOption {
 };
 constexpr LaterOption kLater[] = {
     {"--across", true, "compare single ranks: tdump-diff RUN/rank0 RUN/rank1"},
-    {"--compute", true, "the bound follows the dtypes that were recorded"},
-    {"--noise", true, "the bound follows the dtypes and the lengths of the sums"},
-    {"--bounds", true, "--allow-failed RE takes names out of the verdict"},
     {"--mpi", false, "-j N compares on N threads"},
 };
 
@@ -125,6 +123,12 @@ void DiffSettings::AddTo(Options* options) {
       "names of which only the part that both sides have is compared, where one is padded; "
       "may be repeated");
   options->Flag("--bisect", &bisect, "for git bisect run: trouble is 125, not 2");
+  options->Text("--compute", &compute, "PRECISION",
+                "what B's operators computed in: bf16, fp16, tf32, fp8, fp8_e5m2, int8, fp4, ...; "
+                "sets the bounds");
+  options->Text("--bounds", &bounds, "FILE", "YAML rules: what to ask of which operators");
+  options->List("--noise", &noise, "RUN",
+                "a repeat of A: what differs there is no difference; may be repeated");
   options->Number("--topk", &top, "N", "differing records to list (default 5)");
   options->Flag("--all", &all, "list every one");
   options->Text("--jsonl", &jsonl, "FILE", "write every pair as a JSON line");
@@ -143,6 +147,15 @@ Result<compare::DiffOptions> DiffSettings::ForEngine() const {
   auto ranks_asked = Spec::Parse(ranks);
   if (!ranks_asked.ok()) return std::move(ranks_asked).status().Annotate("--ranks");
   diff.pairing.ranks = *ranks_asked;
+  if (!compute.empty()) {
+    auto precision = compare::ParsePrecision(compute);
+    if (!precision.ok()) return std::move(precision).status().Annotate("--compute");
+    diff.pass.compute = std::move(*precision);
+  }
+  if (!bounds.empty()) {
+    TDUMP_ASSIGN_OR_RETURN(compare::BoundRules rules, ReadBoundsFile(bounds));
+    diff.pass.rules = std::make_shared<const compare::BoundRules>(std::move(rules));
+  }
   TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select));
   TDUMP_ASSIGN_OR_RETURN(diff.pass.align, MatchAny(align));
   TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this));

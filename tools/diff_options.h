@@ -15,6 +15,8 @@ struct DiffSettings {
   std::string require = "tolerance";
   std::string steps = "all", ranks = "all";
   std::vector<std::string> select, allow_unpaired, allow_failed;
+  std::string compute, bounds;
+  std::vector<std::string> noise;
   std::vector<std::string> align, dims, topology;
   std::string map;
   std::string jsonl, html;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "compare/dequantised.h"
 #include "compare/pass_diff.h"
 #include "core/text.h"
 #include "io/address.h"
@@ -284,7 +285,7 @@ Result<std::unique_ptr<StepView>> ForeignSide::Open(const PassRef& pass) const {
   for (const std::string& skipped : contents.skipped) {
     if (skipped_.size() < kMostSkipped) skipped_.push_back(skipped);
   }
-  return std::unique_ptr<StepView>(std::make_unique<ForeignStep>(std::move(contents)));
+  return DequantisedView::Wrap(std::make_unique<ForeignStep>(std::move(contents)));
 }
 
 std::vector<std::string> ForeignSide::skipped() const {

@@ -57,7 +57,7 @@ Comparison Judge(const io::Record& a, const io::Record& b, const std::vector<flo
   const auto measure = [&](const io::Record& of_a, const io::Record& of_b, const Bound& bound) {
     return Measure({&of_a, FromMemory(x)}, {&of_b, FromMemory(y)}, bound);
   };
-  const Status status = JudgeParts(a, b, 1, measure, &comparison);
+  const Status status = JudgeParts(a, b, DefaultBound(a.dtype, b.dtype, 1), measure, &comparison);
   EXPECT_TRUE(status.ok()) << status.message();
   return comparison;
 }

@@ -1,0 +1,67 @@
+#include "compare/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compare/element.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr double kFloat32Roundoff = 0x1p-24, kFloat64Roundoff = 0x1p-53;
+// rms of r / m, r even in [-1, 1], m in [1, 2) with an even logarithm: sqrt(1/3 * 3 / (8 ln 2)).
+constexpr double kRmsOfRounding = 0.42466;
+constexpr double kPowerFactor = 4;
+
+double Square(double x) { return x * x; }
+
+}  // namespace
+
+ErrorLevel LevelOf(const Metrics& m) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (m.max_abs == 0) return {};
+  const double rms = std::min(m.rms_a, m.rms_b);
+  ErrorLevel level;
+  level.power = m.rms_a > 0 ? Square(m.rmse / m.rms_a) : kInfinite;
+  level.peak = rms > 0 ? m.max_abs / rms : kInfinite;
+  level.gain = m.cosine && m.rms_a > 0 ? std::abs(*m.cosine * m.rms_b / m.rms_a - 1) : kInfinite;
+  return level;
+}
+
+LocalBound LocalBoundOf(const BoundFacts& facts) {
+  const NumberFormat left = FormatOf(facts.a), right = FormatOf(facts.b);
+  double unit = std::max(left.UnitRoundoff(), right.UnitRoundoff());
+  LocalBound local;
+  if (unit == 0) {
+    local.bound.text = "exact";
+    return local;
+  }
+  double operands = 0;
+  if (facts.compute != nullptr) {
+    unit = std::max(unit, facts.compute->others);
+    const OperatorClass kind = facts.reduction.kind;
+    if (kind == OperatorClass::kProduct || kind == OperatorClass::kUnknown)
+      operands = facts.compute->operands;
+  }
+  const double sum = unit <= kFloat64Roundoff ? kFloat64Roundoff : kFloat32Roundoff;
+  const uint64_t terms = std::max<uint64_t>(1, facts.reduction.length);
+  const double length = static_cast<double>(terms);
+  const double relative =
+      kBoundFactor * (unit + std::sqrt(length) * sum + std::sqrt(2.0) * operands);
+  local.bound.relative = local.bound.scale = relative;
+  local.bound.text = fmt::format("{:.2g} of |x| and of rms: {:g} * ({:.2g} + sqrt({}) * {:.2g}",
+                                 relative, kBoundFactor, unit, terms, sum);
+  if (operands > 0)
+    local.bound.text += fmt::format(" + sqrt(2) * {:.2g} of {}", operands, facts.compute->name);
+  local.bound.text += ")";
+  local.level.power = kPowerFactor * (2 * Square(kRmsOfRounding * unit) + length * Square(sum) +
+                                      2 * Square(kRmsOfRounding * operands));
+  local.level.peak = relative;
+  local.level.gain = unit + std::sqrt(length) * sum + operands;
+  return local;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,45 @@
+// Bounds: what rounding explains of the difference of two tensors, before anything is known of the
+// error that went into the operator (compare/explain.h adds that).
+#pragma once
+
+#include <optional>
+
+#include "compare/compute.h"
+#include "compare/reduction.h"
+#include "compare/verdict.h"
+
+namespace tdump::compare {
+
+// How far two tensors are apart, relative to the signal. Of e = b - a:
+struct ErrorLevel {
+  double power = 0;  // sum e^2 / sum a^2
+  double peak = 0;   // max |e| / min(rms(a), rms(b))
+  double gain = 0;   // |a.b / a.a - 1|: the part of e that is a multiple of a
+};
+
+// Of a measured pair; all 0 where everything is equal, infinite where only one side is 0.
+ErrorLevel LevelOf(const Metrics& metrics);
+
+struct BoundFacts {
+  DType a, b;  // as recorded
+  Reduction reduction;
+  const Precision* compute = nullptr;  // what the operator computed in; nullptr: its dtypes
+};
+
+struct LocalBound {
+  Bound bound;  // of each element; see DefaultBound
+  ErrorLevel level;
+};
+
+// u: unit roundoff of the coarser dtype (with `compute`, at least that of the precision); K: terms
+// added, each addition rounded to v; p: roundoff of the operands of a product.
+//
+//   each element: 4 * (u + sqrt(K) * v + sqrt(2) * p), of |x| and of rms
+//   power:        4 * (2 (c u)^2 + K v^2 + 2 (c p)^2), c = 0.4245: the rms of a rounding error is
+//                 c u for numbers whose logarithms are spread evenly
+//
+// Two operands with independent errors of relative size p give a product's error of sqrt(2) p of
+// what the terms add up to without cancellation. Of unknown operators a product is assumed.
+LocalBound LocalBoundOf(const BoundFacts& facts);
+
+}  // namespace tdump::compare

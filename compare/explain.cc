@@ -1,0 +1,219 @@
+#include "compare/explain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+
+namespace tdump::compare {
+namespace {
+
+// Error power out for error power in: at least, and what is allowed where most operators of a class
+// amplify more. In MiniLM norms amplify by up to 8.3 dB, GELU by 2.4 to 6.7 dB, linear layers by
+// -10 to 7 dB, in bfloat16 and with float8 products alike.
+constexpr double kAmplification = 10, kMostAmplification = 100;
+constexpr double kOfMedian = 4;
+// Through operators that were not recorded, attention among them.
+constexpr double kUnseenAmplification = 10;
+// Peaks are largest values of many: they may grow more than the power does (MiniLM: 7 times).
+constexpr double kPeakAmplification = 16;
+// Noise of relative power d makes a norm shrink its output by about d (MiniLM: up to 1.9 d); a bent
+// activation by more.
+constexpr double kGainOfNoise = 6, kGainOfNoiseInNorms = 2;
+// A gain measured over n elements is off by sqrt(power / n); errors of neighbours are alike, as if
+// one in kAlike counted.
+constexpr double kGainSpread = 2, kAlike = 64;
+
+constexpr size_t kRecent = 24;  // observations that stand in for inputs
+constexpr size_t kEnough = 5;   // operators of a class whose median counts
+
+ErrorLevel Larger(const ErrorLevel& x, const ErrorLevel& y) {
+  return {.power = std::max(x.power, y.power),
+          .peak = std::max(x.peak, y.peak),
+          .gain = std::max(x.gain, y.gain)};
+}
+ErrorLevel Smaller(const ErrorLevel& x, const ErrorLevel& y) {
+  return {.power = std::min(x.power, y.power),
+          .peak = std::min(x.peak, y.peak),
+          .gain = std::min(x.gain, y.gain)};
+}
+bool IsNone(const ErrorLevel& level) { return level.power == 0 && level.peak == 0; }
+
+class Explainer {
+ public:
+  Explainer(std::span<const Sample> samples, std::span<const CallInterval> calls,
+            const ExplainOptions& options)
+      : samples_(samples), options_(options), result_(samples.size()), counted_(samples.size()) {
+    for (const CallInterval& call : calls) calls_.emplace(call.begin, call.end);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (!samples[i].output) inputs_[samples[i].call].push_back(i);
+    }
+  }
+
+  std::vector<Explanation> Run() {
+    Calibrate();
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      Judge(i);
+      Remember(i);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  struct Input {
+    ErrorLevel level;
+    bool known = false;    // recorded
+    bool failing = false;  // some of it is outside its bound
+    bool unseen = false;   // operators that were not recorded lie between
+  };
+
+  void Calibrate() {
+    std::array<std::vector<double>, 8> seen;
+    for (const Sample& sample : samples_) {
+      if (!sample.output || sample.backward) continue;
+      double in = 0;
+      if (const auto found = inputs_.find(sample.call); found != inputs_.end()) {
+        for (const size_t i : found->second) in = std::max(in, samples_[i].error.power);
+      }
+      if (in > 0 && std::isfinite(in) && std::isfinite(sample.error.power))
+        seen[static_cast<size_t>(sample.kind)].push_back(
+            std::max(0.0, sample.error.power - sample.local.level.power) / in);
+    }
+    for (size_t kind = 0; kind < seen.size(); ++kind) {
+      std::vector<double>& ratios = seen[kind];
+      amplification_[kind] = kAmplification;
+      if (ratios.size() < kEnough) continue;
+      const auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
+      std::nth_element(ratios.begin(), middle, ratios.end());
+      amplification_[kind] = std::clamp(kOfMedian * *middle, kAmplification, kMostAmplification);
+    }
+  }
+
+  void Judge(size_t i) {
+    const Sample& sample = samples_[i];
+    Explanation& out = result_[i];
+    const ErrorLevel& error = sample.error;
+    if (!sample.output && sample.content != 0) {
+      if (const auto same = by_content_.find(sample.content); same != by_content_.end()) {
+        out = result_[same->second];
+        out.follows = !out.within;
+        counted_[i] = counted_[same->second];
+        return;
+      }
+    }
+    const Input in = InputOf(sample);
+    out.in = in.level;
+    out.in_known = in.known;
+    out.bound = BoundOf(sample, in);
+    // Of a tensor with outliers the largest error may be a rounding of the largest element.
+    const bool peak = sample.within_local || error.peak <= out.bound.peak;
+    const bool explained = peak && error.power <= out.bound.power && error.gain <= out.bound.gain;
+    const bool may_exceed = options_.compute || !IsNone(in.level);
+    out.within = options_.compute ? explained : sample.within_local || (may_exceed && explained);
+    out.follows = !out.within && in.failing;
+    counted_[i] = out.within ? error : Smaller(error, Larger(in.level, sample.local.level));
+  }
+
+  ErrorLevel BoundOf(const Sample& sample, const Input& in) const {
+    const ErrorLevel& local = sample.local.level;
+    const double amplification = in.unseen
+                                     ? std::max(kUnseenAmplification, Amplification(sample.kind))
+                                     : Amplification(sample.kind);
+    ErrorLevel bound;
+    bound.power = local.power + amplification * in.level.power;
+    bound.peak = local.peak + kPeakAmplification * in.level.peak;
+    const double count = std::max(1.0, static_cast<double>(sample.elements) / kAlike);
+    const double spread = kGainSpread * std::sqrt(in.level.power / count);
+    // A norm takes the gain of its input away.
+    const bool norm = sample.kind == OperatorClass::kNormalisation && sample.output;
+    bound.gain = local.gain + (norm ? kGainOfNoiseInNorms * in.level.power + spread
+                                    : (in.unseen ? kUnseenAmplification : 1) *
+                                          (in.level.gain + kGainOfNoise * in.level.power + spread));
+    return bound;
+  }
+
+  double Amplification(OperatorClass kind) const {
+    return amplification_[static_cast<size_t>(kind)];
+  }
+
+  Input InputOf(const Sample& sample) const {
+    Input in;
+    if (sample.root_input) return in;
+    in.level = Larger(sample.weights, options_.drift);
+    if (!sample.output) return AddRecent(in);
+    const auto inputs = inputs_.find(sample.call);
+    if (inputs != inputs_.end()) {
+      for (const size_t i : inputs->second) Add(i, &in);
+      in.known = true;
+    }
+    const bool encloses = AddEnclosed(sample, &in);
+    if (sample.backward) {
+      if (const auto own = forward_.find(sample.path); own != forward_.end())
+        in.level = Larger(in.level, own->second);
+    }
+    return in.known || encloses ? in : AddRecent(in);
+  }
+
+  void Add(size_t i, Input* in) const {
+    in->level = Larger(in->level, counted_[i]);
+    in->failing = in->failing || !result_[i].within;
+  }
+
+  Input AddRecent(Input in) const {
+    in.unseen = true;
+    for (const size_t i : recent_) Add(i, &in);
+    return in;
+  }
+
+  // What was seen inside of the sample's call.
+  bool AddEnclosed(const Sample& sample, Input* in) const {
+    const auto call = calls_.find(sample.call);
+    if (call == calls_.end() || call->second == 0) return false;
+    bool any = false;
+    const auto first =
+        std::upper_bound(samples_.begin(), samples_.end(), sample.call,
+                         [](uint64_t begin, const Sample& other) { return begin < other.order; });
+    for (auto other = first; other != samples_.end() && other->order < call->second; ++other) {
+      if (other->call == sample.call) continue;
+      Add(static_cast<size_t>(other - samples_.begin()), in);
+      any = true;
+    }
+    return any;
+  }
+
+  void Remember(size_t i) {
+    const Sample& sample = samples_[i];
+    if (recent_.size() < kRecent)
+      recent_.push_back(i);
+    else
+      recent_[next_++ % kRecent] = i;
+    if (sample.content != 0) by_content_.try_emplace(sample.content, i);
+    if (!sample.backward) {
+      ErrorLevel& own = forward_[sample.path];
+      own = Larger(own, counted_[i]);
+    }
+  }
+
+  std::span<const Sample> samples_;
+  const ExplainOptions& options_;
+  std::vector<Explanation> result_;
+  std::vector<ErrorLevel> counted_;  // the error that counts for what follows
+  std::unordered_map<uint64_t, uint64_t> calls_;
+  std::unordered_map<uint64_t, std::vector<size_t>> inputs_;  // by call
+  std::unordered_map<uint64_t, size_t> by_content_;
+  std::unordered_map<uint64_t, ErrorLevel> forward_;  // by path
+  std::array<double, 8> amplification_{};             // by OperatorClass
+  std::vector<size_t> recent_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<Explanation> Explain(std::span<const Sample> samples,
+                                 std::span<const CallInterval> calls,
+                                 const ExplainOptions& options) {
+  return Explainer(samples, calls, options).Run();
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,74 @@
+// Explain: how far apart the two sides of each observation may be, given the error that went into
+// its operator and the roundings the operator makes. What is beyond that was added by the operator:
+// an origin shows as an output that is worse than its inputs and its precision explain.
+//
+//   1. Observations are taken in order of time. Of the error of each, three numbers count, all
+//      relative to the signal (compare/bounds.h): power, peak and gain. Rounding noise has power
+//      but hardly any gain (it does not follow the signal), a wrong factor is all gain: of a
+//      LayerNorm whose weights are 1.05 times too large the gain is 0.05, however noisy its input.
+//   2. What goes into an output: its call's recorded inputs, the weights of its module where they
+//      differ within their bounds, for an enclosing module what was seen inside, for a gradient
+//      the activations of its module. Where no input was recorded, and for an input that is no
+//      earlier output, the errors seen shortly before stand in.
+//   3. bound = roundings of the operator + amplification * what goes in. How much an operator
+//      amplifies depends on the model: 10 in power, or four times the median over the operators of
+//      its class in this pass where that is more (of at least five; at most 100).
+//   4. An observation outside its bound fails; for what follows it counts as if its operator had
+//      passed on what went in, so that everything that carries the error on fails too, until it
+//      has faded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compare/bounds.h"
+
+namespace tdump::compare {
+
+// One observation. Indices are of the caller's span, which is in order of time.
+struct Sample {
+  uint64_t order = 0;  // B's sequence number
+  uint64_t call = 0;   // begin of its call
+  uint64_t path = 0;   // equal for observations of one module
+  bool output = false;
+  bool backward = false;
+  bool root_input = false;
+  OperatorClass kind = OperatorClass::kUnknown;
+  uint64_t elements = 0;
+  // Equal for observations of the same two tensors; 0: not known.
+  uint64_t content = 0;
+  ErrorLevel error;  // 0 where both sides are equal
+  LocalBound local;
+  ErrorLevel weights;  // of the module's own parameters, 0 where they are equal or not known
+  // All elements are within local.bound, which is enough unless the precision was given.
+  bool within_local = true;
+};
+
+// A call that may enclose others.
+struct CallInterval {
+  uint64_t begin = 0, end = 0;
+};
+
+struct Explanation {
+  ErrorLevel in;          // what goes in
+  bool in_known = false;  // from recorded inputs
+  ErrorLevel bound;       // what is explained
+  bool within = true;
+  bool follows = false;  // not within, and neither is what goes in
+};
+
+struct ExplainOptions {
+  // The precision was given: each operator is held to it, also where every element is within what
+  // its dtype allows.
+  bool compute = false;
+  // What the steps before left in weights that are not recorded.
+  ErrorLevel drift;
+};
+
+// Of one pass of one rank. Memory: a few numbers a sample.
+std::vector<Explanation> Explain(std::span<const Sample> samples,
+                                 std::span<const CallInterval> calls,
+                                 const ExplainOptions& options);
+
+}  // namespace tdump::compare

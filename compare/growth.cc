@@ -1,0 +1,73 @@
+#include "compare/growth.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "compare/pass_diff.h"
+#include "compare/pass_judge.h"
+
+namespace tdump::compare {
+namespace {
+
+float Db(double power) { return static_cast<float>(DbOf(power)); }
+
+}  // namespace
+
+std::vector<GrowthPoint> GrowthOf(const PassDiff& pass) {
+  std::vector<const Outcome*> outputs;
+  bool any = false;
+  for (const Outcome& outcome : pass.outcomes) {
+    const bool equal = outcome.comparison.verdict.bitwise == Answer::kSame;
+    if (!outcome.is_output() || !outcome.error.empty() || !(equal || outcome.explanation)) continue;
+    any = any || !equal;
+    outputs.push_back(&outcome);
+  }
+  if (!any) return {};
+  std::stable_sort(outputs.begin(), outputs.end(),
+                   [](const Outcome* x, const Outcome* y) { return x->order < y->order; });
+  std::vector<GrowthPoint> points;
+  for (const Outcome* outcome : outputs) {
+    const auto record = pass.b->Get(outcome->ids.b);
+    if (!record.ok()) continue;
+    GrowthPoint point;
+    point.order = outcome->order;
+    point.name = NameOf(*record);
+    point.arg = record->key.arg;
+    point.role = outcome->role;
+    point.fails = outcome->fails && !outcome->allowed;
+    point.out_db = Db(0);
+    if (outcome->explanation) {
+      const Explanation& e = *outcome->explanation;
+      point.out_db = Db(LevelOf(outcome->comparison.metrics).power);
+      point.bound_db = Db(e.bound.power);
+      if (e.in_known) point.in_db = Db(e.in.power);
+      point.follows = point.fails && e.follows;
+    }
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+std::string GrowthText(const Growth& growth, size_t most) {
+  std::vector<const GrowthPoint*> differing;
+  for (const GrowthPoint& point : growth.points) {
+    if (point.role == Role::kOutput && std::isfinite(point.out_db)) differing.push_back(&point);
+  }
+  if (differing.empty() || most == 0) return "";
+  std::set<size_t> shown;
+  const size_t last = differing.size() - 1;
+  for (size_t i = 0; i < most; ++i) shown.insert(most == 1 ? 0 : i * last / (most - 1));
+  const auto fails = [](const GrowthPoint* point) { return point->fails; };
+  const auto origin = std::find_if(differing.begin(), differing.end(), fails);
+  if (origin != differing.end()) shown.insert(static_cast<size_t>(origin - differing.begin()));
+  std::string text;
+  for (const size_t i : shown)
+    text += fmt::format("{}{} {:.1f}", text.empty() ? "" : " | ", differing[i]->name,
+                        differing[i]->out_db);
+  return text;
+}
+
+}  // namespace tdump::compare

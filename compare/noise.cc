@@ -1,0 +1,33 @@
+#include "compare/noise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tdump::compare {
+namespace {
+
+std::string Slot(const std::string& name, const Key& key) {
+  return fmt::format("{}\n{}\n{}", name, ToString(key.role), key.arg);
+}
+
+}  // namespace
+
+void NoiseModel::Add(const std::string& name, const Key& key, bool bits_equal,
+                     const Metrics& metrics) {
+  NoiseLevel& level = levels_[Slot(name, key)];
+  ++level.pairs;
+  if (bits_equal) return;
+  const double rms = std::min(metrics.rms_a, metrics.rms_b);
+  if (!(rms > 0)) return;
+  level.peak = std::max(level.peak, metrics.max_abs / rms);
+  level.power = std::max(level.power, std::pow(metrics.rmse / metrics.rms_a, 2));
+}
+
+const NoiseLevel* NoiseModel::Find(const std::string& name, const Key& key) const {
+  const auto found = levels_.find(Slot(name, key));
+  return found == levels_.end() ? nullptr : &found->second;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,284 @@
+#include "compare/pass_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "compare/dequantised.h"
+#include "compare/element.h"
+
+namespace tdump::compare {
+namespace {
+
+// Of the same two tensors all these numbers are the same, of others hardly ever.
+uint64_t ContentOf(const Metrics& m) {
+  uint64_t hash = m.elements;
+  for (const double number : {m.rmse, m.rms_a, m.rms_b, m.max_abs, m.mean_abs, m.mean_rel})
+    hash = (hash ^ std::bit_cast<uint64_t>(number)) * 0x9E3779B97F4A7C15u;
+  return hash | 1;
+}
+
+bool IsFloat(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() > 0; }
+
+// A weight that was cast is off by at most one rounding of each element, two where digits were cut
+// off; near 0 by the least number of the format.
+void TightenCast(const DType& a, const DType& b, LocalBound* local) {
+  const NumberFormat left = FormatOf(a), right = FormatOf(b);
+  if (a == b || left.bits < 16 || right.bits < 16) return;
+  const double unit = std::max(left.UnitRoundoff(), right.UnitRoundoff());
+  if (unit == 0) return;
+  local->bound.relative = 2 * unit;
+  local->bound.scale = local->bound.relative * 0x1p-8;
+  local->bound.text = fmt::format("{:.2g} of |x|: a cast rounds once", local->bound.relative);
+}
+
+// The precision whose products would explain an error that looks like rounding: of nearly all
+// elements, and hardly a multiple of the signal. "" where it does not, or no precision would do.
+std::string_view LooksLike(const Outcome& outcome, const DType& a, const DType& b) {
+  const Metrics& m = outcome.comparison.metrics;
+  const ErrorLevel error = LevelOf(m);
+  const bool product = outcome.reduction.kind == OperatorClass::kProduct ||
+                       outcome.reduction.kind == OperatorClass::kUnknown;
+  if (!product || m.elements < 64 || m.bits_equal > m.elements / 4 ||
+      error.gain > 0.3 * std::sqrt(error.power))
+    return "";
+  for (const std::string_view name : {"tf32", "fp16", "bf16", "fp8", "fp8_e5m2", "fp4"}) {
+    const auto precision = ParsePrecision(name);
+    const LocalBound local =
+        LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction, .compute = &*precision});
+    if (error.power <= local.level.power) return name;
+  }
+  return "";
+}
+
+// Whether its values are known well enough to take part: measured numbers, or equal bits.
+bool IsSample(const Outcome& outcome) {
+  if (!outcome.error.empty() || outcome.is_weight()) return false;
+  const Comparison& comparison = outcome.comparison;
+  if (comparison.verdict.bitwise == Answer::kSame) return true;
+  return comparison.evidence == Evidence::kPayload && comparison.metrics.numeric &&
+         outcome.local.level.power > 0;
+}
+
+ErrorLevel MeasuredLevel(const Outcome& outcome) {
+  if (outcome.comparison.verdict.bitwise == Answer::kSame) return {};
+  return LevelOf(outcome.comparison.metrics);
+}
+
+Sample SampleOf(const Outcome& outcome) {
+  Sample sample;
+  sample.order = outcome.order;
+  sample.call = outcome.call;
+  sample.path = outcome.path;
+  sample.output = outcome.is_output();
+  sample.backward = outcome.role == Role::kGradInput || outcome.role == Role::kGradOutput ||
+                    outcome.role == Role::kParamGrad;
+  sample.root_input = outcome.root_input;
+  sample.kind = outcome.reduction.kind;
+  sample.elements = outcome.comparison.metrics.elements;
+  sample.error = MeasuredLevel(outcome);
+  sample.local = outcome.local;
+  if (sample.error.power > 0) sample.content = outcome.content;
+  sample.within_local = outcome.comparison.verdict.tolerance == Answer::kSame;
+  return sample;
+}
+
+// Finite numbers alone are explained; a special value on one side only is not.
+bool MayBeExplained(const Outcome& outcome) {
+  const Metrics& m = outcome.comparison.metrics;
+  return outcome.comparison.evidence == Evidence::kPayload &&
+         (m.nan_mismatch + m.inf_mismatch == 0 || outcome.comparison.verdict.special_allowed) &&
+         !(outcome.rule != nullptr && outcome.rule->expect);
+}
+
+}  // namespace
+
+double DbOf(double power) { return -10 * std::log10(power); }
+
+const BoundRule* PassJudge::RuleFor(const io::Record& b, Role role) const {
+  return options_.rules == nullptr || options_.rules->empty()
+             ? nullptr
+             : options_.rules->Find(NameOf(b), role);
+}
+
+PassJudge::Calls PassJudge::Load(const StepView& view) {
+  // What cannot be read is told where the calls are read first (PassDiff::damage).
+  Calls calls;
+  (void)view.ForEachCall([&](const io::CallRecord& record) {
+    calls.arguments[record.call.begin] = record.arguments;
+    return true;
+  });
+  (void)view.ForEachTensor([&](const io::Record& record) {
+    if (record.key.role == Role::kParam && record.key.arg == "weight")
+      calls.weights[record.key.root + "\n" + record.key.path] = record.sizes;
+    return true;
+  });
+  return calls;
+}
+
+Reduction PassJudge::ReductionIn(const Calls& calls, const io::Record& record) const {
+  OperatorFacts facts{.op = record.key.op, .cls = record.cls, .arguments = {}, .weight = {}};
+  const auto call = calls.arguments.find(record.call_begin);
+  if (call != calls.arguments.end()) facts.arguments = call->second;
+  const auto weight = calls.weights.find(record.key.root + "\n" + record.key.path);
+  if (weight != calls.weights.end()) facts.weight = weight->second;
+  Reduction reduction = ReductionOf(facts, record.key.role);
+  if (!reduction.exact && call == calls.arguments.end() && !record.sizes.empty())
+    reduction.length = static_cast<uint64_t>(std::max<int64_t>(1, record.sizes.back()));
+  return reduction;
+}
+
+// Weights are numbers that were given, not computed.
+const Precision* PassJudge::PrecisionOf(const Outcome& outcome) const {
+  if (outcome.is_weight()) return nullptr;
+  if (outcome.rule != nullptr && outcome.rule->compute) return &*outcome.rule->compute;
+  return options_.compute ? &*options_.compute : nullptr;
+}
+
+void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outcome) {
+  std::call_once(loaded_, [this] {
+    calls_a_ = Load(a_);
+    calls_b_ = Load(b_);
+  });
+  if (outcome->is_weight()) {
+    outcome->reduction = {.kind = OperatorClass::kLookup, .length = 1, .exact = true};
+  } else {
+    // Shards know the length of their part only: the longer of the two sides.
+    outcome->reduction = ReductionIn(calls_b_, b);
+    outcome->reduction.length =
+        std::max(outcome->reduction.length, ReductionIn(calls_a_, a).length);
+  }
+  outcome->local = LocalBoundOf({.a = RecordedDType(a),
+                                 .b = RecordedDType(b),
+                                 .reduction = outcome->reduction,
+                                 .compute = PrecisionOf(*outcome)});
+  if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &outcome->local);
+  if (options_.noise == nullptr) return;
+  const NoiseLevel* noise = options_.noise->Find(NameOf(a), a.key);
+  if (noise == nullptr) noise = options_.noise->Find(NameOf(b), b.key);
+  if (noise == nullptr || noise->peak == 0 || !IsFloat(a.dtype)) return;
+  LocalBound& local = outcome->local;
+  const double scale = kNoiseFactor * noise->peak;
+  local.level.power = std::max(local.level.power, kNoiseFactor * kNoiseFactor * noise->power);
+  local.level.gain = std::max(local.level.gain, kNoiseFactor * std::sqrt(noise->power));
+  if (scale <= local.bound.scale) return;
+  local.bound.scale = local.level.peak = scale;
+  local.bound.text += fmt::format(" and {:.2g} of rms: {:g} * the largest of {} repeats", scale,
+                                  kNoiseFactor, noise->pairs);
+}
+
+void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const {
+  Comparison& comparison = outcome->comparison;
+  Verdict& verdict = comparison.verdict;
+  for (const io::Record* record : {&a, &b}) {
+    const std::string text = DequantisedText(*record);
+    if (!text.empty()) comparison.notes.push_back((record == &a ? "A " : "B ") + text);
+  }
+  if (verdict.dtype == Answer::kDiffers) {
+    const Precision* given = outcome->rule != nullptr && outcome->rule->compute
+                                 ? &*outcome->rule->compute
+                             : options_.compute ? &*options_.compute
+                                                : nullptr;
+    const DType left = RecordedDType(a), right = RecordedDType(b);
+    const std::string_view needed =
+        PrecisionFor(IsFloat(left) ? left : a.dtype, IsFloat(right) ? right : b.dtype);
+    if (given != nullptr && Explains(*given, a.dtype, b.dtype) &&
+        (!IsFloat(left) || !IsFloat(right) || Explains(*given, left, right)))
+      verdict.dtype_allowed = true;
+    else if (!needed.empty())
+      comparison.notes.push_back(
+          fmt::format("dtype differs, {} against {}; --compute {} compares the values", left.view(),
+                      right.view(), needed));
+  }
+  if (comparison.evidence == Evidence::kPayload && comparison.metrics.numeric)
+    outcome->content = ContentOf(comparison.metrics);
+  if (outcome->rule != nullptr) ApplyRule(*outcome->rule, &comparison);
+}
+
+void PassJudge::JudgeTogether(PassDiff* pass) const {
+  std::vector<size_t> indices;
+  std::unordered_map<uint64_t, ErrorLevel> weights;  // by path
+  bool any = false;
+  for (size_t i = 0; i < pass->outcomes.size(); ++i) {
+    const Outcome& outcome = pass->outcomes[i];
+    if (outcome.is_weight() && outcome.comparison.evidence == Evidence::kPayload) {
+      const ErrorLevel level = MeasuredLevel(outcome);
+      ErrorLevel& of = weights[outcome.path];
+      of.power = std::max(of.power, std::min(level.power, outcome.local.level.power));
+      of.peak = std::max(of.peak, std::min(level.peak, outcome.local.level.peak));
+      of.gain = std::max(of.gain, std::min(level.gain, outcome.local.level.gain));
+    }
+    if (!IsSample(outcome)) continue;
+    indices.push_back(i);
+    any = any || outcome.comparison.verdict.bitwise != Answer::kSame;
+  }
+  if (!any) return;
+  std::stable_sort(indices.begin(), indices.end(), [&](size_t x, size_t y) {
+    return pass->outcomes[x].order < pass->outcomes[y].order;
+  });
+  std::vector<Sample> samples;
+  for (const size_t i : indices) {
+    samples.push_back(SampleOf(pass->outcomes[i]));
+    if (const auto own = weights.find(samples.back().path); own != weights.end())
+      samples.back().weights = own->second;
+  }
+  std::vector<CallInterval> calls;
+  for (const auto& [begin, call] : pass->calls) {
+    if (call.kind != OperatorKind::kTap) calls.push_back({begin, call.end});
+  }
+  const std::vector<Explanation> explained =
+      Explain(samples, calls, {.compute = options_.compute.has_value(), .drift = {}});
+  for (size_t i = 0; i < indices.size(); ++i) {
+    Outcome& outcome = pass->outcomes[indices[i]];
+    if (outcome.comparison.verdict.bitwise == Answer::kSame) continue;
+    outcome.explanation = explained[i];
+    if (MayBeExplained(outcome))
+      outcome.comparison.verdict.tolerance = explained[i].within ? Answer::kSame : Answer::kDiffers;
+    if (!explained[i].within && !explained[i].follows && !options_.compute) Suggest(&outcome);
+  }
+}
+
+void PassJudge::Suggest(Outcome* outcome) const {
+  const auto a = a_.Get(outcome->ids.a), b = b_.Get(outcome->ids.b);
+  if (!a.ok() || !b.ok() || a->dtype != b->dtype) return;
+  const std::string_view precision = LooksLike(*outcome, a->dtype, b->dtype);
+  if (!precision.empty())
+    outcome->comparison.notes.push_back(fmt::format(
+        "error looks like rounding; if B computed so, --compute {} judges by it", precision));
+}
+
+std::string DbText(double power) {
+  return power == 0 ? "equal" : fmt::format("{:.1f} dB", DbOf(power));
+}
+
+std::string ExplainedText(const Comparison& comparison,
+                          const std::optional<Explanation>& explained) {
+  if (!explained) return "";
+  const ErrorLevel error = LevelOf(comparison.metrics);
+  const ErrorLevel& bound = explained->bound;
+  std::string text = fmt::format("{}, {} explained", DbText(error.power),
+                                 bound.power == 0 ? std::string("nothing") : DbText(bound.power));
+  const Metrics& m = comparison.metrics;
+  if (error.gain > bound.gain && m.cosine && m.rms_a > 0)
+    text += fmt::format("; B is {:.4g} times A, within {:.2g} explained",
+                        *m.cosine * m.rms_b / m.rms_a, bound.gain);
+  return text;
+}
+
+std::string BoundText(const Outcome& outcome) {
+  if (outcome.rule != nullptr && outcome.rule->expect) return RuleText(*outcome.rule);
+  std::string text = outcome.local.bound.text;
+  if (!outcome.explanation) return text;
+  const Explanation& e = *outcome.explanation;
+  if (e.in.power > 0)
+    text += fmt::format("; {} at {:.1f} dB", e.in_known ? "inputs" : "what was seen before",
+                        DbOf(e.in.power));
+  if (std::isfinite(DbOf(e.bound.power)))
+    text += fmt::format("{} explain {:.1f} dB, a gain within {:.2g}", e.in.power > 0 ? "" : ";",
+                        DbOf(e.bound.power), e.bound.gain);
+  return text;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,62 @@
+// PassJudge: what each pair of one pass is held to: a rule by name, or the bound that follows from
+// dtypes, precision, length of sums, repeats, and from the error of what went in.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compare/pass_diff.h"
+
+namespace tdump::compare {
+
+// The views and the options outlive it.
+class PassJudge {
+ public:
+  PassJudge(const PassDiffOptions& options, const StepView& a, const StepView& b)
+      : options_(options), a_(a), b_(b) {}
+
+  // The rule that decides, if any. Thread-safe.
+  const BoundRule* RuleFor(const io::Record& b, Role role) const;
+  // Before the pair is measured: outcome->local. Thread-safe.
+  void SetBound(const io::Record& a, const io::Record& b, Outcome* outcome);
+  // After it was measured, or not: dtypes that may differ, the rule. Thread-safe.
+  void JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const;
+  // Once all pairs are measured: what the error of the inputs explains (compare/explain.h).
+  void JudgeTogether(PassDiff* pass) const;
+
+ private:
+  struct Calls {
+    std::unordered_map<uint64_t, std::vector<ArgumentMeta>> arguments;  // by begin
+    std::map<std::string, std::vector<int64_t>> weights;                // sizes, by path
+  };
+  static Calls Load(const StepView& view);
+  Reduction ReductionIn(const Calls& calls, const io::Record& record) const;
+  // Says which precision would explain the error, where one would.
+  void Suggest(Outcome* outcome) const;
+  const Precision* PrecisionOf(const Outcome& outcome) const;
+
+  const PassDiffOptions& options_;
+  const StepView& a_;
+  const StepView& b_;
+  std::once_flag loaded_;
+  Calls calls_a_, calls_b_;  // loaded when the first pair differs
+};
+
+// "8.2e-06 of |x| and of rms: ...; inputs at 26.9 dB explain 25.1 dB".
+std::string BoundText(const Outcome& outcome);
+
+// How far the values are apart and what of that is explained: "6.2 dB, 24.4 dB explained", "26.0
+// dB, 21.3 dB explained; B is 1.05 times A, within 0.0086 explained". "" where nothing was
+// explained.
+std::string ExplainedText(const Comparison& comparison,
+                          const std::optional<Explanation>& explained);
+// "26.9 dB", or "equal".
+std::string DbText(double power);
+
+// Signal-to-error ratio of a relative error power; infinite for 0.
+double DbOf(double power);
+
+}  // namespace tdump::compare
