@@ -6,8 +6,8 @@
 
 #include <thread>
 
-#include "filters/settings.h"
 #include "filters/schema.h"
+#include "filters/settings.h"
 #include "parse.h"
 
 namespace tdump::filters {
