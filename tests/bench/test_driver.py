@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from lib.intervals import bootstrap
-from lib.pairs import Pairs, join, take
+from lib.pairs import Pairs, rotate, take
 from lib.rows import Row, as_json, as_markdown, as_table
 from lib.side import Turn
 
@@ -21,20 +22,26 @@ def turn(wall, cpu=1.0):
 
 
 def test_the_ratio_is_the_median_over_the_pairs_not_the_ratio_of_medians():
-    pairs = Pairs([turn(2.0, 3.0), turn(4.0, 1.0), turn(90.0, 8.0)], [turn(1.0, 1.0), turn(1.0, 1.0), turn(30.0, 2.0)])
+    pairs = Pairs(
+        [turn(2.0, 3.0), turn(4.0, 1.0), turn(90.0, 8.0)], [turn(1.0, 1.0), turn(1.0, 1.0), turn(30.0, 2.0)], [3]
+    )
     assert pairs.wall == 3.0  # of 2, 4, 3
     assert pairs.cpu == 3.0  # of 3, 1, 4
     assert pairs.drained == 3.0
     assert pairs.wall_interval == (2.0, 4.0)
-    assert join([pairs, pairs]).wall == 3.0 and len(join([pairs, pairs]).judged) == 6
+    joined = Pairs.join([pairs, pairs])
+    assert joined.wall == 3.0 and len(joined.judged) == 6
+    assert joined.wall_interval == (3.0, 3.0)  # both processes say 3: whole ones are drawn
 
 
 def test_the_bootstrap_interval_of_a_median():
-    assert bootstrap([1.5] * 7) == (1.5, 1.5)
+    assert bootstrap([[1.5] * 7]) == (1.5, 1.5)
     # The median of 101 values 0..100: 95 % between the binomial ranks 41 and 61 (1 + 101/2 -+ 1.96 sqrt(101)/2).
-    low, high = bootstrap(list(range(101)))
+    low, high = bootstrap([list(range(101))])
     assert low == pytest.approx(40, abs=2) and high == pytest.approx(60, abs=2)
-    assert bootstrap(list(range(101))) == (low, high)  # repeatable
+    assert bootstrap([list(range(101))]) == (low, high)  # repeatable
+    # Groups are drawn whole: a hundred values in one of two groups are one draw.
+    assert bootstrap([[1.0] * 100, [2.0] * 100]) == (1.0, 2.0)
 
 
 def test_turns_are_taken_in_the_order_abba():
@@ -51,6 +58,28 @@ def test_turns_are_taken_in_the_order_abba():
     pairs = take(Fake("a"), Fake("b"), pairs=3, steps=4)
     assert order == ["a4", "b4", "b4", "a4", "a4", "b4"]
     assert pairs.ratios(lambda t: t.wall) == [2.0, 2.0, 2.0]
+
+
+def test_where_several_take_turns_each_follows_each_other_equally_often():
+    order = []
+
+    class Fake:
+        def __init__(self, name):
+            self.name = name
+
+        def turn(self, steps):
+            order.append(self.name)
+            return turn(float(len(order)))
+
+    sides = [Fake(name) for name in "pabc"]
+    parts = rotate(sides[0], sides[1:], pairs=4)
+    assert len(order) == 4 * 4 * 3
+    followers = [pair for start in range(0, 48, 4) for pair in pairwise(order[start : start + 4])]
+    assert sorted(followers) == sorted(3 * [(x, y) for x in "pabc" for y in "pabc" if x != y])
+    assert all(x != y for x, y in pairwise(order))
+    assert [len(part.judged) for part in parts] == [4, 4, 4]
+    # A pair has the fastest, here the first, of three turns.
+    assert parts[0].judged[0].wall == 1 + order.index("a") and parts[0].against[0].wall == 1 + order.index("p")
 
 
 @pytest.mark.parametrize(
