@@ -11,7 +11,7 @@
 //      the activations of its module. Where no input was recorded, and for an input that is no
 //      earlier output, the errors seen shortly before stand in.
 //   3. bound = roundings of the operator + amplification * what goes in. How much an operator
-//      amplifies depends on the model: 10 in power, or four times the median over the operators of
+//      amplifies depends on the model: 20 in power, or four times the median over the operators of
 //      its class in this pass where that is more (of at least five; at most 100).
 //   4. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
