@@ -29,12 +29,12 @@
 namespace {
 
 constexpr int64_t kBatch = 4;
-constexpr double kLearningRate = 1e-3;
 constexpr const char* kUsage =
     "usage: tp_transformer [--steps N] [--seed N] [--text FILE] [--fault RANK:PARAM:BIT]\n"
     "                      [--wrong-scale RANK:LAYER:STEP]\n"
     "  --steps N   training steps (default 3)\n"
     "  --seed N    of the weights, batches and dropout (default 1)\n"
+    "  --rate R    learning rate (default 0.001); 0: the weights stay those of the seed\n"
     "  --text FILE characters to train on (default: the text beside the source)\n"
     "  --fault RANK:PARAM:BIT\n"
     "      before the first step, on rank RANK, flip bit BIT (0..31, 31 is the sign) of one\n"
@@ -47,6 +47,7 @@ constexpr const char* kUsage =
 struct Options {
   int64_t steps = 3;
   int64_t seed = 1;
+  double rate = 1e-3;
   std::string text = TP_TRANSFORMER_TEXT;
   std::string fault;
   std::string wrong_scale;
@@ -60,6 +61,14 @@ int64_t ParseCount(const std::string& option, const std::string& value) {
     throw std::invalid_argument(option + " '" + value + "': expected a whole number");
   }
   return count;
+}
+
+double ParseRate(const std::string& value) {
+  char* end = nullptr;
+  const double rate = std::strtod(value.c_str(), &end);
+  if (value.empty() || *end != '\0' || !(rate >= 0) || rate > 1)
+    throw std::invalid_argument("--rate '" + value + "': expected a number from 0 to 1");
+  return rate;
 }
 
 Options ParseOptions(int argc, char** argv) {
@@ -78,6 +87,8 @@ Options ParseOptions(int argc, char** argv) {
       options.steps = ParseCount(option, value);
     } else if (option == "--seed") {
       options.seed = ParseCount(option, value);
+    } else if (option == "--rate") {
+      options.rate = ParseRate(value);
     } else if (option == "--text") {
       options.text = value;
     } else if (option == "--fault") {
@@ -116,10 +127,11 @@ void PrintHashes(const torch::nn::Module& model, int rank) {
               parameters.value(), gradients.value(), rng.value());
 }
 
-void Train(tp::Transformer& model, const tp::Text& text, const tp::Config& config, int64_t steps,
-           const tp::Group& group, const std::optional<tp::ScaleFault>& fault) {
-  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(kLearningRate));
-  for (int64_t step = 0; step < steps; ++step) {
+void Train(tp::Transformer& model, const tp::Text& text, const tp::Config& config,
+           const Options& options, const tp::Group& group,
+           const std::optional<tp::ScaleFault>& fault) {
+  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(options.rate));
+  for (int64_t step = 0; step < options.steps; ++step) {
     const auto [inputs, targets] = text.Sample(kBatch, config.context);
     if (fault && group.rank == fault->rank) {
       const double wrong = static_cast<double>(config.heads) / static_cast<double>(config.width);
@@ -154,7 +166,7 @@ void Run(const Options& options, const tp::Group& group) {
   std::optional<tp::ScaleFault> scale_fault;
   if (!options.wrong_scale.empty())
     scale_fault = tp::ParseScaleFault(options.wrong_scale, config.layers, group.world);
-  Train(model, text, config, options.steps, group, scale_fault);
+  Train(model, text, config, options, group, scale_fault);
   PrintHashes(*model, group.rank);
 }
 
