@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "compare/pass_judge.h"
 #include "compare/report.h"
 #include "core/key.h"
 
@@ -141,6 +142,13 @@ Json RowJson(const Row& row) {
   if (row.comparison.evidence == Evidence::kPayload) {
     json["metrics"] = MetricsJson(row.comparison.metrics);
     json["bound"] = row.bound;
+  }
+  if (row.explanation) {
+    const Explanation& e = *row.explanation;
+    json["explained"] = {{"in_db", e.in_known ? Number(DbOf(e.in.power)) : Json(nullptr)},
+                         {"bound_db", Number(DbOf(e.bound.power))},
+                         {"within", e.within},
+                         {"follows", e.follows}};
   }
   if (!row.name_a.empty()) json["name_a"] = row.name_a;
   if (!row.layout_a.empty()) json["layout_a"] = row.layout_a;

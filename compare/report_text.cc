@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "compare/pass_judge.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
 #include "core/utf8.h"
@@ -49,6 +51,20 @@ std::string OriginText(const Origin& origin, std::string_view head, const Style&
   return text;
 }
 
+std::string DbText(std::optional<double> db) {
+  if (!db) return "-";
+  return std::isinf(*db) && *db > 0 ? "exact" : fmt::format("{:.1f}", *db);
+}
+
+// The error of what went in, and how much it and the roundings explain.
+std::string InDbText(const Row& row) {
+  if (!row.explanation || !row.explanation->in_known) return "-";
+  return DbText(DbOf(row.explanation->in.power));
+}
+std::string BoundDbText(const Row& row) {
+  return row.explanation ? DbText(DbOf(row.explanation->bound.power)) : "-";
+}
+
 std::string DiffersInText(const Row& row) {
   const Verdict& v = row.comparison.verdict;
   std::vector<std::string> in;
@@ -56,6 +72,7 @@ std::string DiffersInText(const Row& row) {
   if (v.dtype == Answer::kDiffers) in.push_back("dtype");
   if (v.special == Answer::kDiffers) in.push_back("special values");
   if (v.tolerance == Answer::kDiffers) in.push_back("tolerance");
+  if (in.size() == 1 && row.explanation && row.explanation->follows) in = {"what came before"};
   if (in.empty() && !v.Judged() && !row.comparison.notes.empty())
     in.push_back(row.unresolved ? "layout" : Printable(row.comparison.notes.front()));
   if (in.empty()) in.push_back(v.bitwise == Answer::kDiffers ? "bits" : "");
@@ -72,18 +89,18 @@ std::string ShareText(const Metrics& m) {
 std::string FailingTable(const DiffReport& report, const Style& style) {
   if (report.failing.empty()) return "";
   std::vector<std::vector<std::string>> rows = {
-      {"rank", "step", "operator", "outside", "max abs", "max rel", "SQNR", "differs in"}};
+      {"rank", "step", "operator", "outside", "max abs", "in dB", "out dB", "bound", "differs in"}};
   for (const Row& row : report.failing) {
     const Metrics& m = row.comparison.metrics;
     const bool read = row.comparison.evidence == Evidence::kPayload;
     rows.push_back({RankName(row.rank_b), std::to_string(row.step_b),
                     ShownName(row.name) + ", " + ObservationText(row), read ? ShareText(m) : "-",
-                    read ? m.max_abs_text : "-", read ? Short(m.max_rel) : "-",
-                    read ? SqnrText(m) : "-", DiffersInText(row)});
+                    read ? m.max_abs_text : "-", InDbText(row), read ? DbText(m.sqnr_db) : "-",
+                    BoundDbText(row), DiffersInText(row)});
   }
   std::string text =
-      "\n" +
-      Table(std::move(rows), {true, true, false, true, true, true, true, false}, 2, "  ", style);
+      "\n" + Table(std::move(rows), {true, true, false, true, true, true, true, true, false}, 2,
+                   "  ", style);
   const uint64_t all = report.counts.failing + report.counts.allowed;
   if (all > report.failing.size())
     text += fmt::format("  {} more like this: --all, or --jsonl FILE\n",

@@ -32,7 +32,8 @@ std::string LayerName(std::string_view path) {
     at = end + 1;
   }
   const size_t dot = path.find('.');
-  return std::string(dot == 0 ? path : path.substr(0, dot));
+  if (dot == 0 || dot == std::string_view::npos) return std::string(path);
+  return std::string(path.substr(0, path.find('.', dot + 1)));
 }
 
 std::string Shorten(std::string_view text, size_t width) {

@@ -29,7 +29,7 @@ std::string ShapeText(const std::vector<uint64_t>& shape);  // "[4, 128, 384]"
 std::string Short(double value);
 
 // A module path up to its first number: "model.layers.17" of "model.layers.17.mlp.down"; without a
-// number its first part.
+// number its first two parts, "model.norm".
 std::string LayerName(std::string_view path);
 
 inline constexpr size_t kReportWidth = 100;  // columns of a terminal that reports fit

@@ -32,8 +32,9 @@ TEST(ReportText, ALayerIsThePathUpToItsFirstNumber) {
   EXPECT_EQ(LayerName("layers.0"), "layers.0");
   EXPECT_EQ(LayerName("0.weight"), "0");
   EXPECT_EQ(LayerName("lm_head"), "lm_head");
-  EXPECT_EQ(LayerName("embed.tokens.word"), "embed");
-  EXPECT_EQ(LayerName("fc1.act"), "fc1");
+  EXPECT_EQ(LayerName("embed.tokens.word"), "embed.tokens");
+  EXPECT_EQ(LayerName("model.norm"), "model.norm");
+  EXPECT_EQ(LayerName("fc1.act"), "fc1.act");
   EXPECT_EQ(LayerName("."), ".");
   EXPECT_EQ(LayerName(""), "");
 }
