@@ -16,8 +16,7 @@ namespace tdump::compare {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kMostWholes = 16;    // shapes that both sides may have
-constexpr size_t kMostReplicas = 64;  // that differ, of one tensor
+constexpr size_t kMostWholes = 16;  // shapes that both sides may have
 
 const Dims& AnyDims() {
   static const Dims dims = *Dims::Parse("...");
@@ -378,7 +377,6 @@ Result<std::vector<DifferingReplica>> DifferingReplicas(const ShardSet& set,
     std::set<io::Hash128> seen;
     if (!set.hashes.empty()) seen.insert(set.hashes[group.first]);
     for (const size_t other : group.others) {
-      if (differing.size() == kMostReplicas) return differing;
       if (!set.hashes.empty()) {
         if (seen.insert(set.hashes[other]).second) differing.push_back({group.first, other});
         continue;

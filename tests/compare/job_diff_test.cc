@@ -130,6 +130,22 @@ TEST(JobDiff, CopiesThatShouldBeEqualAreComparedOneByOne) {
   }
 }
 
+TEST(JobDiff, EveryCopyIsComparedHoweverManyDiffer) {
+  // All are a few roundings apart, which is within bounds; the last one is wrong.
+  std::vector<Tensor> outs;
+  for (int rank = 0; rank < 100; ++rank)
+    outs.push_back(Matrix(2, 2,
+                          {1 + static_cast<float>(rank % 4) * 0x1p-23f,
+                           2 + static_cast<float>(rank / 4 % 4) * 0x1p-22f,
+                           3 + static_cast<float>(rank / 16 % 4) * 0x1p-22f,
+                           4 + static_cast<float>(rank / 64) * 0x1p-21f}));
+  outs.back() = Matrix(2, 2, {1, 2, 3, 40});
+  const DiffReport report = DiffOk(OneRank(outs.front()), Ranks(outs), WithDims("fc", "..."));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->row->rank_b, 99);
+}
+
 TEST(JobDiff, AMissingShardIsAnErrorOfItsOperatorAlone) {
   FakeRun b(2);
   b.Pass(0, 0).Module("fc", kInput, kLeft).Module("norm", kInput, kInput);
