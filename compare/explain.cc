@@ -140,7 +140,7 @@ class Explainer {
   Input InputOf(const Sample& sample) const {
     Input in;
     if (sample.root_input) return in;
-    in.level = Larger(sample.weights, options_.drift);
+    in.level = sample.weights;
     if (!sample.output) return AddRecent(in);
     const auto inputs = inputs_.find(sample.call);
     if (inputs != inputs_.end()) {

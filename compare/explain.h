@@ -62,8 +62,6 @@ struct ExplainOptions {
   // The precision was given: each operator is held to it, also where every element is within what
   // its dtype allows.
   bool compute = false;
-  // What the steps before left in weights that are not recorded.
-  ErrorLevel drift;
 };
 
 // Of one pass of one rank. Memory: a few numbers a sample.

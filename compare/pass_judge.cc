@@ -229,7 +229,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
     if (call.kind != OperatorKind::kTap) calls.push_back({begin, call.end});
   }
   const std::vector<Explanation> explained =
-      Explain(samples, calls, {.compute = options_.compute.has_value(), .drift = {}});
+      Explain(samples, calls, {.compute = options_.compute.has_value()});
   for (size_t i = 0; i < indices.size(); ++i) {
     Outcome& outcome = pass->outcomes[indices[i]];
     if (outcome.comparison.verdict.bitwise == Answer::kSame) continue;

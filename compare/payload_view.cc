@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace tdump::compare {
 namespace {
 
 constexpr uint64_t kBufferBytes = 64 * 1024;
+constexpr uint64_t kPiece = 256 * 1024;  // a multiple of the hash tile: each is verified once
 
 }  // namespace
 
@@ -18,6 +21,35 @@ ReadBytes FromMemory(std::span<const std::byte> payload) {
                      std::to_string(offset + out.size()));
     }
     if (!out.empty()) std::memcpy(out.data(), payload.data() + offset, out.size());
+    return {};
+  };
+}
+
+ReadBytes InLargePieces(ReadBytes read, uint64_t total) {
+  struct Piece {
+    std::vector<std::byte> bytes;
+    uint64_t offset = 0;
+  };
+  return [read = std::move(read), total, piece = std::make_shared<Piece>()](
+             uint64_t offset, std::span<std::byte> out) -> Status {
+    if (offset > total || out.size() > total - offset)
+      return Corrupt("payload is shorter than its shape needs");
+    while (!out.empty()) {
+      if (offset < piece->offset || offset >= piece->offset + piece->bytes.size()) {
+        piece->offset = offset / kPiece * kPiece;
+        piece->bytes.resize(std::min(kPiece, total - piece->offset));
+        Status status = read(piece->offset, piece->bytes);
+        if (!status.ok()) {
+          piece->bytes.clear();
+          return status;
+        }
+      }
+      const size_t at = offset - piece->offset;
+      const size_t count = std::min(out.size(), piece->bytes.size() - at);
+      std::memcpy(out.data(), piece->bytes.data() + at, count);
+      out = out.subspan(count);
+      offset += count;
+    }
     return {};
   };
 }

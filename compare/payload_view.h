@@ -16,6 +16,9 @@ namespace tdump::compare {
 // Reads canonical payload bytes [offset, offset + out.size()).
 using ReadBytes = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
 ReadBytes FromMemory(std::span<const std::byte> payload);
+// Sequential reads of any size, of `total` bytes that `read` is asked for in large aligned pieces.
+// For one thread at a time; holds one piece.
+ReadBytes InLargePieces(ReadBytes read, uint64_t total);
 
 // Which dimensions the payload stores once although they have more than one element.
 std::vector<bool> StoredOnce(const io::Record& record);

@@ -15,40 +15,8 @@
 namespace tdump::compare::foreign {
 namespace {
 
-constexpr uint64_t kReadAhead = 256 * 1024;
 constexpr size_t kMostSkipped = 100;
 constexpr size_t kMostNames = 10;
-
-// Sequential reads of any size over one that is asked for large pieces.
-ReadBytes ReadAhead(ReadBytes read, uint64_t total) {
-  struct State {
-    std::vector<std::byte> buffer;
-    uint64_t offset = 0;
-  };
-  return [read = std::move(read), total, state = std::make_shared<State>()](
-             uint64_t offset, std::span<std::byte> out) -> Status {
-    if (offset > total || out.size() > total - offset)
-      return Corrupt("payload is shorter than its shape needs");
-    while (!out.empty()) {
-      if (offset < state->offset || offset >= state->offset + state->buffer.size()) {
-        if (out.size() >= kReadAhead) return read(offset, out);
-        state->offset = offset / kReadAhead * kReadAhead;
-        state->buffer.resize(std::min(kReadAhead, total - state->offset));
-        const Status status = read(state->offset, state->buffer);
-        if (!status.ok()) {
-          state->buffer.clear();
-          return status;
-        }
-      }
-      const size_t at = offset - state->offset;
-      const size_t count = std::min(out.size(), state->buffer.size() - at);
-      std::memcpy(out.data(), state->buffer.data() + at, count);
-      out = out.subspan(count);
-      offset += count;
-    }
-    return {};
-  };
-}
 
 // As it is compared: dimensions stored once keep their stride 0, the others are contiguous.
 std::vector<int64_t> CanonicalStrides(const DumpTensor& tensor) {
@@ -142,7 +110,7 @@ Result<ReadBytes> ForeignStep::Open(const io::Record& record) const {
   const DumpTensor& tensor = contents_.tensors[record.id - 1];
   if (!tensor.values) return NotFound("the values of " + ToText(record.key) + " were not kept");
   TDUMP_ASSIGN_OR_RETURN(ReadBytes read, OpenCanonical(*tensor.values));
-  return ReadAhead(std::move(read), CanonicalBytes(*tensor.values));
+  return InLargePieces(std::move(read), CanonicalBytes(*tensor.values));
 }
 
 Status ForeignStep::ForEachCall(const VisitCall& visit) const {

@@ -49,7 +49,7 @@ struct Program {
     return samples.size() - 1;
   }
   std::vector<Explanation> Run(bool compute = true) const {
-    return Explain(samples, calls, {.compute = compute, .drift = {}});
+    return Explain(samples, calls, {.compute = compute});
   }
 };
 
