@@ -74,10 +74,9 @@ TEST_F(MergeProcessTest, AMergeThatDoesNotFitLeavesTheOldOne) {
   WriteRank(0);
   ASSERT_EQ(Run("tdump-merge", {"run"}).status, 0);
   const std::string before = Text(Path("run/manifest.tdm"));
-  const std::string command = "cd '" + path_ +
-                              "' && trap '' XFSZ && ulimit -f 1 && " TDUMP_BIN
-                              "/tdump-merge run 2>err >out";
-  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  const std::string command =
+      "trap '' XFSZ && ulimit -f 1 && " + PathOf("tdump-merge") + " run 2>err >out";
+  EXPECT_EQ(WEXITSTATUS(Shell(command)), 2);
   EXPECT_THAT(Text(Path("err")), HasSubstr("manifest.tdm"));
   EXPECT_EQ(Text(Path("run/manifest.tdm")), before);
   EXPECT_EQ(env_->List(Path("run"))->size(), 2u);  // and the rank's directory

@@ -143,10 +143,9 @@ TEST_F(ViewProcessTest, ExportsText) {
 TEST_F(ViewProcessTest, AnExportThatDoesNotFitLeavesNothing) {
   ProcessImage process(env_, Path("large"), {});
   process.Tensors(0, {{.bytes = std::string(1 << 16, '\7'), .sizes = {1 << 16}}}).Exit(1);
-  const std::string command = "cd '" + path_ +
-                              "' && trap '' XFSZ && ulimit -f 8 && " TDUMP_BIN
-                              "/tdump-view large:0/0/a --txt x.txt 2>err";
-  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+  const std::string command =
+      "trap '' XFSZ && ulimit -f 8 && " + PathOf("tdump-view") + " large:0/0/a --txt x.txt 2>err";
+  EXPECT_EQ(WEXITSTATUS(Shell(command)), 2);
   EXPECT_THAT(Text(Path("err")), HasSubstr("x.txt"));
   EXPECT_THAT(Text(Path("err")), HasSubstr("EFBIG"));
   const auto names = env_->List(path_);
@@ -275,10 +274,9 @@ TEST_F(ViewProcessTest, LatestIsTheDefault) {
 }
 
 TEST_F(ViewProcessTest, AReaderThatLeavesIsNoTrouble) {
-  const std::string command = "cd '" + path_ +
-                              "' && { " TDUMP_BIN
-                              "/tdump-view run --records --all; echo $? >status; } 2>err | true";
-  ASSERT_EQ(std::system(command.c_str()), 0);
+  const std::string command =
+      "{ " + PathOf("tdump-view") + " run --records --all; echo $? >status; } 2>err | true";
+  ASSERT_EQ(Shell(command), 0);
   EXPECT_EQ(Text(Path("status")), "0\n");
   EXPECT_EQ(Text(Path("err")), "");
 }
