@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compare/element.h"
+#include "compare/pair_side.h"
 
 namespace tdump::compare {
 namespace {
@@ -17,46 +17,6 @@ double ErrorOf(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double error = std::abs(b - a);
   return std::isnan(error) ? kInfinity : error;
-}
-
-class Numbers {
- public:
-  Numbers(const Operand& operand, const std::vector<bool>& skip)
-      : dtype_(operand.record->dtype),
-        format_(FormatOf(dtype_)),
-        per_unit_(std::max<uint64_t>(1, dtype_.elements_per_unit)),
-        view_(*operand.record, operand.read, skip) {}
-
-  bool are_numbers() const { return format_.kind != NumberKind::kOpaque; }
-  bool complex() const { return format_.kind == NumberKind::kComplex; }
-  uint64_t elements_per_unit() const { return per_unit_; }
-  uint64_t elements() const { return view_.units() * per_unit_; }
-
-  // Precondition: `first` and `count` are multiples of elements_per_unit. Complex: two an element.
-  Result<std::span<const double>> Load(uint64_t first, uint64_t count) {
-    bytes_.resize(count / per_unit_ * dtype_.unit_bytes());
-    TDUMP_RETURN_IF_ERROR(view_.Read(first / per_unit_, bytes_));
-    numbers_.resize(count * (complex() ? 2 : 1));
-    DecodeFloat(dtype_, format_, bytes_, numbers_);
-    return std::span<const double>(numbers_);
-  }
-
- private:
-  DType dtype_;
-  NumberFormat format_;
-  uint64_t per_unit_;
-  PayloadView view_;
-  std::vector<std::byte> bytes_;
-  std::vector<double> numbers_;
-};
-
-// Dimensions that both sides store once are walked once.
-std::vector<bool> StoredOnceByBoth(const Operand& a, const Operand& b) {
-  if (a.record->sizes != b.record->sizes) return {};
-  std::vector<bool> once = StoredOnce(*a.record);
-  const std::vector<bool> other = StoredOnce(*b.record);
-  for (size_t i = 0; i < once.size(); ++i) once[i] = once[i] && other[i];
-  return once;
 }
 
 ErrorGrid EmptyGrid(const io::Record& record, const std::vector<bool>& once) {
@@ -145,21 +105,23 @@ void ErrorsOf(std::span<const double> a, bool a_complex, std::span<const double>
 }  // namespace
 
 Result<ErrorGrid> MeasureErrorGrid(const Operand& a, const Operand& b) {
-  const std::vector<bool> once = StoredOnceByBoth(a, b);
+  const std::vector<bool> once = StoredOnceByBoth(*a.record, *b.record);
   ErrorGrid grid = EmptyGrid(*a.record, once);
   GridFiller filler(&grid);
-  Numbers left(a, once), right(b, once);
-  if (!left.are_numbers() || !right.are_numbers())
+  PairSide left(*a.record, a.read, once), right(*b.record, b.read, once);
+  const NumberKind kind_a = left.format().kind, kind_b = right.format().kind;
+  if (kind_a == NumberKind::kOpaque || kind_b == NumberKind::kOpaque)
     return Unsupported("values of this dtype are bits, not numbers");
   const uint64_t packed = std::max(left.elements_per_unit(), right.elements_per_unit());
   const uint64_t step = std::max<uint64_t>(1, kTileElements / packed) * packed;
   std::vector<double> errors;
   for (uint64_t first = 0; first < left.elements(); first += step) {
     const uint64_t count = std::min(step, left.elements() - first);
-    TDUMP_ASSIGN_OR_RETURN(const auto x, left.Load(first, count));
-    TDUMP_ASSIGN_OR_RETURN(const auto y, right.Load(first, count));
+    TDUMP_RETURN_IF_ERROR(left.Load(first, count));
+    TDUMP_RETURN_IF_ERROR(right.Load(first, count));
     errors.resize(count);
-    ErrorsOf(x, left.complex(), y, right.complex(), errors);
+    ErrorsOf(left.Floats(0, count), kind_a == NumberKind::kComplex, right.Floats(0, count),
+             kind_b == NumberKind::kComplex, errors);
     filler.Add(errors, first);
   }
   return grid;

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <span>
 
 #include "compare/element.h"
-#include "compare/payload_view.h"
+#include "compare/pair_side.h"
 #include "compare/verdict.h"
 
 namespace tdump::compare {
 namespace {
 
-constexpr uint64_t kTile = 4096;
+constexpr uint64_t kTileElements = 4096;
 
 bool IsReal(const NumberFormat& format) {
   return format.kind == NumberKind::kFloat && format.specials != Specials::kScale;
@@ -20,34 +20,6 @@ double LeastNormal(const NumberFormat& format) { return std::ldexp(1.0, 1 - form
 double LeastSubnormal(const NumberFormat& format) {
   return std::ldexp(1.0, 1 - format.bias - format.mantissa_bits);
 }
-
-class Numbers {
- public:
-  explicit Numbers(const Operand& operand)
-      : dtype_(operand.record->dtype),
-        format_(FormatOf(dtype_)),
-        per_unit_(static_cast<uint64_t>(NumbersPerUnit(dtype_, format_))),
-        view_(*operand.record, operand.read, {}) {}
-
-  const NumberFormat& format() const { return format_; }
-  uint64_t count() const { return view_.units() * per_unit_; }
-  Status Load(uint64_t first, uint64_t count) {
-    bytes_.resize(count / per_unit_ * dtype_.unit_bytes());
-    numbers_.resize(count);
-    TDUMP_RETURN_IF_ERROR(view_.Read(first / per_unit_, bytes_));
-    DecodeFloat(dtype_, format_, bytes_, numbers_);
-    return {};
-  }
-  double operator[](size_t i) const { return numbers_[i]; }
-
- private:
-  DType dtype_;
-  NumberFormat format_;
-  uint64_t per_unit_;
-  PayloadView view_;
-  std::vector<std::byte> bytes_;
-  std::vector<double> numbers_;
-};
 
 bool IsFlushed(double zero, double number, const NumberFormat& format) {
   return zero == 0 && number != 0 && std::abs(number) < LeastNormal(format);
@@ -63,16 +35,17 @@ bool MayBeFlushed(const Metrics& metrics, const DType& a, const DType& b) {
 
 Result<Flushed> JudgeFlushed(const Operand& a, const Operand& b, const Bound& bound,
                              const Metrics& metrics) {
-  Numbers left(a), right(b);
+  PairSide left(*a.record, a.read, {}), right(*b.record, b.read, {});
   const double least = std::max(LeastSubnormal(left.format()), LeastSubnormal(right.format()));
   const double absolute = metrics.bound_abs + kBoundFactor * least;
   Flushed result;
-  for (uint64_t first = 0; first < left.count(); first += kTile) {
-    const uint64_t count = std::min(kTile, left.count() - first);
+  for (uint64_t first = 0; first < left.elements(); first += kTileElements) {
+    const uint64_t count = std::min(kTileElements, left.elements() - first);
     TDUMP_RETURN_IF_ERROR(left.Load(first, count));
     TDUMP_RETURN_IF_ERROR(right.Load(first, count));
+    const std::span<const double> of_a = left.Floats(0, count), of_b = right.Floats(0, count);
     for (uint64_t i = 0; i < count; ++i) {
-      const double x = left[i], y = right[i];
+      const double x = of_a[i], y = of_b[i];
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
       if (IsFlushed(x, y, right.format()) || IsFlushed(y, x, left.format())) {
         ++result.elements;

@@ -15,6 +15,14 @@ std::optional<RealType> VectorType(const NumberFormat& format) {
   return std::nullopt;
 }
 
+std::vector<bool> StoredOnceByBoth(const io::Record& a, const io::Record& b) {
+  if (a.sizes != b.sizes) return {};
+  std::vector<bool> once = StoredOnce(a);
+  const std::vector<bool> other = StoredOnce(b);
+  for (size_t i = 0; i < once.size(); ++i) once[i] = once[i] && other[i];
+  return once;
+}
+
 PairSide::PairSide(const io::Record& record, ReadBytes read, const std::vector<bool>& skip)
     : dtype_(record.dtype),
       format_(FormatOf(dtype_)),

@@ -18,6 +18,10 @@ namespace tdump::compare {
 // The type under which vectors read a format; none: it is decoded first.
 std::optional<RealType> VectorType(const NumberFormat& format);
 
+// Dimensions that both records store once, which a walk over both may leave out; empty for records
+// of different sizes.
+std::vector<bool> StoredOnceByBoth(const io::Record& a, const io::Record& b);
+
 // Not thread-safe. Memory: one window, and a tile of numbers. The record outlives it.
 class PairSide {
  public:
@@ -36,7 +40,7 @@ class PairSide {
   // Of `count` elements from the window's `offset` on. Spans live until the next call.
   std::span<const std::byte> Bytes(uint64_t offset, uint64_t count) const;
   Reals Numbers(uint64_t offset) const;  // where they lie, of a vector_type
-  std::span<const double> Floats(uint64_t offset, uint64_t count);
+  std::span<const double> Floats(uint64_t offset, uint64_t count);   // complex: (re, im)
   std::span<const double> Complex(uint64_t offset, uint64_t count);  // (re, im) whatever the dtype
   std::span<const __int128> Integers(uint64_t offset, uint64_t count);
   std::span<const long double> Wide(uint64_t offset, uint64_t count);

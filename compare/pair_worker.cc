@@ -34,13 +34,6 @@ UlpScale CoarserUlp(const NumberFormat& a, const NumberFormat& b) {
           .least_exponent = std::max(1 - coarser.bias, UlpScale().least_exponent)};
 }
 
-std::vector<bool> CommonStoredOnce(const io::Record& a, const io::Record& b) {
-  std::vector<bool> once_a = StoredOnce(a), once_b = StoredOnce(b);
-  if (a.sizes != b.sizes) return {};
-  for (size_t i = 0; i < once_a.size(); ++i) once_a[i] = once_a[i] && once_b[i];
-  return once_a;
-}
-
 struct EqualUnits {
   uint64_t equal = 0;
   uint64_t first_other = 0;  // index of the first that is not
@@ -106,7 +99,7 @@ EqualUnits CompareParts(const DType& dtype, const std::byte* x, const std::byte*
 }  // namespace
 
 PairPlan::PairPlan(const io::Record& left, const io::Record& right, double relative_bound)
-    : a(left), b(right), bound(relative_bound), skip(CommonStoredOnce(left, right)) {
+    : a(left), b(right), bound(relative_bound), skip(StoredOnceByBoth(left, right)) {
   const NumberFormat format_a = FormatOf(a.dtype), format_b = FormatOf(b.dtype);
   path = ChoosePath(format_a, format_b);
   same_dtype = a.dtype == b.dtype;
