@@ -27,12 +27,15 @@ struct BoundFacts {
 };
 
 struct LocalBound {
-  Bound bound;  // of each element; see DefaultBound
+  Bound bound;  // of each element
   ErrorLevel level;
 };
 
+inline constexpr double kBoundFactor = 4;
+
 // u: unit roundoff of the coarser dtype (with `compute`, at least that of the precision); K: terms
-// added, each addition rounded to v; p: roundoff of the operands of a product.
+// added, each addition rounded to v (float32, or float64 for float64); p: roundoff of the operands
+// of a product.
 //
 //   each element: 4 * (u + sqrt(K) * v + sqrt(2) * p), of |x| and of rms
 //   power:        4 * (2 (c u)^2 + K v^2 + 2 (c p)^2), c = 0.4245: the rms of a rounding error is
@@ -40,6 +43,8 @@ struct LocalBound {
 //
 // Two operands with independent errors of relative size p give a product's error of sqrt(2) p of
 // what the terms add up to without cancellation. Of unknown operators a product is assumed.
+// Rounding errors of a sum of K terms grow like sqrt(K) on average (Higham, Accuracy and Stability,
+// 2.8 and 4.2). Integers: exact.
 LocalBound LocalBoundOf(const BoundFacts& facts);
 
 }  // namespace tdump::compare

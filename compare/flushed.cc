@@ -4,9 +4,9 @@
 #include <cmath>
 #include <span>
 
+#include "compare/bounds.h"
 #include "compare/element.h"
 #include "compare/pair_side.h"
-#include "compare/verdict.h"
 
 namespace tdump::compare {
 namespace {

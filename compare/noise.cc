@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compare/bounds.h"
+
 namespace tdump::compare {
 namespace {
 
@@ -19,10 +21,10 @@ void NoiseModel::Add(const std::string& name, const Key& key, bool bits_equal,
   NoiseLevel& level = levels_[Slot(name, key)];
   ++level.pairs;
   if (bits_equal) return;
-  const double rms = std::min(metrics.rms_a, metrics.rms_b);
-  if (!(rms > 0)) return;
-  level.peak = std::max(level.peak, metrics.max_abs / rms);
-  level.power = std::max(level.power, std::pow(metrics.rmse / metrics.rms_a, 2));
+  const ErrorLevel between = LevelOf(metrics);
+  if (!std::isfinite(between.peak)) return;
+  level.peak = std::max(level.peak, between.peak);
+  level.power = std::max(level.power, between.power);
 }
 
 const NoiseLevel* NoiseModel::Find(const std::string& name, const Key& key) const {

@@ -11,10 +11,9 @@
 
 namespace tdump::compare {
 
-// Of e = b - a, relative to the signal; the largest over the repeats, steps, ranks and calls.
+// The largest ErrorLevel (compare/bounds.h) over the repeats, steps, ranks and calls.
 struct NoiseLevel {
-  double peak = 0;   // max |e| / min(rms(a), rms(b))
-  double power = 0;  // sum e^2 / sum a^2
+  double peak = 0, power = 0;
   uint64_t pairs = 0;
 };
 
@@ -22,7 +21,7 @@ struct NoiseLevel {
 class NoiseModel {
  public:
   // `bits_equal`: known to be equal, whether read or not. Pairs of which no values are known are
-  // not added.
+  // not added. Where one side is all zeros there is no level: such a pair is counted only.
   void Add(const std::string& name, const Key& key, bool bits_equal, const Metrics& metrics);
   bool empty() const { return levels_.empty(); }
   size_t size() const { return levels_.size(); }

@@ -3,16 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "compare/element.h"
-
 namespace tdump::compare {
 namespace {
-
-constexpr double kFloat32Roundoff = 0x1p-24;
-constexpr double kFloat64Roundoff = 0x1p-53;
 
 Answer SameIf(bool same) { return same ? Answer::kSame : Answer::kDiffers; }
 
@@ -96,28 +88,6 @@ void JudgeMetrics(const Metrics& metrics, Comparison* comparison) {
   if (!metrics.numeric && v.bitwise == Answer::kDiffers) {
     comparison->notes.push_back("dtype without a known number format: compared by bits");
   }
-}
-
-Bound DefaultBound(const DType& a, const DType& b, uint64_t reduction) {
-  const NumberFormat left = FormatOf(a), right = FormatOf(b);
-  const double unit = std::max(left.UnitRoundoff(), right.UnitRoundoff());
-  if (unit == 0) return {.relative = 0, .scale = 0, .text = "exact"};
-  const double accumulated = unit <= kFloat64Roundoff ? kFloat64Roundoff : kFloat32Roundoff;
-  const double length = static_cast<double>(std::max<uint64_t>(1, reduction));
-  const double relative = kBoundFactor * (unit + std::sqrt(length) * accumulated);
-  return {
-      .relative = relative,
-      .scale = relative,
-      .text = fmt::format("{:.2g} of |x| and of rms: {:g} * ({:.2g} + sqrt({}) * {:.2g})", relative,
-                          kBoundFactor, unit, std::max<uint64_t>(1, reduction), accumulated)};
-}
-
-uint64_t ReductionLength(const std::vector<ArgumentMeta>& arguments) {
-  int64_t longest = 1;
-  for (const ArgumentMeta& argument : arguments) {
-    if (!argument.sizes.empty()) longest = std::max(longest, argument.sizes.back());
-  }
-  return static_cast<uint64_t>(longest);
 }
 
 }  // namespace tdump::compare

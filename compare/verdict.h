@@ -1,5 +1,5 @@
-// Verdict: what was found out about one pair of records, as five
-// answers that are never merged into one.
+// Verdict: what was found out about one pair of records, as five answers that are never merged into
+// one.
 #pragma once
 
 #include <cstdint>
@@ -58,17 +58,5 @@ Kept KeptOf(const io::Record& a, const io::Record& b);
 Comparison JudgeMeta(const io::Record& a, const io::Record& b);
 // Adds the measured answers.
 void JudgeMetrics(const Metrics& metrics, Comparison* comparison);
-
-// The default bound of a pair: kFactor * (u + sqrt(K) * v) relative to each element and again
-// to the tensor's rms, where u is the unit roundoff of the coarser dtype, v that of the type
-// it was accumulated in (float32, or float64 for float64) and K the reduction length
-// (rounding errors of a sum of K terms grow like sqrt(K) on average: Higham, Accuracy and
-// Stability, 2.8 and 4.2). Integers: exact.
-inline constexpr double kBoundFactor = 4;
-Bound DefaultBound(const DType& a, const DType& b, uint64_t reduction);
-
-// The longest last dimension among the tensors of a call, at least 1: a
-// stand-in for its reduction length.
-uint64_t ReductionLength(const std::vector<ArgumentMeta>& arguments);
 
 }  // namespace tdump::compare

@@ -24,6 +24,8 @@ TEST(LocalBound, FollowsTheCoarserDtypeAndTheReduction) {
   const auto one = OperatorClass::kElementwise;
   EXPECT_DOUBLE_EQ(Local("float32", "float32", one, 1).bound.relative, 4 * (0x1p-24 + 0x1p-24));
   EXPECT_DOUBLE_EQ(Local("float32", "bfloat16", one, 1).bound.relative, 4 * (0x1p-8 + 0x1p-24));
+  EXPECT_DOUBLE_EQ(Local("bfloat16", "float32", one, 1).bound.relative, 4 * (0x1p-8 + 0x1p-24));
+  EXPECT_DOUBLE_EQ(Local("float64", "float64", one, 4).bound.relative, 4 * (0x1p-53 + 2 * 0x1p-53));
   EXPECT_DOUBLE_EQ(Local("float32", "float32", OperatorClass::kProduct, 400).bound.scale,
                    4 * (0x1p-24 + 20 * 0x1p-24));
   EXPECT_EQ(Local("int32", "int32", one, 9).bound.relative, 0);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compare/bounds.h"
 #include "compare/payload_view.h"
 #include "io/statistics.h"
 
@@ -57,7 +58,8 @@ Comparison Judge(const io::Record& a, const io::Record& b, const std::vector<flo
   const auto measure = [&](const io::Record& of_a, const io::Record& of_b, const Bound& bound) {
     return Measure({&of_a, FromMemory(x)}, {&of_b, FromMemory(y)}, bound);
   };
-  const Status status = JudgeParts(a, b, DefaultBound(a.dtype, b.dtype, 1), measure, &comparison);
+  const Bound bound = LocalBoundOf({.a = a.dtype, .b = b.dtype}).bound;
+  const Status status = JudgeParts(a, b, bound, measure, &comparison);
   EXPECT_TRUE(status.ok()) << status.message();
   return comparison;
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "compare/bounds.h"
 #include "tests/compare/builders.h"
 
 namespace tdump::compare {
@@ -20,10 +21,9 @@ std::optional<Predicate> Expect(const std::string& text) {
 
 Comparison Judge(const Tensor& a, const Tensor& b, const BoundRule& rule) {
   Comparison comparison = JudgeMeta(a.record, b.record);
+  const Bound bound = LocalBoundOf({.a = a.record.dtype, .b = b.record.dtype}).bound;
   if (comparison.verdict.shape == Answer::kSame && comparison.verdict.bitwise != Answer::kSame)
-    JudgeMetrics(
-        *Measure(a.operand(), b.operand(), DefaultBound(a.record.dtype, b.record.dtype, 1)),
-        &comparison);
+    JudgeMetrics(*Measure(a.operand(), b.operand(), bound), &comparison);
   ApplyRule(rule, &comparison);
   return comparison;
 }

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
+#include "compare/bounds.h"
 #include "tests/compare/builders.h"
 
 namespace tdump::compare {
@@ -15,8 +14,8 @@ Comparison CompareTensors(const Tensor& a, const Tensor& b) {
   Comparison comparison = JudgeMeta(a.record, b.record);
   if (comparison.verdict.shape != Answer::kSame || !KeptOf(a.record, b.record).payload)
     return comparison;
-  const auto metrics =
-      Measure(a.operand(), b.operand(), DefaultBound(a.record.dtype, b.record.dtype, 1));
+  const Bound bound = LocalBoundOf({.a = a.record.dtype, .b = b.record.dtype}).bound;
+  const auto metrics = Measure(a.operand(), b.operand(), bound);
   EXPECT_TRUE(metrics.ok());
   JudgeMetrics(*metrics, &comparison);
   return comparison;
@@ -134,32 +133,12 @@ TEST(Verdict, StridesOfOneElementDimensionsDoNotMatter) {
   EXPECT_TRUE(CompareTensors(a, b).notes.empty());
 }
 
-TEST(DefaultBound, FollowsTheCoarserDtypeAndTheReduction) {
-  const DType f32 = DTypeOf("float32"), bf16 = DTypeOf("bfloat16"), f64 = DTypeOf("float64"),
-              i32 = DTypeOf("int32");
-  EXPECT_DOUBLE_EQ(DefaultBound(f32, f32, 1).relative, 4 * (0x1p-24 + 0x1p-24));
-  EXPECT_DOUBLE_EQ(DefaultBound(f32, f32, 384).relative,
-                   4 * (0x1p-24 + std::sqrt(384.0) * 0x1p-24));
-  EXPECT_DOUBLE_EQ(DefaultBound(f32, bf16, 1).relative, 4 * (0x1p-8 + 0x1p-24));
-  EXPECT_DOUBLE_EQ(DefaultBound(bf16, f32, 1).relative, DefaultBound(f32, bf16, 1).relative);
-  EXPECT_DOUBLE_EQ(DefaultBound(f64, f64, 4).relative, 4 * (0x1p-53 + 2 * 0x1p-53));
-  EXPECT_EQ(DefaultBound(i32, i32, 384).relative, 0);
-}
-
-TEST(DefaultBound, ABfloat16RoundingPassesAndEightStepsFail) {
+TEST(Verdict, ABfloat16RoundingPassesAndEightStepsFail) {
   const auto bf16 = Vector<uint16_t>("bfloat16", {0x41C0});  // 24
   EXPECT_EQ(CompareTensors(Vector<float>("float32", {24.0625f}), bf16).verdict.tolerance,
             Answer::kSame);
   EXPECT_EQ(CompareTensors(Vector<float>("float32", {25.0f}), bf16).verdict.tolerance,
             Answer::kDiffers);
-}
-
-TEST(ReductionLength, IsTheLongestLastDimension) {
-  EXPECT_EQ(ReductionLength({}), 1u);
-  EXPECT_EQ(ReductionLength({{Role::kInput, "0", "float32", {8, 384}},
-                             {Role::kOutput, "0", "float32", {8, 1536}},
-                             {}}),
-            1536u);
 }
 
 }  // namespace
