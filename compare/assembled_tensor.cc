@@ -65,10 +65,6 @@ uint64_t ProductFrom(const Shape& sizes, size_t dim) {
   return product;
 }
 
-void IndexOf(uint64_t unit, const Shape& shape, Shape* index) {
-  for (size_t i = shape.size(); i-- > 0; unit /= shape[i]) (*index)[i] = unit % shape[i];
-}
-
 // `rows` runs of `count` units each, one behind another, into columns: run r goes to `to` + r, its
 // units `stride` apart.
 template <size_t kBytes>
@@ -235,8 +231,7 @@ Status AssembledTensor::Impl::Fill(const Shape& shape, uint64_t unit) {
   std::fill(begin.begin() + static_cast<ptrdiff_t>(dim) + 1, begin.end(), 0);
   std::fill(size.begin(), size.begin() + static_cast<ptrdiff_t>(dim), 1);
   size[dim] = std::min(range, shape[dim] - begin[dim]);
-  window_first = 0;
-  for (size_t i = 0; i < shape.size(); ++i) window_first = window_first * shape[i] + begin[i];
+  window_first = UnitAt(begin, shape);
   window.resize(ProductFrom(size, 0) * unit_bytes);
   for (const Box& box : boxes) TDUMP_RETURN_IF_ERROR(Copy(box, begin, size));
   return {};

@@ -227,9 +227,7 @@ io::Record AsFloat(io::Record record, const std::optional<io::Hash128>& hash,
       fmt::format("{}{} {}, {}", kMark, record.dtype.view(), record.dtype.bits_per_element, scales);
   record.dtype = MakeDType("float32", 32);
   record.sizes.assign(shape.begin(), shape.end());
-  record.strides.assign(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    record.strides[i - 1] = record.strides[i] * std::max<int64_t>(1, record.sizes[i]);
+  record.strides = ContiguousStrides(record.sizes);
   record.hash = hash;
   record.tile_digests.clear();
   record.statistics.reset();

@@ -184,6 +184,11 @@ std::vector<LayoutCandidate> LayoutCandidates(const LayoutQuestion& question,
   return candidates;
 }
 
+Shape LayoutCandidate::shape() const {
+  if (rearrangement) return rearrangement->shape;
+  return crop.empty() ? plan.shape : crop;
+}
+
 Result<Source> OpenCandidate(const LayoutCandidate& candidate, const OpenShard& open) {
   TDUMP_ASSIGN_OR_RETURN(Source source, OpenPlan(candidate.plan, open));
   if (!candidate.crop.empty()) {

@@ -30,6 +30,10 @@ struct LayoutCandidate {
   std::optional<Rearrangement> rearrangement;
   Shape crop;       // empty: nothing is cropped
   std::string how;  // "concatenated on tp, as [d1 d0 d2], 24 units of padding dropped"
+
+  Shape shape() const;  // that comes out
+  // One shard as it is.
+  bool is_one_shard() const { return plan.is_one_shard && !rearrangement && crop.empty(); }
 };
 Result<Source> OpenCandidate(const LayoutCandidate& candidate, const OpenShard& open);
 

@@ -24,42 +24,6 @@ ReadBytes Owning(std::shared_ptr<const io::Record> record, ReadBytes read) {
              uint64_t offset, std::span<std::byte> out) { return read(offset, out); };
 }
 
-uint64_t Offset(std::span<const uint64_t> index, const Box& box) {
-  uint64_t offset = box.offset;
-  for (size_t i = 0; i < index.size(); ++i) offset += (index[i] - box.begin[i]) * box.stride[i];
-  return offset;
-}
-
-Shape IndexOf(uint64_t unit, const Shape& shape) {
-  Shape index(shape.size());
-  for (size_t i = shape.size(); i-- > 0; unit /= std::max<uint64_t>(1, shape[i]))
-    index[i] = unit % std::max<uint64_t>(1, shape[i]);
-  return index;
-}
-
-uint64_t UnitOf(std::span<const uint64_t> index, const Shape& shape) {
-  uint64_t unit = 0;
-  for (size_t i = 0; i < index.size(); ++i) unit = unit * shape[i] + index[i];
-  return unit;
-}
-
-bool Holds(const Box& box, const Shape& index) {
-  for (size_t i = 0; i < index.size(); ++i) {
-    if (index[i] < box.begin[i] || index[i] - box.begin[i] >= box.size[i]) return false;
-  }
-  return true;
-}
-
-// Of the shard in `plan` that holds a unit of the whole; none for sums.
-std::optional<size_t> ShardAt(const UnshardPlan& plan, uint64_t unit) {
-  if (plan.summands.size() != 1) return std::nullopt;
-  const Shape index = IndexOf(unit, plan.split_shape);
-  for (const Box& box : plan.summands.front()) {
-    if (box.begin.size() == index.size() && Holds(box, index)) return plan.shards[box.source];
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Shape MemberData::shape() const {
@@ -334,20 +298,19 @@ int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {
   if (tensor == nullptr) return kAllRanks;
   if (tensor->rank != kAllRanks || !tensor->layout || position.empty()) return tensor->rank;
   const LayoutCandidate& layout = *tensor->layout;
-  const Shape shape = ShapeOf(tensor->record.sizes);
-  if (tensor->record.dtype.elements_per_unit != 1 || position.size() != shape.size())
+  const io::Record& record = tensor->record;
+  if (record.dtype.elements_per_unit != 1 || position.size() != record.sizes.size())
     return kAllRanks;
   // Back through the new order of dimensions, and the crop, which keeps indices.
-  const Shape& cropped = layout.crop.empty() ? layout.plan.shape : layout.crop;
   Shape index(position.begin(), position.end());
   if (layout.rearrangement) {
-    const Rearrangement& moved = *layout.rearrangement;
-    const Shape split = IndexOf(UnitOf(index, moved.shape), moved.split_shape);
-    index = IndexOf(Offset(split, moved.box), cropped);
+    const uint64_t moved = UnitAt(index, layout.rearrangement->shape);
+    const Shape& cropped = layout.crop.empty() ? layout.plan.shape : layout.crop;
+    index.resize(cropped.size());
+    IndexOf(UnitOfSource(*layout.rearrangement, moved), cropped, &index);
   }
-  const uint64_t unit = UnitOf(index, layout.plan.shape);
-  const auto shard = ShardAt(layout.plan, unit);
-  return shard ? RankOf(tensor->shards[*shard].member) : kAllRanks;
+  const std::vector<size_t> shards = ShardsAt(layout.plan, UnitAt(index, layout.plan.shape));
+  return shards.size() == 1 ? RankOf(tensor->shards[shards.front()].member) : kAllRanks;
 }
 
 }  // namespace tdump::compare

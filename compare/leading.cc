@@ -27,9 +27,7 @@ Result<Part> Leading(const StepView& view, const io::Record& record,
   part.record.key = record.key;
   part.record.dtype = record.dtype;
   part.record.sizes = sizes;
-  part.record.strides.assign(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;)
-    part.record.strides[i - 1] = part.record.strides[i] * std::max<int64_t>(1, sizes[i]);
+  part.record.strides = ContiguousStrides(sizes);
   part.read = BytesOf(std::move(cropped));
   return part;
 }

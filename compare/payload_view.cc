@@ -63,6 +63,16 @@ std::vector<bool> StoredOnce(const io::Record& record) {
   return once;
 }
 
+std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  uint64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = static_cast<int64_t>(step);
+    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
+  }
+  return strides;
+}
+
 PayloadView::PayloadView(const io::Record& record, ReadBytes read, const std::vector<bool>& skip)
     : unit_bytes_(record.dtype.unit_bytes()), read_(std::move(read)) {
   const std::vector<bool> once = StoredOnce(record);

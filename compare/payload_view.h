@@ -23,6 +23,10 @@ ReadBytes InLargePieces(ReadBytes read, uint64_t total);
 // Which dimensions the payload stores once although they have more than one element.
 std::vector<bool> StoredOnce(const io::Record& record);
 
+// Strides of the sizes in row-major order; a size of 0 counts as 1. Of more than 2^64 elements they
+// wrap.
+std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& sizes);
+
 // Not thread-safe. Holds one buffer of at most 64 KiB besides what the caller asks for.
 class PayloadView {
  public:

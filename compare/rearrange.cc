@@ -1,10 +1,11 @@
 #include "compare/rearrange.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+
+#include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -185,15 +186,13 @@ Result<Source> Crop(Source source, const Shape& size) {
   const Shape& shape = source->shape();
   if (shape == size) return source;
   if (shape.size() != size.size())
-    return InvalidArgument(
-        fmt::format("[{}] is no part of [{}]", fmt::join(size, ", "), fmt::join(shape, ", ")));
+    return InvalidArgument(fmt::format("{} is no part of {}", ShapeText(size), ShapeText(shape)));
   Box box{.begin = Shape(size.size(), 0), .size = size, .stride = Shape(size.size())};
   uint64_t stride = 1;
   for (size_t i = size.size(); i-- > 0; stride *= shape[i]) {
     box.stride[i] = stride;
     if (size[i] > shape[i])
-      return InvalidArgument(
-          fmt::format("[{}] is no part of [{}]", fmt::join(size, ", "), fmt::join(shape, ", ")));
+      return InvalidArgument(fmt::format("{} is no part of {}", ShapeText(size), ShapeText(shape)));
   }
   return AssembledTensor::Make(size, {std::move(source)}, {box});
 }

@@ -23,13 +23,6 @@ const Dims& AnyDims() {
   return dims;
 }
 
-Shape ShapeOf(const LayoutCandidate& layout) {
-  if (layout.rearrangement) return layout.rearrangement->shape;
-  return layout.crop.empty() ? layout.plan.shape : layout.crop;
-}
-
-std::string ShapeText(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 LayoutCandidate Planned(UnshardPlan plan) {
   LayoutCandidate layout;
   layout.dims = plan.dims;
@@ -51,10 +44,6 @@ bool SameHashes(const ShardSet& set) {
   return !set.hashes.empty() &&
          std::all_of(set.hashes.begin(), set.hashes.end(),
                      [&](const io::Hash128& hash) { return hash == set.hashes.front(); });
-}
-
-bool IsRecord(const LayoutCandidate& layout) {
-  return layout.plan.is_one_shard && !layout.rearrangement && layout.crop.empty();
 }
 
 // A layout that is settled for one side, with where it comes from.
@@ -87,7 +76,7 @@ Result<std::vector<Half>> KnownHalves(const ShardSet& set) {
 
 std::string HowOf(const Half& half) {
   // One rank's record, as it lies.
-  if (half.source.empty() || (IsRecord(half.layout) && half.layout.plan.replicas.empty()))
+  if (half.source.empty() || (half.layout.is_one_shard() && half.layout.plan.replicas.empty()))
     return "";
   return fmt::format("{} ({})", half.layout.how, half.source);
 }
@@ -111,7 +100,7 @@ bool CropTo(const Shape& shape, const Dims& order, LayoutCandidate* layout) {
 // Crops both to the part they share, where the side that reaches farther is padded.
 bool CropPadding(const ShardSet& a, const ShardSet& b, LayoutCandidate* left,
                  LayoutCandidate* right) {
-  const Shape shape_a = ShapeOf(*left), shape_b = ShapeOf(*right);
+  const Shape shape_a = left->shape(), shape_b = right->shape();
   if (shape_a.size() != shape_b.size()) return false;
   Shape common(shape_a.size());
   uint64_t rows_a = 0, rows_b = 0;
@@ -141,8 +130,7 @@ std::optional<ResolvedLayouts> Match(const ShardSet& a, const ShardSet& b, const
       both.b.rearrangement = std::move(*moved);
     }
   }
-  if (ShapeOf(both.a) != ShapeOf(both.b) && !CropPadding(a, b, &both.a, &both.b))
-    return std::nullopt;
+  if (both.a.shape() != both.b.shape() && !CropPadding(a, b, &both.a, &both.b)) return std::nullopt;
   both.how_a = HowOf({both.a, left.source});
   both.how_b = HowOf({both.b, right.source});
   return both;
@@ -151,7 +139,7 @@ std::optional<ResolvedLayouts> Match(const ShardSet& a, const ShardSet& b, const
 // Both are one record, and their hashes are equal.
 bool EqualByHash(const ShardSet& set, const LayoutCandidate& mine, const ShardSet& other,
                  const LayoutCandidate& theirs) {
-  if (!IsRecord(mine) || !IsRecord(theirs) || set.hashes.empty() || other.hashes.empty())
+  if (!mine.is_one_shard() || !theirs.is_one_shard() || set.hashes.empty() || other.hashes.empty())
     return false;
   const size_t x = mine.plan.shards.front(), y = theirs.plan.shards.front();
   return !set.refs[x].part && !other.refs[y].part && set.hashes[x] == other.hashes[y] &&
@@ -231,7 +219,7 @@ struct Inferred {
 
 Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const Half& settled,
                               bool may_reorder, LayoutMemory* memory) {
-  const Shape whole = ShapeOf(settled.layout);
+  const Shape whole = settled.layout.shape();
   const LayoutQuestion question = QuestionOf(set, whole);
   const auto best = InferLayout(CandidatesOf(set, question, may_reorder, *memory),
                                 [&](const LayoutCandidate& candidate) {

@@ -1,10 +1,11 @@
 #include "compare/tensor_part.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
+
+#include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -43,7 +44,7 @@ TensorPart Take(const Shape& shape, size_t axis, const Comb& comb) {
 }
 
 Status Misfit(const Shape& shape, size_t axis, std::string_view why) {
-  return InvalidArgument(fmt::format("dimension {} of [{}] {}", axis, fmt::join(shape, ", "), why));
+  return InvalidArgument(fmt::format("dimension {} of {} {}", axis, ShapeText(shape), why));
 }
 
 Result<std::vector<Comb>> EqualCombs(const Shape& shape, size_t axis, size_t count) {
@@ -104,7 +105,7 @@ Result<std::vector<TensorPart>> PartsOf(const Shape& shape, size_t axis, Fusion 
   if (uint64_t units = 0; !UnitsOf(shape, &units))
     return InvalidArgument("more units than 64 bits count");
   if (count == 0 || axis >= shape.size())
-    return InvalidArgument(fmt::format("[{}] has no dimension {}", fmt::join(shape, ", "), axis));
+    return InvalidArgument(fmt::format("{} has no dimension {}", ShapeText(shape), axis));
   TDUMP_ASSIGN_OR_RETURN(const std::vector<Comb> combs,
                          CombsOf(shape, axis, fusion, count, lengths));
   for (size_t i = 0; i < count; ++i) parts[i] = Take(shape, axis, combs[i]);

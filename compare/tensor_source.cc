@@ -74,6 +74,16 @@ bool UnitsOf(const Shape& shape, uint64_t* units) {
   return fits;
 }
 
+void IndexOf(uint64_t unit, const Shape& shape, Shape* index) {
+  for (size_t i = shape.size(); i-- > 0; unit /= shape[i]) (*index)[i] = unit % shape[i];
+}
+
+uint64_t UnitAt(std::span<const uint64_t> index, const Shape& shape) {
+  uint64_t unit = 0;
+  for (size_t i = 0; i < shape.size(); ++i) unit = unit * shape[i] + index[i];
+  return unit;
+}
+
 TensorSource::TensorSource(DType dtype, Shape shape)
     : dtype_(dtype), shape_(std::move(shape)), units_(UnitsOrZero(shape_)) {}
 

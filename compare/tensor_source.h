@@ -20,6 +20,9 @@ namespace tdump::compare {
 using Shape = std::vector<uint64_t>;
 // The product; false: it does not fit in 64 bits.
 bool UnitsOf(const Shape& shape, uint64_t* units);
+// Of unit `unit` in row-major order, and the other way. Precondition: inside; as many dimensions.
+void IndexOf(uint64_t unit, const Shape& shape, Shape* index);
+uint64_t UnitAt(std::span<const uint64_t> index, const Shape& shape);
 
 // Not thread-safe.
 class TensorSource {

@@ -9,13 +9,12 @@
 #include "compare/shard_groups.h"
 #include "compare/split.h"
 #include "compare/split_dims.h"
+#include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
 
 constexpr size_t kNone = ~size_t{0};
-
-std::string ShapeText(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 // Axes of one kind in a plan that have more than one place: "tp", "cp (zig-zag)".
 std::string AxesText(const std::vector<AxisUse>& uses, const std::vector<UsedAxis>& used) {
@@ -320,8 +319,7 @@ Result<Source> OpenPlan(const UnshardPlan& plan, const OpenShard& open) {
 std::vector<size_t> ShardsAt(const UnshardPlan& plan, uint64_t unit) {
   if (plan.is_one_shard) return {plan.shards.front()};
   Shape index(plan.split_shape.size());
-  for (size_t i = index.size(); i-- > 0; unit /= plan.split_shape[i])
-    index[i] = unit % plan.split_shape[i];
+  IndexOf(unit, plan.split_shape, &index);
   std::vector<size_t> shards;
   for (const std::vector<Box>& boxes : plan.summands) {
     const auto holds = [&](const Box& box) {
@@ -334,19 +332,6 @@ std::vector<size_t> ShardsAt(const UnshardPlan& plan, uint64_t unit) {
     if (box != boxes.end()) shards.push_back(plan.shards[box->source]);
   }
   return shards;
-}
-
-Result<std::vector<uint64_t>> LengthsOf(const std::vector<uint64_t>& cumulative) {
-  if (cumulative.empty() || cumulative.front() != 0)
-    return InvalidArgument("cumulative lengths start with 0");
-  std::vector<uint64_t> lengths;
-  for (size_t i = 1; i < cumulative.size(); ++i) {
-    if (cumulative[i] < cumulative[i - 1])
-      return InvalidArgument(
-          fmt::format("cumulative lengths fall from {} to {}", cumulative[i - 1], cumulative[i]));
-    lengths.push_back(cumulative[i] - cumulative[i - 1]);
-  }
-  return lengths;
 }
 
 }  // namespace tdump::compare

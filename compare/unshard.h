@@ -62,10 +62,7 @@ using OpenShard = std::function<Result<Source>(size_t shard)>;
 Result<Source> OpenPlan(const UnshardPlan& plan, const OpenShard& open);
 
 // Which shards hold unit `unit` of the whole (row-major, as in the plan's shape): of a partial sum
-// one for each summand. Replicas hold it as well. Precondition: inside the whole.
+// one for each summand. Replicas of these hold it as well. Precondition: inside the whole.
 std::vector<size_t> ShardsAt(const UnshardPlan& plan, uint64_t unit);
-
-// Lengths from cumulative lengths (cu_seqlens): {0, 8, 20} -> {8, 12}. Error: not ascending from 0.
-Result<std::vector<uint64_t>> LengthsOf(const std::vector<uint64_t>& cumulative);
 
 }  // namespace tdump::compare

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace tdump::compare {
 namespace {
 
@@ -20,9 +18,7 @@ io::Record RecordOfWhole(const io::Record& first, const Shape& shape, const DTyp
   record.dtype = dtype;
   record.layout = Layout::kStrided;
   record.sizes.assign(shape.begin(), shape.end());
-  record.strides.assign(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    record.strides[i - 1] = record.strides[i] * std::max<int64_t>(1, record.sizes[i]);
+  record.strides = ContiguousStrides(record.sizes);
   record.storage_offset = 0;
   record.hash.reset();
   record.tile_digests.clear();
@@ -39,15 +35,9 @@ io::Record RecordOfWhole(const io::Record& first, const Shape& shape, const DTyp
   return record;
 }
 
-Shape FinalShape(const LayoutCandidate& layout) {
-  if (layout.rearrangement) return layout.rearrangement->shape;
-  return layout.crop.empty() ? layout.plan.shape : layout.crop;
-}
-
 // Whether the tensor is one record, as it lies.
 bool IsPlain(const LoadedShards& shards, const LayoutCandidate& layout) {
-  if (!layout.plan.is_one_shard || layout.rearrangement || !layout.crop.empty()) return false;
-  return shards.data[layout.plan.shards.front()].mapped.part.whole;
+  return layout.is_one_shard() && shards.data[layout.plan.shards.front()].mapped.part.whole;
 }
 
 // Shard `other` in the place of `first`.
@@ -76,7 +66,7 @@ WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, 
     tensor.shards = {shards.set.refs[shard]};
     return tensor;
   }
-  tensor.record = RecordOfWhole(shards.data.front().record, FinalShape(layout), layout.plan.dtype,
+  tensor.record = RecordOfWhole(shards.data.front().record, layout.shape(), layout.plan.dtype,
                                 shards.set.has_payload);
   tensor.shards = shards.set.refs;
   tensor.layout = std::make_shared<const LayoutCandidate>(layout);

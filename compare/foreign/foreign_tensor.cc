@@ -56,16 +56,6 @@ ReadBytes Swapped(ReadBytes read, uint64_t width) {
 
 }  // namespace
 
-std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  uint64_t step = 1;  // sizes that cannot be counted are found by CheckView
-  for (size_t i = sizes.size(); i-- > 0;) {
-    strides[i] = static_cast<int64_t>(step);
-    step *= static_cast<uint64_t>(std::max<int64_t>(sizes[i], 1));
-  }
-  return strides;
-}
-
 Status CheckView(const ForeignTensor& tensor) {
   const auto bad = [&](std::string_view why) {
     return Corrupt(fmt::format("sizes [{}], strides [{}]: {}", fmt::join(tensor.sizes, ", "),

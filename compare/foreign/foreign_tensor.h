@@ -27,8 +27,6 @@ struct ForeignTensor {
   OpenBytes open;  // the storage
 };
 
-std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& sizes);
-
 // Error (kCorrupt): negative sizes or strides, elements outside the storage, more than can be
 // counted.
 Status CheckView(const ForeignTensor& tensor);

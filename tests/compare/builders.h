@@ -11,13 +11,6 @@
 
 namespace tdump::compare {
 
-inline std::vector<int64_t> RowMajor(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * std::max<int64_t>(1, sizes[i]);
-  return strides;
-}
-
 inline DType DTypeOf(const std::string& name) {
   struct Known {
     const char* name;
@@ -68,7 +61,7 @@ inline Tensor MakeTensorBytes(const std::string& dtype, std::vector<int64_t> siz
   io::Record& record = tensor.record;
   record.dtype = DTypeOf(dtype);
   record.sizes = std::move(sizes);
-  record.strides = RowMajor(record.sizes);
+  record.strides = ContiguousStrides(record.sizes);
   record.parts_asked = record.parts_kept = kLevelFull;
   record.hash = io::HashPayload(payload);
   record.payload = io::PayloadRef{.stored_bytes = payload.size(), .logical_bytes = payload.size()};

@@ -209,12 +209,5 @@ TEST(ShardsAt, NamesWhoHoldsAnElement) {
   EXPECT_THAT(ShardsAt(*plan, 6), ElementsAre(1, 3));  // [1, 2]
 }
 
-TEST(LengthsOf, AreTheDifferences) {
-  EXPECT_THAT(*LengthsOf({0, 8, 20, 20}), ElementsAre(8, 12, 0));
-  EXPECT_FALSE(LengthsOf({}).ok());
-  EXPECT_FALSE(LengthsOf({1, 2}).ok());
-  EXPECT_FALSE(LengthsOf({0, 3, 2}).ok());
-}
-
 }  // namespace
 }  // namespace tdump::compare
