@@ -1,0 +1,66 @@
+#include "compare/scale_grid.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace tdump::compare {
+
+std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
+                                        const std::vector<uint64_t>& scales,
+                                        std::optional<uint64_t> axis) {
+  const uint64_t count =
+      std::accumulate(scales.begin(), scales.end(), uint64_t{1}, std::multiplies<>());
+  ScaleGrid grid;
+  grid.sizes_ = tensor;
+  grid.block_ = tensor;  // one block is everything
+  for (uint64_t& block : grid.block_) block = std::max<uint64_t>(1, block);
+  grid.step_.assign(tensor.size(), 0);
+  grid.text_ = "per tensor";
+  if (count == 1) return grid;
+  if (count == 0 || tensor.empty()) return std::nullopt;
+  std::vector<uint64_t> shape = scales;
+  if (axis || shape.size() == 1) {
+    const size_t first = axis.value_or(0);
+    if (first >= tensor.size() || (axis && count != tensor[first])) return std::nullopt;
+    size_t at = first;
+    if (count != tensor[first]) at = tensor.size() - 1;
+    if (count != tensor[at]) return std::nullopt;
+    shape.assign(tensor.size(), 1);
+    shape[at] = count;
+    grid.text_ = fmt::format("per channel {}", at);
+  }
+  if (shape.size() != tensor.size()) return std::nullopt;
+  uint64_t step = 1;
+  for (size_t i = tensor.size(); i-- > 0;) {
+    if (shape[i] == 0 || shape[i] > tensor[i]) return std::nullopt;
+    grid.block_[i] = (tensor[i] + shape[i] - 1) / shape[i];
+    if ((tensor[i] + grid.block_[i] - 1) / grid.block_[i] != shape[i]) return std::nullopt;
+    if (shape[i] > 1) grid.step_[i] = step;
+    step *= shape[i];
+  }
+  if (grid.text_ == "per tensor")
+    grid.text_ = fmt::format("in blocks of [{}]", fmt::join(grid.block_, ", "));
+  return grid;
+}
+
+void ScaleGrid::Indices(uint64_t first, std::span<uint64_t> indices) const {
+  std::vector<uint64_t> at(sizes_.size(), 0);
+  for (size_t i = sizes_.size(); i-- > 0;) {
+    at[i] = first % std::max<uint64_t>(1, sizes_[i]);
+    first /= std::max<uint64_t>(1, sizes_[i]);
+  }
+  for (uint64_t& index : indices) {
+    index = 0;
+    for (size_t i = 0; i < at.size(); ++i) index += at[i] / block_[i] * step_[i];
+    for (size_t i = at.size(); i-- > 0;) {
+      if (++at[i] < sizes_[i]) break;
+      at[i] = 0;
+    }
+  }
+}
+
+}  // namespace tdump::compare

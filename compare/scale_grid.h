@@ -1,0 +1,31 @@
+// ScaleGrid: which of a quantised tensor's scales holds for which of its elements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tdump::compare {
+
+// A scale of one element is for the whole tensor; `axis` says which dimension has one each; else
+// dimension by dimension a scale is for size / scales elements, rounded up (blocks, rows, columns).
+class ScaleGrid {
+ public:
+  // nullopt: scales of this shape cannot belong to a tensor of that one.
+  static std::optional<ScaleGrid> Fit(const std::vector<uint64_t>& tensor,
+                                      const std::vector<uint64_t>& scales,
+                                      std::optional<uint64_t> axis);
+
+  // Index among the scales for `count` elements from `first` on, in row-major order.
+  void Indices(uint64_t first, std::span<uint64_t> indices) const;
+  // "per tensor", "per channel 0", "in blocks of [128, 128]".
+  std::string text() const { return text_; }
+
+ private:
+  std::vector<uint64_t> sizes_, block_, step_;  // step: of the scale's index, 0 where it is shared
+  std::string text_;
+};
+
+}  // namespace tdump::compare
