@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -42,11 +43,7 @@ std::string_view Inside(std::string_view text) {
 std::optional<uint32_t> NumberOf(std::string_view text) {
   if (const size_t equals = text.find('='); equals != std::string_view::npos)
     text = text.substr(equals + 1);
-  text = Trim(text);
-  uint32_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return number;
+  return ParseNumber<uint32_t>(Trim(text));
 }
 
 struct Placement {

@@ -1,6 +1,8 @@
 #include "compare/layers.h"
 
-#include <charconv>
+#include <algorithm>
+
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -13,10 +15,8 @@ struct Place {
 std::optional<Place> Find(std::string_view path) {
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
-    uint32_t number = 0;
-    const char* last = path.data() + end;
-    const auto [rest, error] = std::from_chars(path.data() + begin, last, number);
-    if (end > begin && rest == last && error == std::errc()) return Place{begin, end, number};
+    if (const auto number = ParseNumber<uint32_t>(path.substr(begin, end - begin)))
+      return Place{begin, end, *number};
     begin = end + 1;
   }
   return std::nullopt;

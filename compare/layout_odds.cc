@@ -1,35 +1,25 @@
 #include "compare/layout_odds.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "compare/names.h"
 
 namespace tdump::compare {
 namespace {
 
 constexpr int kUnlikely = 4;
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
-bool HasAny(const std::string& text, std::initializer_list<const char*> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](const char* word) { return text.find(word) != std::string::npos; });
-}
-
 }  // namespace
 
 LayoutOdds::LayoutOdds(const LayoutQuestion& question) {
-  const std::string cls = Lower(question.cls), name = Lower(question.name);
-  column_ = HasAny(cls, {"columnparallel", "colwise", "qkvparallel"}) ||
-            (!HasAny(cls, {"rowparallel"}) &&
-             HasAny(name, {"qkv", "q_proj", "k_proj", "v_proj", "gate", "up_proj", "fc1"}));
-  row_ = HasAny(cls, {"rowparallel", "rowwise"}) ||
-         (!column_ && HasAny(name, {"o_proj", "out_proj", "down_proj", "fc2", "linear_proj"}));
-  vocabulary_ = HasAny(cls, {"vocabparallel", "embedding", "lmhead"}) ||
-                HasAny(name, {"lm_head", "output_layer", "word_embeddings", "embed_tokens"});
+  const std::string cls = LowerCase(question.cls), name = LowerCase(question.name);
+  column_ = ContainsAny(cls, {"columnparallel", "colwise", "qkvparallel"}) ||
+            (!ContainsAny(cls, {"rowparallel"}) &&
+             ContainsAny(name, {"qkv", "q_proj", "k_proj", "v_proj", "gate", "up_proj", "fc1"}));
+  row_ = ContainsAny(cls, {"rowparallel", "rowwise"}) ||
+         (!column_ && ContainsAny(name, {"o_proj", "out_proj", "down_proj", "fc2", "linear_proj"}));
+  vocabulary_ = ContainsAny(cls, {"vocabparallel", "embedding", "lmhead"}) ||
+                ContainsAny(name, {"lm_head", "output_layer", "word_embeddings", "embed_tokens"});
   weight_ = question.role == Role::kParam || question.role == Role::kParamGrad ||
             question.role == Role::kState;
   input_ = question.role == Role::kInput || question.role == Role::kBefore ||

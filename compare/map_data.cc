@@ -1,8 +1,9 @@
 #include "compare/map_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -13,14 +14,12 @@ bool IsWordByte(char c) {
 
 // The group that `name` calls, "2" or "layer"; an error names it.
 Result<size_t> GroupOf(const std::string& name, const settings::Regex& pattern) {
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size()) {
-    if (number >= 1 && number <= pattern.groups()) return number;
+  if (const auto number = ParseNumber<size_t>(name)) {
+    if (*number >= 1 && *number <= pattern.groups()) return *number;
     return InvalidArgument("$" + name + " is no group of 'name', which has " +
                            std::to_string(pattern.groups()));
   }
-  number = pattern.GroupNamed(name);
+  const size_t number = pattern.GroupNamed(name);
   if (number >= 1 && number <= pattern.groups()) return number;
   return InvalidArgument("'name' has no group (?<" + settings::Printable(name) + ">...)");
 }

@@ -1,10 +1,10 @@
 #include "compare/map_items.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "compare/map_data.h"
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -84,12 +84,10 @@ void MapItems::ReadTexts(const Item& item, std::vector<std::string>* out) {
 
 bool MapItems::ReadNumber(const Item& item, int64_t least, int64_t* out) {
   const std::string& text = item.node.text;
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool good = item.node.is_text() && error == std::errc() &&
-                    end == text.data() + text.size() && number >= least && number <= 1'000'000;
+  const auto number = ParseNumber<int64_t>(text);
+  const bool good = item.node.is_text() && number && *number >= least && *number <= 1'000'000;
   if (good)
-    *out = number;
+    *out = *number;
   else
     Bad(item, Describe(item.node), "a whole number from " + std::to_string(least) + " to 1000000");
   return good;

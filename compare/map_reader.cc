@@ -2,13 +2,13 @@
 #include "compare/map_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <initializer_list>
 #include <utility>
 
 #include "compare/dims.h"
 #include "compare/map_items.h"
+#include "core/parse_number.h"
 #include "settings/yaml_tree.h"
 
 namespace tdump::compare {
@@ -265,9 +265,9 @@ class MapReader : private MapItems {
   // "4" or "4-7".
   static bool ParseRange(std::string_view text, int64_t* first, int64_t* last) {
     const auto number = [](std::string_view part, int64_t* out) {
-      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), *out);
-      return error == std::errc() && end == part.data() + part.size() && *out >= 0 &&
-             *out <= 1'000'000;
+      const auto value = ParseNumber<int64_t>(part);
+      *out = value.value_or(-1);
+      return *out >= 0 && *out <= 1'000'000;
     };
     const size_t dash = text.find('-');
     if (dash == std::string_view::npos) {

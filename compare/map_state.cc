@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "compare/dims.h"
+#include "compare/names.h"
 #include "compare/topology.h"
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -41,8 +42,6 @@ Status GaveUp(const settings::Position& at, const std::string& source, const std
                                      at.line, at.column, settings::Printable(name)));
 }
 
-std::string LastComponent(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
 std::string NoteOf(const MapRule& rule, const std::string& label, const NamedTensor& tensor,
                    const QkvLengths& lengths) {
   if (label.empty() && rule.fusion == Fusion::kNone) return "";
@@ -60,10 +59,7 @@ uint32_t ChunkOf(const Key& key) {
   if (key.chunk != 0) return key.chunk;
   const size_t sharp = key.root.rfind('#');
   if (sharp == std::string::npos) return 0;
-  uint32_t chunk = 0;
-  const char* end = key.root.data() + key.root.size();
-  const auto [stop, error] = std::from_chars(key.root.data() + sharp + 1, end, chunk);
-  return error == std::errc() && stop == end ? chunk : 0;
+  return ParseNumber<uint32_t>(std::string_view(key.root).substr(sharp + 1)).value_or(0);
 }
 
 std::string RuleName(const Key& key) {
@@ -142,11 +138,11 @@ bool MapSide::State::FindLayer(const LayerRule& rule, const std::string& name, s
   if (rule.name->Find(name, &groups) != Regex::Match::kYes || groups[1].data() == nullptr)
     return false;
   const std::string_view digits = groups[1];
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *layer);
+  const auto number = ParseNumber<uint32_t>(digits);
   *begin = static_cast<size_t>(digits.data() - name.data());
   *length = digits.size();
-  return error == std::errc() && end == digits.data() + digits.size() &&
-         *layer < (uint64_t{1} << 32);
+  *layer = number.value_or(0);
+  return number.has_value();
 }
 
 Status MapSide::State::Renumber(const NamedTensor& tensor, Turned* turned) const {

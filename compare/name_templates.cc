@@ -1,41 +1,27 @@
 #include "compare/name_templates.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
+
+#include "compare/names.h"
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && text.size() < 10 &&
-         std::all_of(text.begin(), text.end(),
-                     [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-// Calls `visit(component, is_first)` for each component of a dotted name.
-template <class Visit>
-void ForEachComponent(std::string_view name, const Visit& visit) {
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('.', begin), name.size());
-    visit(name.substr(begin, end - begin), begin == 0);
-    begin = end + 1;
-  }
-}
+constexpr size_t kMostDigits = 9;  // of the number of a layer
 
 std::string TextOf(const std::string& path, std::vector<uint64_t>* numbers) {
   std::string text;
-  ForEachComponent(path, [&](std::string_view part, bool first) {
-    if (!first) text += '.';
-    if (!IsNumber(part)) {
+  for (const std::string_view part : ComponentsOf(path)) {
+    if (IsDigits(part) && part.size() <= kMostDigits) {
+      text += '#';
+      numbers->push_back(*ParseNumber<uint64_t>(part));
+    } else {
       text += part;
-      return;
     }
-    text += '#';
-    uint64_t number = 0;
-    std::from_chars(part.data(), part.data() + part.size(), number);
-    numbers->push_back(number);
-  });
+    text += '.';
+  }
+  text.pop_back();
   return text;
 }
 
@@ -64,9 +50,8 @@ bool AreShares(const Shape& x, const Shape& y) {
 }
 
 size_t ModuleTemplate::holes() const {
-  size_t count = 0;
-  ForEachComponent(text, [&](std::string_view part, bool) { count += part == "#" ? 1 : 0; });
-  return count;
+  const std::vector<std::string_view> parts = ComponentsOf(text);
+  return static_cast<size_t>(std::count(parts.begin(), parts.end(), "#"));
 }
 
 std::vector<ModuleTemplate> TemplatesOf(std::span<const NamedTensor> tensors) {
@@ -93,38 +78,37 @@ std::vector<ModuleTemplate> TemplatesOf(std::span<const NamedTensor> tensors) {
 
 std::string PatternOf(const std::string& text) {
   std::string pattern;
-  ForEachComponent(text, [&](std::string_view part, bool first) {
-    if (!first) pattern += "\\.";
+  for (const std::string_view part : ComponentsOf(text)) {
+    if (part.data() != text.data()) pattern += "\\.";
     if (part == "#") {
       pattern += "(\\d+)";
-      return;
+      continue;
     }
     for (const char c : part) {
       if (std::string_view("\\^$|?*+()[]{}").find(c) != std::string_view::npos) pattern += '\\';
       pattern += c;
     }
-  });
+  }
   return pattern;
 }
 
 std::string ReplacementOf(const std::string& text) {
   std::string replacement;
   size_t hole = 0;
-  ForEachComponent(text, [&](std::string_view part, bool first) {
-    if (!first) replacement += '.';
+  for (const std::string_view part : ComponentsOf(text)) {
     if (part == "#") {
       replacement += "$" + std::to_string(++hole);
-      return;
+    } else {
+      for (const char c : part) replacement += c == '$' ? std::string("$$") : std::string(1, c);
     }
-    for (const char c : part) replacement += c == '$' ? std::string("$$") : std::string(1, c);
-  });
+    replacement += '.';
+  }
+  replacement.pop_back();
   return replacement;
 }
 
 std::string KindOfClass(std::string_view cls) {
-  std::string name;
-  for (const char c : cls.substr(cls.rfind('.') + 1))
-    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string name = LowerCase(LastComponent(cls));
   static constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
       {"layernormlinear", "norm+linear"},
       {"layernormcolumnparallel", "norm+linear"},

@@ -1,25 +1,19 @@
 #include "compare/reduction.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
+
+#include "compare/names.h"
 
 namespace tdump::compare {
 namespace {
 
 using Sizes = std::vector<int64_t>;
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 // "torch.nn.modules.linear.Linear", "torch::nn::LinearImpl" -> "linear".
 std::string ShortClass(std::string_view cls) {
   const size_t at = cls.find_last_of(".:");
-  std::string name = Lower(at == std::string_view::npos ? cls : cls.substr(at + 1));
+  std::string name = LowerCase(at == std::string_view::npos ? cls : cls.substr(at + 1));
   if (name.size() > 4 && name.ends_with("impl")) name.resize(name.size() - 4);
   return name;
 }
@@ -30,13 +24,9 @@ std::string ShortOp(std::string_view op) {
   op = op.substr(0, op.find('.'));
   while (op.starts_with('_')) op.remove_prefix(1);
   while (op.ends_with('_')) op.remove_suffix(1);
-  return Lower(op);
+  return LowerCase(op);
 }
 
-bool HasAny(std::string_view name, std::span<const char* const> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](const char* word) { return name.find(word) != std::string_view::npos; });
-}
 bool IsAny(std::string_view name, std::span<const char* const> words) {
   return std::any_of(words.begin(), words.end(), [&](const char* word) { return name == word; });
 }
@@ -59,10 +49,11 @@ constexpr const char* kLookupOps[] = {"embedding", "index_select", "gather", "in
 
 OperatorClass ClassOfOp(std::string_view op) {
   const std::string name = ShortOp(op);
-  if (IsAny(name, kProductOps) || HasAny(name, kProductParts)) return OperatorClass::kProduct;
-  if (HasAny(name, kNormParts)) return OperatorClass::kNormalisation;
+  if (IsAny(name, kProductOps) || ContainsAny(name, kProductParts)) return OperatorClass::kProduct;
+  if (ContainsAny(name, kNormParts)) return OperatorClass::kNormalisation;
   if (name.find("softmax") != std::string::npos) return OperatorClass::kSoftmax;
-  if (IsAny(name, kReductionOps) || HasAny(name, kReductionParts)) return OperatorClass::kReduction;
+  if (IsAny(name, kReductionOps) || ContainsAny(name, kReductionParts))
+    return OperatorClass::kReduction;
   if (IsAny(name, kLookupOps)) return OperatorClass::kLookup;
   // The others of torch's own are elementwise or only move numbers.
   return op.starts_with("aten::") ? OperatorClass::kElementwise : OperatorClass::kUnknown;
@@ -84,9 +75,9 @@ OperatorClass ClassOfModule(std::string_view cls) {
   if (name.find("norm") != std::string::npos && name.find("layernormlinear") == std::string::npos &&
       name.find("mlp") == std::string::npos)
     return OperatorClass::kNormalisation;
-  if (HasAny(name, kProductClasses)) return OperatorClass::kProduct;
-  if (HasAny(name, kPoolClasses)) return OperatorClass::kReduction;
-  if (HasAny(name, kElementwiseClasses)) return OperatorClass::kElementwise;
+  if (ContainsAny(name, kProductClasses)) return OperatorClass::kProduct;
+  if (ContainsAny(name, kPoolClasses)) return OperatorClass::kReduction;
+  if (ContainsAny(name, kElementwiseClasses)) return OperatorClass::kElementwise;
   return OperatorClass::kUnknown;
 }
 

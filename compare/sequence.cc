@@ -11,26 +11,13 @@
 #include <unordered_map>
 
 #include "compare/name_templates.h"
+#include "compare/names.h"
 #include "core/text.h"
 
 namespace tdump::compare {
 namespace {
 
 constexpr size_t kNone = ~size_t{0};
-
-std::string_view LastOf(std::string_view dotted) {
-  return dotted.substr(dotted.rfind('.') + 1);  // npos + 1 is 0
-}
-
-std::vector<std::string_view> Components(std::string_view path) {
-  std::vector<std::string_view> parts;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    parts.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 // Leftovers that are not in a pair yet.
 class Open {
@@ -97,8 +84,8 @@ bool IsBareAndFirst(const std::string& x, const std::string& y) {
 int ArgumentLikeness(const Leftover& x, const Leftover& y) {
   if (IsBareAndFirst(x.key.arg, y.key.arg)) return 2;
   if (UnitsIn(x.shape) != UnitsIn(y.shape)) return 0;  // dimensions may be in another order
-  const std::string_view last = LastOf(x.key.arg);
-  if (last == LastOf(y.key.arg) && !last.empty() &&
+  const std::string_view last = LastComponent(x.key.arg);
+  if (last == LastComponent(y.key.arg) && !last.empty() &&
       !std::isdigit(static_cast<unsigned char>(last[0])))
     return 2;
   return 1;
@@ -171,7 +158,7 @@ class Tokens {
                                       static_cast<int>(key.phase), key.recompute, key.op));
       token.size = Number(fmt::format("[{}]", fmt::join(leftover.shape, ",")));
       token.kind = Number(KindOfClass(leftover.cls));
-      token.last = Number(std::string(LastOf(key.path)));
+      token.last = Number(std::string(LastComponent(key.path)));
       token.arg = Number(key.arg);
       tokens.push_back(token);
     }
@@ -256,16 +243,11 @@ void PairBySequence(Matching* matching) {
   }
 }
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(),
-                                      [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
 // 0: equal components; 1: they share nothing.
 double ComponentDistance(std::string_view x, std::string_view y) {
   if (x == y) return 0;
-  if (IsNumber(x) != IsNumber(y)) return 1;
-  if (IsNumber(x)) return 0.8;  // another layer
+  if (IsDigits(x) != IsDigits(y)) return 1;
+  if (IsDigits(x)) return 0.8;  // another layer
   constexpr size_t kLongest = 64;
   x = x.substr(0, kLongest);
   y = y.substr(0, kLongest);
@@ -275,7 +257,7 @@ double ComponentDistance(std::string_view x, std::string_view y) {
 
 // Edits of components that lead from one path to the other.
 double PathDistance(std::string_view x, std::string_view y) {
-  std::vector<std::string_view> a = Components(x), b = Components(y);
+  std::vector<std::string_view> a = ComponentsOf(x), b = ComponentsOf(y);
   constexpr size_t kDeepest = 32;
   a.resize(std::min(a.size(), kDeepest));
   b.resize(std::min(b.size(), kDeepest));
@@ -332,7 +314,7 @@ std::vector<LeftoverPair> PairLeftovers(std::span<const Leftover> a, std::span<c
 
 std::vector<size_t> NearestNames(const Leftover& name, std::span<const Leftover> others,
                                  size_t count) {
-  const double farthest = 0.75 + 0.35 * static_cast<double>(Components(name.key.path).size());
+  const double farthest = 0.75 + 0.35 * static_cast<double>(ComponentsOf(name.key.path).size());
   std::vector<std::pair<double, size_t>> near;
   for (size_t i = 0; i < others.size(); ++i) {
     const double distance = NameDistance(name, others[i]);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compare/name_templates.h"
+#include "compare/names.h"
 #include "core/text.h"
 #include "settings/yaml_tree.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 constexpr size_t kMostTemplates = 1000;  // of a side; more are no names of layers
 constexpr size_t kNone = ~size_t{0};
-
-std::string_view LastOf(std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); }
 
 const Shape* WeightOf(const ModuleTemplate& module) {
   const auto found = module.params.find("weight");
@@ -32,7 +31,7 @@ uint64_t WidthOf(const ModuleTemplate& module) {
 bool IsTransposed(const ModuleTemplate& a, const ModuleTemplate& b) {
   const Shape *x = WeightOf(a), *y = WeightOf(b);
   if (x == nullptr || y == nullptr) return false;
-  const bool conv_a = LastOf(a.cls) == "Conv1D", conv_b = LastOf(b.cls) == "Conv1D";
+  const bool conv_a = LastComponent(a.cls) == "Conv1D", conv_b = LastComponent(b.cls) == "Conv1D";
   if (!AreShares({(*y)[1], (*y)[0]}, *x)) return false;
   return conv_a != conv_b || !AreShares(*y, *x);
 }
@@ -80,7 +79,8 @@ double Likeness(const ModuleTemplate& a, const ModuleTemplate& b) {
     likeness += 2;
   else if (x == nullptr)
     return 0;
-  return likeness + 2 * TextLikeness(LastOf(a.text), LastOf(b.text)) + TextLikeness(a.text, b.text);
+  return likeness + 2 * TextLikeness(LastComponent(a.text), LastComponent(b.text)) +
+         TextLikeness(a.text, b.text);
 }
 
 struct Fused {
@@ -88,19 +88,14 @@ struct Fused {
   std::vector<size_t> pieces;  // of the other
 };
 
-bool HasAny(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
-}
-
 // Whether names say that these are the projections of one thing, in this order.
 bool AreProjections(std::span<const ModuleTemplate* const> pieces) {
-  const auto letter = [&](size_t i) { return LastOf(pieces[i]->text); };
+  const auto letter = [&](size_t i) { return LastComponent(pieces[i]->text); };
   if (pieces.size() == 3) {
     return letter(0).starts_with('q') && letter(1).starts_with('k') && letter(2).starts_with('v');
   }
-  return HasAny(letter(0), {"gate", "w1", "wi_0"}) && HasAny(letter(1), {"up", "w3", "wi_1"});
+  return ContainsAny(letter(0), {"gate", "w1", "wi_0"}) &&
+         ContainsAny(letter(1), {"up", "w3", "wi_1"});
 }
 
 class Draft {
@@ -181,8 +176,9 @@ class Draft {
       if (done[k] || !fits || fused[k].holes() < piece.holes()) continue;
       const Shape *x = WeightOf(piece), *y = WeightOf(fused[k]);
       if (x != nullptr && y != nullptr && (*x)[1] != (*y)[1]) continue;
-      const bool named = HasAny(LastOf(fused[k].text), {"qkv", "query_key_value", "gate_up", "fc1",
-                                                        "c_attn", "w13", "in_proj", "W_pack"});
+      const bool named = ContainsAny(
+          LastComponent(fused[k].text),
+          {"qkv", "query_key_value", "gate_up", "fc1", "c_attn", "w13", "in_proj", "W_pack"});
       const double likeness = (named ? 2 : 0) + TextLikeness(piece.text, fused[k].text);
       if (likeness > most) {
         most = likeness;
@@ -195,12 +191,12 @@ class Draft {
   void AddFusedRule(const std::vector<const ModuleTemplate*>& pieces, const ModuleTemplate& whole,
                     bool whole_is_b) {
     const bool qkv = pieces.size() == 3;
-    const bool groups =
-        qkv && HasAny(LastOf(whole.text), {"linear_qkv", "query_key_value", "layernorm_qkv"});
+    const bool groups = qkv && ContainsAny(LastComponent(whole.text),
+                                           {"linear_qkv", "query_key_value", "layernorm_qkv"});
     if (qkv) {
       rules_ += fmt::format(
           "  # guessed: the order inside {}, which shapes do not tell; the other is {}\n",
-          LastOf(whole.text), groups ? "qkv" : "qkv_groups");
+          LastComponent(whole.text), groups ? "qkv" : "qkv_groups");
     }
     rules_ += "  - name: " + settings::YamlScalar(PatternOf(whole.text)) + "\n";
     if (!whole_is_b) rules_ += "    of: first\n";
@@ -249,7 +245,7 @@ class Draft {
 
   void AddRule(const ModuleTemplate& a, const ModuleTemplate& b) {
     NoteOrder(a, b);
-    const double alike = TextLikeness(LastOf(a.text), LastOf(b.text));
+    const double alike = TextLikeness(LastComponent(a.text), LastComponent(b.text));
     if (alike < 0.5) rules_ += "  # guessed: by class, shape and order\n";
     rules_ += "  - name: " + settings::YamlScalar(PatternOf(b.text)) +
               "\n    to: " + settings::YamlScalar(ReplacementOf(a.text)) + "\n";
@@ -313,7 +309,7 @@ class Draft {
       text += fmt::format("  # - {{name: {}, {}skip: true}}  # {}\n",
                           settings::YamlScalar("^" + PatternOf(templates[i].text) + "$"),
                           side == "A" ? "of: first, " : "",
-                          settings::Printable(LastOf(templates[i].cls), 80));
+                          settings::Printable(LastComponent(templates[i].cls), 80));
     }
     if (!text.empty()) text.insert(0, fmt::format("  # Only {} has these:\n", side));
     return text;

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
+#include "compare/names.h"
 #include "core/utf8.h"
 
 namespace tdump::compare {
@@ -22,13 +22,9 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
 std::string Short(double value) { return value == 0 ? "0" : fmt::format("{:.4g}", value); }
 
 std::string LayerName(std::string_view path) {
-  const auto is_number = [](std::string_view part) {
-    return !part.empty() && std::all_of(part.begin(), part.end(),
-                                        [](unsigned char c) { return std::isdigit(c) != 0; });
-  };
   for (size_t at = 0; at < path.size();) {
     const size_t end = std::min(path.find('.', at), path.size());
-    if (is_number(path.substr(at, end - at))) return std::string(path.substr(0, end));
+    if (IsDigits(path.substr(at, end - at))) return std::string(path.substr(0, end));
     at = end + 1;
   }
   const size_t dot = path.find('.');

@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -37,12 +38,11 @@ Result<std::vector<Assignment>> ParseAssignments(std::string_view text) {
     const size_t equals = std::min(item.find('='), item.size());
     Assignment assignment{.name = std::string(item.substr(0, equals))};
     const std::string_view digits = item.substr(std::min(equals + 1, item.size()));
-    const auto [stop, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), assignment.number);
-    if (!IsName(assignment.name) || error != std::errc() || stop != digits.data() + digits.size() ||
-        assignment.number > kMaxAxisSize)
+    const auto number = ParseNumber<uint32_t>(digits);
+    if (!IsName(assignment.name) || !number || *number > kMaxAxisSize)
       return InvalidArgument(fmt::format("'{}', column {}: expected AXIS=NUMBER such as tp=4",
                                          text.substr(0, 200), at + 1));
+    assignment.number = *number;
     for (const Assignment& other : assignments) {
       if (other.name == assignment.name)
         return InvalidArgument(fmt::format("'{}', column {}: axis {} a second time",

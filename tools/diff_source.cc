@@ -4,14 +4,13 @@
 
 #include <utility>
 
-#include "compare/foreign/dump_names.h"
 #include "compare/picked_side.h"
+#include "core/parse_number.h"
 
 namespace tdump::tools {
 namespace {
 
 using compare::foreign::ForeignSide;
-using compare::foreign::ParseDigits;
 
 constexpr size_t kMostNotes = 10;  // of one side
 
@@ -55,11 +54,12 @@ compare::Picked ParsePlace(const std::string& text, bool one_file) {
   if (one_file) return {.step = 0, .rank = 0, .name = text};
   compare::Picked picked;
   const size_t slash = text.find('/');
-  picked.step = ParseDigits(text.substr(0, slash)).value_or(~uint64_t{0});
+  picked.step = ParseNumber<uint64_t>(text.substr(0, slash)).value_or(~uint64_t{0});
   if (slash == std::string::npos) return picked;
   const size_t second = text.find('/', slash + 1);
   picked.rank = static_cast<int32_t>(
-      ParseDigits(text.substr(slash + 1, second - slash - 1)).value_or(1u << 31) & 0x7fffffff);
+      ParseNumber<uint64_t>(text.substr(slash + 1, second - slash - 1)).value_or(1u << 31) &
+      0x7fffffff);
   if (second != std::string::npos) picked.name = text.substr(second + 1);
   return picked;
 }

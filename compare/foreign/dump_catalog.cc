@@ -10,6 +10,7 @@
 
 #include "compare/foreign/dump_names.h"
 #include "compare/foreign/foreign_file.h"
+#include "core/parse_number.h"
 
 namespace tdump::compare::foreign {
 namespace {
@@ -29,7 +30,7 @@ std::string_view ParentOf(std::string_view path) {
 // "step12" -> 12.
 std::optional<uint64_t> NumberAfter(std::string_view word, std::string_view name) {
   if (!name.starts_with(word)) return std::nullopt;
-  return ParseDigits(name.substr(word.size()));
+  return ParseNumber<uint64_t>(name.substr(word.size()));
 }
 
 // "Pass00012.pt", "pass00012.safetensors" -> 12.

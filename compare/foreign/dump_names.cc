@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "core/parse_number.h"
 
 namespace tdump::compare::foreign {
 namespace {
@@ -140,13 +141,6 @@ void SetProbeRole(bool backward, std::string_view category, std::string_view arg
 
 }  // namespace
 
-std::optional<uint64_t> ParseDigits(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 NamedKey KeyOfName(std::string_view name) {
   NamedKey named;
   if (name.find('@') != std::string_view::npos) {
@@ -166,7 +160,7 @@ NamedKey KeyOfName(std::string_view name) {
   }
   constexpr std::string_view kCall = "::call";
   if (const size_t at = name.rfind(kCall); at != std::string_view::npos) {
-    if (const auto call = ParseDigits(name.substr(at + kCall.size()))) {
+    if (const auto call = ParseNumber<uint64_t>(name.substr(at + kCall.size()))) {
       named.key.call = *call;
       name = name.substr(0, at);
     }
@@ -182,7 +176,7 @@ NamedKey KeyOfName(std::string_view name) {
 
 NamedKey KeyOfPlace(const std::vector<std::string>& place) {
   size_t name_parts = place.size();
-  while (name_parts > 1 && ParseDigits(place[name_parts - 1])) --name_parts;
+  while (name_parts > 1 && ParseNumber<uint64_t>(place[name_parts - 1])) --name_parts;
   std::string name, argument;
   for (size_t i = 0; i < place.size(); ++i) {
     std::string& part = i < name_parts ? name : argument;
@@ -199,11 +193,11 @@ std::optional<TaggedName> ParseTags(std::string_view stem) {
   const auto name = tags->Get("name");
   // Before there were steps it counted forward passes.
   const auto step = tags->Get("step") ? tags->Get("step") : tags->Get("forward_pass_id");
-  if (!name || !step || !ParseDigits(*step)) return std::nullopt;
-  TaggedName tagged{.step = *ParseDigits(*step)};
-  tagged.rank = static_cast<int32_t>(
-      std::min<uint64_t>(ParseDigits(tags->Get("rank").value_or("0")).value_or(0), 1 << 30));
-  tagged.dump_index = ParseDigits(tags->Get("dump_index").value_or("0")).value_or(0);
+  if (!name || !step || !ParseNumber<uint64_t>(*step)) return std::nullopt;
+  TaggedName tagged{.step = *ParseNumber<uint64_t>(*step)};
+  tagged.rank = static_cast<int32_t>(std::min<uint64_t>(
+      ParseNumber<uint64_t>(tags->Get("rank").value_or("0")).value_or(0), 1 << 30));
+  tagged.dump_index = ParseNumber<uint64_t>(tags->Get("dump_index").value_or("0")).value_or(0);
   SetFromDumperName(*name, &tagged.key);
   std::string rest;
   for (const auto& [tag, value] : tags->all) {
@@ -211,7 +205,7 @@ std::optional<TaggedName> ParseTags(std::string_view stem) {
         tag == "dump_index")
       continue;
     if (IsPlaceTag(tag)) {
-      if (ParseDigits(value))
+      if (ParseNumber<uint64_t>(value))
         tagged.coordinates += fmt::format("{}{}={}", tagged.coordinates.empty() ? "" : " ",
                                           tag.substr(0, tag.find('_')), value);
       continue;
@@ -241,13 +235,13 @@ NamedKey KeyOfProbe(std::string_view entry, std::string_view category, std::stri
     const auto [path, cls] = SplitLast(name);
     named.key.path = path.empty() ? "." : path;
     named.cls = cls;
-    named.key.call = ParseDigits(parts.behind).value_or(0);
+    named.key.call = ParseNumber<uint64_t>(parts.behind).value_or(0);
     return named;
   }
   // Of an interface: "Torch.matmul.3".
   named.kind = OperatorKind::kAten;
   const auto [api, number] = SplitLast(name);
-  const auto call = ParseDigits(number);
+  const auto call = ParseNumber<uint64_t>(number);
   named.key.path = call && !api.empty() ? api : name;
   named.key.call = call.value_or(0);
   return named;

@@ -45,7 +45,4 @@ NamedKey KeyOfProbe(std::string_view entry, std::string_view category, std::stri
 // "Module.layer1.Linear.forward.0.output.0"
 NamedKey KeyOfProbeFile(std::string_view stem);
 
-// All digits, no sign.
-std::optional<uint64_t> ParseDigits(std::string_view text);
-
 }  // namespace tdump::compare::foreign

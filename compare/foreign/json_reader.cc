@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "core/parse_number.h"
+
 namespace tdump::compare::foreign {
 namespace {
 
@@ -169,11 +171,8 @@ Result<std::string> JsonReader::ReadWord() {
 
 Result<int64_t> JsonReader::ReadInteger() {
   TDUMP_ASSIGN_OR_RETURN(const std::string word, ReadWord());
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size())
-    return Error(fmt::format("'{}' is not a whole number", word));
-  return value;
+  if (const auto value = ParseNumber<int64_t>(word)) return *value;
+  return Error(fmt::format("'{}' is not a whole number", word));
 }
 
 Status JsonReader::Skip() {

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "compare/foreign/dtypes.h"
 #include "compare/foreign/json_reader.h"
+#include "compare/names.h"
 
 namespace tdump::compare::foreign {
 namespace {
@@ -18,10 +16,7 @@ using Kind = JsonReader::Kind;
 // "torch.float32"; MindSpore: "Float32".
 std::optional<DType> ProbeDType(std::string_view text) {
   if (text.starts_with("torch.")) return TorchDType(text.substr(6));
-  std::string name(text);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return TorchDType(name);
+  return TorchDType(LowerCase(text));
 }
 
 // "input_args" -> "input": the word that file names use.

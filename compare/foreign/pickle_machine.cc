@@ -9,6 +9,7 @@
 
 #include "compare/foreign/pickle_calls.h"
 #include "compare/foreign/pickle_opcodes.h"
+#include "core/parse_number.h"
 
 namespace tdump::compare::foreign {
 namespace {
@@ -83,11 +84,8 @@ Result<uint64_t> PickleMachine::ReadUnsigned(size_t bytes) {
 
 Result<uint64_t> PickleMachine::ReadLineNumber() {
   TDUMP_ASSIGN_OR_RETURN(const std::string line, reader_.ReadLine(kMaxLine));
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-  if (error != std::errc() || end != line.data() + line.size() || line.empty())
-    return Error(fmt::format("'{}' is not a number", line));
-  return number;
+  if (const auto number = ParseNumber<uint64_t>(line)) return *number;
+  return Error(fmt::format("'{}' is not a number", line));
 }
 
 // --- Numbers ---
