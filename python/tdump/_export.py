@@ -60,6 +60,7 @@ class Selection:
         self._select = [re.compile(pattern) for pattern in patterns]
 
     def passes(self) -> Iterator[tuple[PassEntry, Pass]]:
+        """In the order of the run; those that cannot be opened go into ``damage``."""
         for entry in self.run.passes:
             if self._step not in (None, entry.step) or self._rank not in (None, entry.rank):
                 continue
@@ -78,6 +79,7 @@ class Selection:
             yield entry, opened
 
     def records(self, opened: Pass) -> Iterator[Record]:
+        """In the order of the file."""
         return (record for record in opened.records() if self._wants(record))
 
     def _wants(self, record: Record) -> bool:
@@ -153,6 +155,7 @@ def _as_text(options: argparse.Namespace) -> NoReturn:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """The tool's exit status. None: the arguments of this process."""
     options = _parse(sys.argv[1:] if arguments is None else arguments)
     try:
         if options.format == "txt":
@@ -169,4 +172,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
+    """What the installed command calls."""
     sys.exit(main())

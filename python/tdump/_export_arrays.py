@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tdump._export_files import utf8, whole_file
 from tdump._io import DamagedError
 
 if TYPE_CHECKING:
@@ -42,8 +43,17 @@ _SAFETENSORS = {
 _HEAD = ("file", "step", "rank", "key", "dtype", "shape", "hash")
 
 
-def _with_values(selection: Selection, opened: Pass) -> Iterator[Record]:
-    return (record for record in selection.records(opened) if record.bytes is not None)
+def _with_values(selection: Selection, opened: Pass) -> Iterator[tuple[str, Record]]:
+    """Records that have values, under names that differ: a key that comes again has the record's id behind it."""
+    seen = set()
+    for record in selection.records(opened):
+        if record.bytes is None:
+            continue
+        name = utf8(record.key)
+        if name in seen:
+            name = f"{name} ({record.id})"
+        seen.add(name)
+        yield name, record
 
 
 def _values(selection: Selection, opened: Pass, record: Record) -> np.ndarray | None:
@@ -59,48 +69,32 @@ def _values(selection: Selection, opened: Pass, record: Record) -> np.ndarray | 
     return np.ascontiguousarray(array).view(plain).reshape(array.shape)
 
 
-def _file_name(key: str) -> str:
-    """One that every system takes, different for different keys."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", key)[:150].strip("._")
-    return name if name == key else f"{name}-{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+def _file_name(name: str) -> str:
+    """One that every system takes, different for different names."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:150].strip("._")
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _cell(value: object) -> str:
     return re.sub(r"[\x00-\x1f\x7f]", lambda m: f"\\x{ord(m[0]):02x}", str(value))
 
 
-def _whole(path: Path, write: Callable[[Path], None]) -> None:
-    """The file is under its name when it is whole."""
-    part = path.with_name(path.name + ".part")
-    try:
-        write(part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_npy(selection: Selection, directory: Path) -> str:
+    """One file a tensor, and names.tsv with a line for each. Returns what was written, in words."""
     lines = ["\t".join(_HEAD)]
     for entry, opened in selection.passes():
-        for record in _with_values(selection, opened):
+        for name, record in _with_values(selection, opened):
             array = _values(selection, opened, record)
             if array is None:
                 continue
-            file = _file_name(f"step{entry.step}_rank{entry.rank}_p{entry.process}_{record.key}") + ".npy"
-
-            def write(part: Path, array: np.ndarray = array) -> None:
-                with part.open("wb") as out:
-                    np.lib.format.write_array(out, array, allow_pickle=False)
-
-            _whole(directory / file, write)
+            file = _file_name(f"step{entry.step}_rank{entry.rank}_p{entry.process}_{name}") + ".npy"
+            with whole_file(directory / file) as part, part.open("wb") as out:
+                np.lib.format.write_array(out, array, allow_pickle=False)
             cells = (file, entry.step, entry.rank, record.key, record.dtype, list(array.shape), record.hash or "")
             lines.append("\t".join(map(_cell, cells)))
-    _whole(directory / "names.tsv", lambda part: _write_lines(part, lines))
+    with whole_file(directory / "names.tsv") as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
     return f"{len(lines) - 1:,} tensors in {directory}; names.tsv says which is which"
-
-
-def _write_lines(path: Path, lines: list[str]) -> None:
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 def _pass_file(entry: PassEntry, suffix: str) -> str:
@@ -109,53 +103,46 @@ def _pass_file(entry: PassEntry, suffix: str) -> str:
 
 
 def write_npz(selection: Selection, directory: Path) -> str:
+    """One file for each pass, with the names of the dtypes as an array of their own. Returns what was written."""
     files = tensors = 0
-
-    def write(part: Path, opened: Pass) -> None:
-        nonlocal tensors
+    for entry, opened in selection.passes():
         dtypes = {}
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
-            for record in _with_values(selection, opened):
+        with (
+            whole_file(directory / _pass_file(entry, "npz")) as part,
+            zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive,
+        ):
+            for name, record in _with_values(selection, opened):
                 array = _values(selection, opened, record)
                 if array is None:
                     continue
-                _add(archive, record.key, array)
-                dtypes[record.key] = record.dtype
-                tensors += 1
+                _add(archive, name, array)
+                dtypes[name] = record.dtype
             _add(archive, "dtypes", np.array(json.dumps(dtypes)))
-
-    for entry, opened in selection.passes():
-        _whole(directory / _pass_file(entry, "npz"), lambda part, opened=opened: write(part, opened))
-        files += 1
+        files, tensors = files + 1, tensors + len(dtypes)
     return f"{tensors:,} tensors in {files:,} files in {directory}"
 
 
-def _add(archive: zipfile.ZipFile, key: str, array: np.ndarray) -> None:
-    name = key.encode("utf-8", "backslashreplace").decode("utf-8")
+def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
     with archive.open(name + ".npy", "w", force_zip64=True) as out:
         np.lib.format.write_array(out, array, allow_pickle=False)
 
 
 def write_safetensors(selection: Selection, directory: Path) -> str:
+    """One file for each pass, without the dtypes that the format does not have. Returns what was written."""
     files = tensors = left_out = 0
     for entry, opened in selection.passes():
-        records = list(_with_values(selection, opened))
-        known = [record for record in records if record.dtype in _SAFETENSORS]
+        records = dict(_with_values(selection, opened))
+        known = {name: record for name, record in records.items() if record.dtype in _SAFETENSORS}
         left_out += len(records) - len(known)
         # The header comes first and says where each tensor is: what cannot be read must be known before.
-        readable = [record for record in known if _values(selection, opened, record) is not None]
-        header, chosen = _safetensors_header(readable)
-
-        def write(part: Path, opened: Pass = opened, header: bytes = header, chosen: list[Record] = chosen) -> None:
-            with part.open("wb") as out:
-                out.write(header)
-                for record in chosen:
-                    array = _values(selection, opened, record)
-                    if array is None:
-                        raise DamagedError(f"{record.key}: could be read once, and not again")
-                    out.write(array.tobytes())
-
-        _whole(directory / _pass_file(entry, "safetensors"), write)
+        chosen = {name: record for name, record in known.items() if _values(selection, opened, record) is not None}
+        with whole_file(directory / _pass_file(entry, "safetensors")) as part, part.open("wb") as out:
+            out.write(_safetensors_header(chosen))
+            for record in chosen.values():
+                array = _values(selection, opened, record)
+                if array is None:
+                    raise DamagedError(f"{record.key}: could be read once, and not again")
+                out.write(array.tobytes())
         files, tensors = files + 1, tensors + len(chosen)
     told = f"; {left_out:,} left out, of dtypes that the format does not have" if left_out else ""
     return f"{tensors:,} tensors in {files:,} files in {directory}{told}"
@@ -173,14 +160,11 @@ def _kept_shape(record: Record) -> tuple[int, ...]:
     return record.shape if record.slice is None else tuple(size for _, size, _ in record.slice)
 
 
-def _safetensors_header(records: list[Record]) -> tuple[bytes, list[Record]]:
+def _safetensors_header(records: dict[str, Record]) -> bytes:
     """Eight bytes of length, then a JSON object: {name: {dtype, shape, data_offsets}}."""
     entries: dict[str, Any] = {"__metadata__": {"format": "tdump"}}
-    offset, chosen = 0, []
-    for record in records:
-        name = record.key.encode("utf-8", "backslashreplace").decode("utf-8")
-        if name in entries:
-            continue
+    offset = 0
+    for name, record in records.items():
         end = offset + _whole_bytes(record)
         entries[name] = {
             "dtype": _SAFETENSORS[record.dtype],
@@ -188,10 +172,9 @@ def _safetensors_header(records: list[Record]) -> tuple[bytes, list[Record]]:
             "data_offsets": [offset, end],
         }
         offset = end
-        chosen.append(record)
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text, chosen
+    return struct.pack("<Q", len(text)) + text
 
 
 WRITERS: dict[str, Callable[[Selection, Path], str]] = {

@@ -6,9 +6,11 @@ Rows are written as they are read, a row group at a time: memory does not grow w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tdump._export_files import utf8, whole_file
 
 if TYPE_CHECKING:
     from tdump._export import Selection
@@ -34,15 +36,6 @@ _STATISTICS = {
 }
 
 
-def _text(value: str) -> str:
-    """Names may hold bytes that are no UTF-8; Parquet's text may not."""
-    return value.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _texts(values: tuple[str, ...]) -> list[str]:
-    return [_text(value) for value in values]
-
-
 # Column, type, and how it is had from (entry, record) or from an entry. Types: pyarrow's names, [x] a list of x.
 _PLACE: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("step", "uint64", lambda e: e.step),
@@ -59,10 +52,10 @@ _PASS: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("agreed", "bool_", lambda e: e.agreed),
     ("part", "bool_", lambda e: e.part),
     ("world", "int32", lambda e: e.world),
-    ("host", "string", lambda e: _text(e.host)),
+    ("host", "string", lambda e: utf8(e.host)),
     ("pid", "int64", lambda e: e.pid),
     ("started_ns", "uint64", lambda e: e.started_ns),
-    ("file", "string", lambda e: _text(e.file)),
+    ("file", "string", lambda e: utf8(e.file)),
     ("records", "uint64", lambda e: e.records),
     ("calls", "uint64", lambda e: e.calls),
     ("file_bytes", "uint64", lambda e: e.file_bytes),
@@ -70,35 +63,35 @@ _PASS: list[tuple[str, str, Callable[[Any], Any]]] = [
 ]
 _RECORD: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("id", "uint64", lambda r: r.id),
-    ("name", "string", lambda r: _text(r.name)),
-    ("key", "string", lambda r: _text(r.key)),
-    ("path", "string", lambda r: _text(r.path)),
-    ("op", "string", lambda r: _text(r.op)),
+    ("name", "string", lambda r: utf8(r.name)),
+    ("key", "string", lambda r: utf8(r.key)),
+    ("path", "string", lambda r: utf8(r.path)),
+    ("op", "string", lambda r: utf8(r.op)),
     ("role", "string", lambda r: r.role),
-    ("arg", "string", lambda r: _text(r.arg)),
+    ("arg", "string", lambda r: utf8(r.arg)),
     ("call", "uint64", lambda r: r.call),
     ("micro", "uint32", lambda r: r.micro),
     ("phase", "string", lambda r: r.phase),
     ("recompute", "bool_", lambda r: r.recompute),
     ("kind", "string", lambda r: r.kind),
-    ("class", "string", lambda r: _text(r.cls)),
+    ("class", "string", lambda r: utf8(r.cls)),
     ("leaf", "bool_", lambda r: r.leaf),
     ("call_begin", "uint64", lambda r: r.call_begin),
     ("seen", "uint64", lambda r: r.seen),
-    ("dtype", "string", lambda r: _text(r.dtype)),
+    ("dtype", "string", lambda r: utf8(r.dtype)),
     ("shape", "[int64]", lambda r: list(r.shape)),
     ("strides", "[int64]", lambda r: list(r.strides)),
     ("layout", "string", lambda r: r.layout),
-    ("device", "string", lambda r: _text(r.device)),
-    ("subclass", "string", lambda r: _text(r.subclass)),
-    ("dims", "string", lambda r: _text(r.dims)),
-    ("placements", "string", lambda r: _text(r.placements)),
-    ("mesh", "string", lambda r: _text(r.mesh)),
+    ("device", "string", lambda r: utf8(r.device)),
+    ("subclass", "string", lambda r: utf8(r.subclass)),
+    ("dims", "string", lambda r: utf8(r.dims)),
+    ("placements", "string", lambda r: utf8(r.placements)),
+    ("mesh", "string", lambda r: utf8(r.mesh)),
     ("global_shape", "[int64]", lambda r: list(r.global_shape)),
-    ("asked", "[string]", lambda r: _texts(r.asked)),
-    ("kept", "[string]", lambda r: _texts(r.kept)),
-    ("reason", "string", lambda r: _text(r.reason)),
-    ("reason_detail", "string", lambda r: _text(r.reason_detail)),
+    ("asked", "[string]", lambda r: [utf8(part) for part in r.asked]),
+    ("kept", "[string]", lambda r: [utf8(part) for part in r.kept]),
+    ("reason", "string", lambda r: utf8(r.reason)),
+    ("reason_detail", "string", lambda r: utf8(r.reason_detail)),
     ("bytes", "uint64", lambda r: r.bytes),
     ("hash", "string", lambda r: r.hash),
     *(
@@ -125,13 +118,12 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 class _Table:
-    """A Parquet file that grows by row groups; under its name when it is whole."""
+    """A Parquet file that grows by row groups."""
 
     def __init__(self, path: Path, columns: list[tuple[str, str, Callable[[Any], Any]]]) -> None:
         self._arrow, parquet = _pyarrow()
         self._schema = self._arrow.schema([(name, self._type(kind)) for name, kind, _ in columns])
-        self._path, self._part = path, path.with_name(path.name + ".part")
-        self._writer = parquet.ParquetWriter(self._part, self._schema, compression="zstd")
+        self._writer = parquet.ParquetWriter(path, self._schema, compression="zstd")
         self._columns: list[list[Any]] = [[] for _ in columns]
         self.rows = 0
 
@@ -140,41 +132,36 @@ class _Table:
         return self._arrow.list_(inner) if kind.startswith("[") else inner
 
     def add(self, values: Iterator[Any]) -> None:
+        """A row: one value for each column."""
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
         self.rows += 1
         if len(self._columns[0]) >= _ROWS_AT_ONCE:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes the rows that were added as a row group."""
+        if not self._columns[0]:
+            return
         arrays = [self._arrow.array(c, field.type) for c, field in zip(self._columns, self._schema, strict=True)]
         self._writer.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
         for column in self._columns:
             column.clear()
 
-    def finish(self) -> None:
-        if self._columns[0]:
-            self._flush()
+    def close(self) -> None:
+        """Ends the file."""
         self._writer.close()
-        self._part.replace(self._path)
-
-    def discard(self) -> None:
-        self._writer.close()
-        self._part.unlink(missing_ok=True)
 
 
 @contextmanager
 def _table(path: Path, columns: list[tuple[str, str, Callable[[Any], Any]]]) -> Iterator[_Table]:
-    table = _Table(path, columns)
-    try:
+    with whole_file(path) as part, closing(_Table(part, columns)) as table:
         yield table
-    except BaseException:
-        table.discard()
-        raise
-    table.finish()
+        table.flush()
 
 
 def write_index(selection: Selection, directory: Path) -> str:
+    """records.parquet and passes.parquet. Returns what was written, in words."""
     with (
         _table(directory / "passes.parquet", _PASS) as passes,
         _table(directory / "records.parquet", _PLACE + _RECORD) as records,

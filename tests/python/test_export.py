@@ -7,13 +7,14 @@ import shutil
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
 import pyarrow.parquet
 import pytest
 import tdump
-from tdump import _export, _export_parquet
+from tdump import _export, _export_arrays, _export_files, _export_parquet
 
 SOURCE = Path(__file__).parents[2]
 GOLDEN = SOURCE / "tests" / "format" / "golden"
@@ -144,7 +145,13 @@ def test_row_groups_bound_the_memory(tmp_path, monkeypatch):
 
 
 def test_names_that_are_no_text_become_text():
-    assert _export_parquet._text("a\udcffb") == "a\\udcffb"
+    assert _export_files.utf8("a\udcffb") == "a\\udcffb"
+
+
+def test_a_key_that_comes_again_is_written_too():
+    records = [SimpleNamespace(id=n, key="a@output#0", bytes=4) for n in (1, 2)]
+    selection = SimpleNamespace(records=lambda _: records)
+    assert [name for name, _ in _export_arrays._with_values(selection, None)] == ["a@output#0", "a@output#0 (2)"]
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch, capsys):
