@@ -8,14 +8,14 @@
 //      before): the call is the origin, certain when any input was recorded. When it is an input,
 //      the cause lies in operators that were not recorded, between the last observation that agrees
 //      and this one. An input of the root means that the runs were given different data.
-//   3. Over ranks and steps: the earliest step; within it, ranks that ran the same
-//      operators are compared by how far they had come, a rank that holds a differing
-//      parameter of that operator before one that does not; otherwise a certain origin
-//      before an interval; then the lowest rank.
-//   4. Differences beyond their bound decide. A difference in bits alone that comes
-//      earlier is the origin instead when the operator's own parameter differs, or when
-//      bits are known to be reproducible between the two runs (some other pass of that
-//      step or an earlier one is equal bit by bit).
+//   3. Over ranks and steps: the earliest step; within it, ranks that ran the same operators are
+//      compared by how far they had come, a rank that holds a differing parameter of that operator
+//      before one that does not; otherwise a certain origin before an interval; then the lowest
+//      rank.
+//   4. Differences beyond their bound decide. A difference in bits alone that comes earlier is the
+//      origin instead when the operator's own parameter differs, or when bits are known to be
+//      reproducible between the two runs (some other pass of that step or an earlier one is equal
+//      bit by bit).
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tdump::compare {

@@ -39,8 +39,8 @@ struct Origin {
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
 };
 
-// Not thread-safe. Memory: what is said of one difference, for each rank
-// of the earliest step that has any.
+// Not thread-safe. Memory: what is said of one difference, for each rank of the earliest step that
+// has any.
 class OriginFinder {
  public:
   // Passes come in order of step and rank. `parameters`: those found to differ so far; the list
@@ -93,10 +93,10 @@ class OriginFinder {
   const ParameterDifference* OwnParameter(const Origin& origin) const;
   std::optional<Suspect> Choose(Suspects* suspects) const;
 
-  const std::vector<ParameterDifference>* parameters_;
   void KeepGrowth(const PassDiff& pass, const PassPair& pair,
                   const std::optional<FirstDifference>& first);
 
+  const std::vector<ParameterDifference>* parameters_;
   Suspects beyond_bound_, bits_;
   Growth growth_;
   std::optional<Candidate> growth_of_;

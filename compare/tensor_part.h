@@ -4,8 +4,7 @@
 //   equal       n pieces one after the other: gate and up of a gated MLP
 //   qkv         q, k, v one after the other: vLLM, SGLang, GPT-2's c_attn
 //   qkv_groups  for each group of queries that share a key: its queries, its k, its v:
-//   Megatron-Core's
-//               linear_qkv, Transformer Engine's layernorm_qkv
+//               Megatron-Core's linear_qkv, Transformer Engine's layernorm_qkv
 //   copy        every name stands for the whole tensor: the input of a fused projection
 #pragma once
 

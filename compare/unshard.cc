@@ -270,9 +270,9 @@ class Planner {
   UnshardPlan plan_;
   std::vector<SplitDim> split_;
   std::vector<UsedAxis> used_;
-  std::vector<size_t>
-      first_axis_;                // into used_, of each split dimension; then that of partial sums
-  std::vector<uint64_t> places_;  // on the axes of each split dimension; then of partial sums
+  // Of each split dimension, then of partial sums: the first of its axes in used_, their places.
+  std::vector<size_t> first_axis_;
+  std::vector<uint64_t> places_;
   ShardGroups groups_;
   std::vector<Shape> local_;  // of each group: sizes of the split dimensions
   std::vector<std::vector<Piece>> pieces_;

@@ -1,5 +1,5 @@
-// Mistakes: everything that is wrong with one source of settings, collected so
-// that a user sees all of it at once.
+// Mistakes: everything that is wrong with one source of settings, collected so that a user sees all
+// of it at once.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ struct Position {
 // Not thread-safe. One line a mistake: "file:line:column: what; expected ...; did you mean 'x'?".
 class Mistakes {
  public:
-  // `positions` false: the source is one value (a variable, an option),
-  // lines and columns in it help nobody.
+  // `positions` false: the source is one value (a variable, an option), lines and columns in it
+  // help nobody.
   explicit Mistakes(std::string source, bool positions = true)
       : source_(std::move(source)), positions_(positions) {}
 
@@ -44,8 +44,8 @@ class Mistakes {
 // "" when none is near.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-// `text` as it can stand in a message: control bytes and what is not UTF-8
-// as \xNN, cut after `longest` bytes.
+// `text` as it can stand in a message: control bytes and what is not UTF-8 as \xNN, cut after
+// `longest` bytes.
 std::string Printable(std::string_view text, size_t longest = 80);
 
 }  // namespace tdump::settings

@@ -11,8 +11,8 @@
 
 namespace tdump::settings {
 
-// Immutable and thread-safe once compiled. Subjects may be any bytes; where
-// they are UTF-8, `.` is a character.
+// Immutable and thread-safe once compiled. Subjects may be any bytes; where they are UTF-8, `.` is
+// a character.
 class Regex {
  public:
   enum class Match : unsigned char {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/env.h"
+#include "core/utf8.h"
 #include "filters/reader.h"
 #include "tools/names.h"
 
@@ -22,14 +24,6 @@ using filters::YamlNode;
 const std::vector<std::string> kRuleKeys = {"name", "role", "expect", "compute", "allow"};
 constexpr const char* kRuleKeysText = "one of name, role, expect, compute, allow";
 
-// Characters before byte `offset`, which columns count.
-int Characters(std::string_view text, size_t offset) {
-  int count = 0;
-  for (size_t i = 0; i < std::min(offset, text.size()); ++i)
-    count += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-  return count;
-}
-
 class BoundsReader {
  public:
   BoundsReader(std::string_view yaml, const std::string& source, Mistakes* mistakes)
@@ -43,8 +37,8 @@ class BoundsReader {
         if (entry.key == "bounds")
           list = entry.value.get();
         else
-          Mist().Add(entry.at, fmt::format("unknown key '{}'", filters::Printable(entry.key)),
-                     "bounds", filters::Nearest(entry.key, {"bounds"}));
+          mistakes().Add(entry.at, fmt::format("unknown key '{}'", filters::Printable(entry.key)),
+                         "bounds", filters::Nearest(entry.key, {"bounds"}));
       }
       if (list == nullptr) return NoRules(root);
     }
@@ -54,19 +48,19 @@ class BoundsReader {
   }
 
  private:
-  Mistakes& Mist() { return reader_.mistakes(); }
+  Mistakes& mistakes() { return reader_.mistakes(); }
 
   compare::BoundRules NoRules(const YamlNode& at) {
-    if (Mist().empty())
-      Mist().Add(at.at, Describe(at),
-                 "a list of rules, such as 'bounds: [{name: mlp, expect: sqnr_db >= 30}]'");
+    if (mistakes().empty())
+      mistakes().Add(at.at, Describe(at),
+                     "a list of rules, such as 'bounds: [{name: mlp, expect: sqnr_db >= 30}]'");
     return {};
   }
 
   void ReadRule(const YamlNode& node) {
     if (!node.is_map())
-      return Mist().Add(node.at, Describe(node),
-                        "a rule, such as {name: mlp, expect: sqnr_db >= 30}");
+      return mistakes().Add(node.at, Describe(node),
+                            "a rule, such as {name: mlp, expect: sqnr_db >= 30}");
     compare::BoundRule rule;
     rule.where =
         fmt::format("{}:{}", std::filesystem::path(source_).filename().string(), node.at.line);
@@ -84,11 +78,11 @@ class BoundsReader {
       else if (entry.key == "allow")
         ReadAllow(setting, &rule), has_effect = true;
       else
-        Mist().Add(entry.at, fmt::format("unknown key '{}'", filters::Printable(entry.key)),
-                   kRuleKeysText, filters::Nearest(entry.key, kRuleKeys));
+        mistakes().Add(entry.at, fmt::format("unknown key '{}'", filters::Printable(entry.key)),
+                       kRuleKeysText, filters::Nearest(entry.key, kRuleKeys));
     }
-    if (!has_effect && Mist().empty())
-      Mist().Add(node.at, "a rule that asks for nothing", "expect, compute or allow");
+    if (!has_effect && mistakes().empty())
+      mistakes().Add(node.at, "a rule that asks for nothing", "expect, compute or allow");
     rules_.Add(std::move(rule));
   }
 
@@ -132,8 +126,8 @@ class BoundsReader {
     if (!mistake.unknown_metric.empty()) {
       for (const std::string& name : metrics) expected += (expected.empty() ? "" : ", ") + name;
     }
-    Mist().Add(PlaceIn(setting.node, text, mistake.offset), "expect: " + mistake.what, expected,
-               filters::Nearest(mistake.unknown_metric, metrics));
+    mistakes().Add(PlaceIn(setting.node, text, mistake.offset), "expect: " + mistake.what, expected,
+                   filters::Nearest(mistake.unknown_metric, metrics));
   }
 
   // Where in the file byte `offset` of a text of one line stands: after its quote, if it has one.
@@ -147,15 +141,11 @@ class BoundsReader {
     if (line_start == std::string_view::npos) return at;
     std::string_view line = yaml_.substr(line_start);
     line = line.substr(0, line.find('\n'));
-    for (int skipped = 1; skipped < at.column && !line.empty(); ++skipped) {
-      size_t bytes = 1;
-      while (bytes < line.size() && (static_cast<unsigned char>(line[bytes]) & 0xC0) == 0x80)
-        ++bytes;
-      line.remove_prefix(bytes);
-    }
+    for (int skipped = 1; skipped < at.column && !line.empty(); ++skipped)
+      line.remove_prefix(std::max<size_t>(1, Utf8Length(line)));
     const int quote = line.starts_with('\'') || line.starts_with('"') ? 1 : 0;
     if (!line.substr(static_cast<size_t>(quote)).starts_with(text)) return at;  // folded, escaped
-    at.column += quote + Characters(text, offset);
+    at.column += quote + static_cast<int>(CharactersIn(text.substr(0, offset)));
     return at;
   }
 

@@ -25,8 +25,8 @@ class LayerMap {
 
   const std::vector<std::string>& layers() const { return layers_; }  // as they appeared
 
-  // Columns of the map: ranks or steps in order, `join` of them in one where there are more than
-  // kMostColumns.
+  // Columns of the map: ranks or steps in order, several neighbours in one where there are more
+  // than kMostColumns.
   struct Axis {
     std::vector<std::string> columns;  // the first of each
     std::vector<std::string> cells;    // a line a layer, a digit (Level) a column

@@ -19,8 +19,8 @@ Level LevelOf(const Row& row);
 bool IsOutput(Role role);  // what a call gave, not what it was given
 
 struct Observation {
-  Row worst;  // the pair of the highest level, among those the one of the lowest SQNR; the first
-              // one
+  // The first pair of the highest level, among those of the lowest SQNR.
+  Row worst;
   std::string key;
   Level level = Level::kNone;
   size_t layer = 0;
@@ -42,9 +42,8 @@ class PageData {
   void Add(const Row& row);
   void Add(const Unpaired& unpaired);
 
-  const std::vector<Observation>& observations() const {
-    return observations_;
-  }                                                // as they appeared
+  // As they appeared.
+  const std::vector<Observation>& observations() const { return observations_; }
   uint64_t left_out() const { return left_out_; }  // pairs
   const LayerMap& map() const { return map_; }
   const std::vector<Unpaired>& unpaired() const { return unpaired_; }

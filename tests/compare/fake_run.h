@@ -1,5 +1,5 @@
-// Runs made by hand in memory, as PassStore and RunIndex show them: for the
-// tests of pairing and of the whole diff.
+// Runs made by hand in memory, as PassStore and RunIndex show them: for the tests of pairing and of
+// the whole diff.
 #pragma once
 
 #include <map>
