@@ -121,24 +121,24 @@ const Quantised* DequantisedView::Find(uint64_t id) const {
 }
 
 Status DequantisedView::ForEachTensor(const VisitTensor& visit) const {
-  return view_->ForEachTensor([&](const io::Record& record) {
+  return view().ForEachTensor([&](const io::Record& record) {
     if (quantised_.used.contains(record.id)) return true;
     const Quantised* quantised = Find(record.id);
-    return visit(quantised == nullptr ? record : AsFloat(record, *quantised));
+    return quantised == nullptr ? visit(record) : visit(AsFloat(record, *quantised));
   });
 }
 
 Result<io::Record> DequantisedView::Get(uint64_t id) const {
-  TDUMP_ASSIGN_OR_RETURN(io::Record record, view_->Get(id));
+  TDUMP_ASSIGN_OR_RETURN(io::Record record, view().Get(id));
   const Quantised* quantised = Find(id);
   return quantised == nullptr ? std::move(record) : AsFloat(std::move(record), *quantised);
 }
 
 Result<ReadBytes> DequantisedView::Open(const io::Record& record) const {
   const Quantised* quantised = Find(record.id);
-  if (quantised == nullptr) return view_->Open(record);
-  TDUMP_ASSIGN_OR_RETURN(io::Record stored, view_->Get(record.id));
-  TDUMP_ASSIGN_OR_RETURN(ReadBytes read, view_->Open(stored));
+  if (quantised == nullptr) return view().Open(record);
+  TDUMP_ASSIGN_OR_RETURN(io::Record stored, view().Get(record.id));
+  TDUMP_ASSIGN_OR_RETURN(ReadBytes read, view().Open(stored));
   auto reader = std::make_shared<FloatReader>(std::move(stored), std::move(read), *quantised);
   return ReadBytes([reader = std::move(reader)](uint64_t offset, std::span<std::byte> out) {
     return reader->Read(offset, out);

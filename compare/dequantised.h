@@ -7,12 +7,11 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "compare/find_scales.h"
-#include "compare/step_view.h"
+#include "compare/forwarding_view.h"
 
 namespace tdump::compare {
 
@@ -22,7 +21,7 @@ DType RecordedDType(const io::Record& record);
 std::string DequantisedText(const io::Record& record);
 
 // Thread-safe after it was made. Owns the view it wraps. Memory: the scales.
-class DequantisedView : public StepView {
+class DequantisedView : public ForwardingView {
  public:
   // Error: the view's.
   static Result<std::unique_ptr<StepView>> Wrap(std::unique_ptr<StepView> view);
@@ -30,21 +29,12 @@ class DequantisedView : public StepView {
   Status ForEachTensor(const VisitTensor& visit) const override;
   Result<io::Record> Get(uint64_t id) const override;
   Result<ReadBytes> Open(const io::Record& record) const override;
-  Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
-  const std::vector<io::Damage>& damage() const override { return view_->damage(); }
-  bool is_assembled() const override { return view_->is_assembled(); }
-  std::string LayoutOf(uint64_t id) const override { return view_->LayoutOf(id); }
-  Status StateOf(uint64_t id) const override { return view_->StateOf(id); }
-  int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
-    return view_->RankAt(id, position);
-  }
 
  private:
   DequantisedView(std::unique_ptr<StepView> view, QuantisedTensors quantised)
-      : view_(std::move(view)), quantised_(std::move(quantised)) {}
+      : ForwardingView(std::move(view)), quantised_(std::move(quantised)) {}
   const Quantised* Find(uint64_t id) const;  // nullptr: it is as it was captured
 
-  std::unique_ptr<StepView> view_;
   const QuantisedTensors quantised_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compare/forwarding_view.h"
 #include "core/text.h"
 #include "io/address.h"
 
@@ -14,10 +15,11 @@ namespace {
 // A name without a role means the output where there is one; so that one tensor is left.
 bool NamesRole(const std::string& name) { return name.find('@') != std::string::npos; }
 
-class PickedStep : public StepView {
+class PickedStep : public ForwardingView {
  public:
-  PickedStep(std::unique_ptr<StepView> step, const std::string& name) : step_(std::move(step)) {
-    const Status status = step_->ForEachTensor([&](const io::Record& record) {
+  PickedStep(std::unique_ptr<StepView> step, const std::string& name)
+      : ForwardingView(std::move(step)) {
+    const Status status = view().ForEachTensor([&](const io::Record& record) {
       if (name.empty() || io::NameMatches(name, record.key)) {
         ids_.insert(record.id);
         if (record.key.role == Role::kOutput) outputs_.insert(record.id);
@@ -26,24 +28,18 @@ class PickedStep : public StepView {
     });
     if (!name.empty() && !NamesRole(name) && !outputs_.empty()) ids_ = outputs_;
     if (!status.ok()) damage_.push_back({"", 0, status.message()});
-    damage_.insert(damage_.end(), step_->damage().begin(), step_->damage().end());
+    damage_.insert(damage_.end(), view().damage().begin(), view().damage().end());
   }
 
   bool empty() const { return ids_.empty(); }
 
   Status ForEachTensor(const VisitTensor& visit) const override {
-    return step_->ForEachTensor(
+    return view().ForEachTensor(
         [&](const io::Record& record) { return !ids_.contains(record.id) || visit(record); });
   }
-  Result<io::Record> Get(uint64_t id) const override { return step_->Get(id); }
-  Result<ReadBytes> Open(const io::Record& record) const override { return step_->Open(record); }
-  Status ForEachCall(const VisitCall& visit) const override { return step_->ForEachCall(visit); }
   const std::vector<io::Damage>& damage() const override { return damage_; }
-  std::string LayoutOf(uint64_t id) const override { return step_->LayoutOf(id); }
-  Status StateOf(uint64_t id) const override { return step_->StateOf(id); }
 
  private:
-  std::unique_ptr<StepView> step_;
   std::set<uint64_t> ids_, outputs_;
   std::vector<io::Damage> damage_;
 };

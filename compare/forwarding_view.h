@@ -1,0 +1,39 @@
+// ForwardingView: a StepView that is another one, but for what a subclass says itself.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compare/step_view.h"
+
+namespace tdump::compare {
+
+class ForwardingView : public StepView {
+ public:
+  explicit ForwardingView(std::unique_ptr<StepView> view) : view_(std::move(view)) {}
+
+  Status ForEachTensor(const VisitTensor& visit) const override {
+    return view_->ForEachTensor(visit);
+  }
+  Result<io::Record> Get(uint64_t id) const override { return view_->Get(id); }
+  Result<ReadBytes> Open(const io::Record& record) const override { return view_->Open(record); }
+  Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
+  const std::vector<io::Damage>& damage() const override { return view_->damage(); }
+  bool is_assembled() const override { return view_->is_assembled(); }
+  std::string LayoutOf(uint64_t id) const override { return view_->LayoutOf(id); }
+  Status StateOf(uint64_t id) const override { return view_->StateOf(id); }
+  int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
+    return view_->RankAt(id, position);
+  }
+
+ protected:
+  const StepView& view() const { return *view_; }
+
+ private:
+  const std::unique_ptr<StepView> view_;
+};
+
+}  // namespace tdump::compare
