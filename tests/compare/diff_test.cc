@@ -10,7 +10,7 @@
 
 #include "compare/report.h"
 #include "core/utf8.h"
-#include "tests/compare/fake_run.h"
+#include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
 namespace {
@@ -23,16 +23,6 @@ const Tensor kInput = Vector<float>("float32", {1, 2});
 const Tensor kGood = Vector<float>("float32", {3, 4});
 const Tensor kBad = Vector<float>("float32", {3, 5});
 const Tensor kNear = Vector<float>("float32", {3, 4.0f + 0x1p-21f});  // one rounding away
-
-DiffReport DiffOk(const FakeRun& a, const FakeRun& b, const DiffOptions& options = {}) {
-  const Result<DiffReport> report = Diff(a.side(), b.side(), options);
-  EXPECT_TRUE(report.ok()) << report.status().message();
-  return report.ok() ? *report : DiffReport{};
-}
-
-NameFilter Named(std::string name) {
-  return [name](const std::string& other) { return other.find(name) != std::string::npos; };
-}
 
 std::string Text(const DiffReport& report, bool bits = false) {
   return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, bits,

@@ -5,7 +5,7 @@
 
 #include "compare/diff.h"
 #include "compare/report.h"
-#include "tests/compare/fake_run.h"
+#include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
 namespace {
@@ -28,19 +28,9 @@ const Tensor kLeft = Matrix(2, 2, {1, 2, 5, 6});  // columns 0-1 of kWhole
 const Tensor kRight = Matrix(2, 2, {3, 4, 7, 8});
 const Tensor kWrongRight = Matrix(2, 2, {3, 4, 7, 9});
 
-DiffReport DiffOk(const FakeRun& a, const FakeRun& b, const DiffOptions& options = {}) {
-  const Result<DiffReport> report = Diff(a.side(), b.side(), options);
-  EXPECT_TRUE(report.ok()) << report.status().message();
-  return report.ok() ? *report : DiffReport{};
-}
-
 std::string Text(const DiffReport& report, int32_t world_a = 1, int32_t world_b = 2) {
   return RenderText(report, {.label = "a@0", .world = world_a}, {.label = "b@0", .world = world_b},
                     false, Style(false));
-}
-
-NameFilter Named(std::string name) {
-  return [name](const std::string& other) { return other.find(name) != std::string::npos; };
 }
 
 DiffOptions WithDims(const std::string& name, const std::string& dims, char side = 0) {

@@ -1,0 +1,27 @@
+// Whole diffs of runs made by hand (tests/compare/fake_run.h).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "compare/diff.h"
+#include "tests/compare/fake_run.h"
+
+namespace tdump::compare {
+
+inline DiffReport DiffOk(const FakeRun& a, const FakeRun& b, const DiffOptions& options = {}) {
+  Result<DiffReport> report = Diff(a.side(), b.side(), options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *std::move(report) : DiffReport{};
+}
+
+// Names that hold `part`.
+inline NameFilter Named(std::string part) {
+  return [part = std::move(part)](const std::string& name) {
+    return name.find(part) != std::string::npos;
+  };
+}
+
+}  // namespace tdump::compare
