@@ -4,11 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "tests/compare/framework_names.h"
+#include "tests/compare/maps.h"
 
 namespace tdump::compare {
 namespace {
@@ -68,10 +67,7 @@ TEST(SuggestMap, ParametersOfAServerPairWithHfEitherWay) {
 }
 
 TEST(SuggestMap, SaysWhichShippedMapFits) {
-  std::ifstream file(TDUMP_SOURCE_DIR "/configs/maps/hf-megatron.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  const std::vector<NameMap> maps = {*NameMap::Parse(text.str(), "hf-megatron")};
+  const std::vector<NameMap> maps = {Shipped("hf-megatron")};
   const ModelSize size;
   EXPECT_THAT(SuggestMap(HfLlama(size), Megatron(size), maps),
               HasSubstr("# B looks like megatron names: try --map hf-megatron\n"));
