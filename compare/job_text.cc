@@ -48,7 +48,7 @@ std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {
   return ranks;
 }
 
-std::string StepsText(const DiffReport& report) {
+std::string StepPairingText(const DiffReport& report) {
   if (!report.steps_aligned || report.steps.empty()) return "";
   const auto shift = [](const std::pair<uint64_t, uint64_t>& step) {
     return static_cast<int64_t>(step.second - step.first);

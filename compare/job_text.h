@@ -15,7 +15,7 @@ std::string RankText(int32_t rank);
 std::vector<int32_t> RanksOf(const DiffReport& report, bool a);
 // How steps were paired, where it was by their inputs: "B = A + 3, by equal integer inputs"; else
 // "".
-std::string StepsText(const DiffReport& report);
+std::string StepPairingText(const DiffReport& report);
 // How tensors were put together, the commonest first; "" where they were not. Several lines.
 std::string LayoutText(const DiffReport& report);
 // "inputs differ: token ids from step 7 on, steps 0-6 judged". Precondition: judging stopped.

@@ -171,7 +171,7 @@ std::string SideText(const DiffReport& report, const SideInfo& side, bool is_a) 
 std::vector<Fact> Facts(const DiffReport& report) {
   if (report.counts.paired == 0) return {};
   std::vector<Fact> facts = {{"paired", PairedText(report)}};
-  if (std::string steps = StepsText(report); !steps.empty())
+  if (std::string steps = StepPairingText(report); !steps.empty())
     facts.push_back({"steps", std::move(steps)});
   if (report.job && !report.job->map.empty()) facts.push_back({"map", Printable(report.job->map)});
   if (std::string layout = LayoutText(report); !layout.empty())

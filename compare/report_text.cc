@@ -51,7 +51,7 @@ std::string OriginText(const Origin& origin, std::string_view head, const Style&
   return text;
 }
 
-std::string DbText(std::optional<double> db) {
+std::string DbCell(std::optional<double> db) {
   if (!db) return "-";
   return std::isinf(*db) && *db > 0 ? "exact" : fmt::format("{:.1f}", *db);
 }
@@ -59,10 +59,10 @@ std::string DbText(std::optional<double> db) {
 // The error of what went in, and how much it and the roundings explain.
 std::string InDbText(const Row& row) {
   if (!row.explanation || !row.explanation->in_known) return "-";
-  return DbText(DbOf(row.explanation->in.power));
+  return DbCell(DbOf(row.explanation->in.power));
 }
 std::string BoundDbText(const Row& row) {
-  return row.explanation ? DbText(DbOf(row.explanation->bound.power)) : "-";
+  return row.explanation ? DbCell(DbOf(row.explanation->bound.power)) : "-";
 }
 
 std::string DiffersInText(const Row& row) {
@@ -95,7 +95,7 @@ std::string FailingTable(const DiffReport& report, const Style& style) {
     const bool read = row.comparison.evidence == Evidence::kPayload;
     rows.push_back({RankName(row.rank_b), std::to_string(row.step_b),
                     ShownName(row.name) + ", " + ObservationText(row), read ? ShareText(m) : "-",
-                    read ? m.max_abs_text : "-", InDbText(row), read ? DbText(m.sqnr_db) : "-",
+                    read ? m.max_abs_text : "-", InDbText(row), read ? DbCell(m.sqnr_db) : "-",
                     BoundDbText(row), DiffersInText(row)});
   }
   std::string text =
