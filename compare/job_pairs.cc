@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "compare/leftovers.h"
 #include "compare/load_shards.h"
-#include "compare/sequence.h"
 #include "compare/suggest_map.h"
 #include "compare/text.h"
 #include "compare/whole_tensors.h"

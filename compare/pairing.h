@@ -1,6 +1,6 @@
 // Pairing: which pass of B belongs to which pass of A, and within them which record to which
 // record. Exact only: equal agreed step, equal rank (or the two ranks the user named), equal key;
-// whole jobs and other names are paired by compare/job_pairs.h and compare/sequence.h. What has no
+// whole jobs and other names are paired by compare/job_pairs.h and compare/leftovers.h. What has no
 // partner is listed, never dropped.
 #pragma once
 

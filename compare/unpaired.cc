@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "compare/leftovers.h"
 #include "compare/metrics.h"
-#include "compare/sequence.h"
 #include "core/key.h"
 
 namespace tdump::compare {

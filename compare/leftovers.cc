@@ -1,4 +1,4 @@
-#include "compare/sequence.h"
+#include "compare/leftovers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -91,30 +91,36 @@ int ArgumentLikeness(const Leftover& x, const Leftover& y) {
   return 1;
 }
 
+// The only one of `in_b` that is left and as like to `i` as `least`; kNone: there is none, or
+// several.
+size_t OnlyLike(const Matching& matching, size_t i, const std::vector<size_t>& in_b, int least) {
+  size_t found = kNone;
+  for (const size_t k : in_b) {
+    if (matching.b.taken(k) || ArgumentLikeness(matching.a[i], matching.b[k]) < least) continue;
+    if (found != kNone) return kNone;
+    found = k;
+  }
+  return found;
+}
+
 void PairByArgument(Matching* matching) {
   const auto group_of = [](const Leftover& leftover) {
     Key key = leftover.key;
     key.arg.clear();
     return key;
   };
-  ForEachGroup<Key>(*matching, group_of,
-                    [&](const std::vector<size_t>& in_a, const std::vector<size_t>& in_b) {
-                      for (const int least : {2, 1}) {
-                        for (const size_t i : in_a) {
-                          if (matching->a.taken(i)) continue;
-                          size_t found = kNone, count = 0;
-                          for (const size_t k : in_b) {
-                            if (matching->b.taken(k)) continue;
-                            if (ArgumentLikeness(matching->a[i], matching->b[k]) < least) continue;
-                            found = k;
-                            ++count;
-                          }
-                          if (count != 1) continue;
-                          const bool same = matching->a[i].key == matching->b[found].key;
-                          matching->Pair(i, found, same ? PairedBy::kKey : PairedBy::kArgument);
-                        }
-                      }
-                    });
+  const auto pair = [&](const std::vector<size_t>& in_a, const std::vector<size_t>& in_b) {
+    for (const int least : {2, 1}) {
+      for (const size_t i : in_a) {
+        if (matching->a.taken(i)) continue;
+        const size_t k = OnlyLike(*matching, i, in_b, least);
+        if (k == kNone) continue;
+        const bool same = matching->a[i].key == matching->b[k].key;
+        matching->Pair(i, k, same ? PairedBy::kKey : PairedBy::kArgument);
+      }
+    }
+  };
+  ForEachGroup<Key>(*matching, group_of, pair);
 }
 
 void PairByCall(Matching* matching) {

@@ -1,4 +1,4 @@
-#include "compare/sequence.h"
+#include "compare/leftovers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
