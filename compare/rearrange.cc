@@ -117,6 +117,30 @@ Status OtherNames(const Dims& from, const Dims& to) {
       fmt::format("'{}' and '{}' name other dimensions", from.ToText(), to.ToText()));
 }
 
+// Where the dimensions of the target, taken apart, lie in the source. Precondition: each is there.
+Rearrangement Placed(const std::vector<Atom>& source, const std::vector<Atom>& target,
+                     const Names& target_names) {
+  std::map<std::string, uint64_t> strides;
+  uint64_t stride = 1;
+  for (size_t i = source.size(); i-- > 0; stride *= source[i].size)
+    strides[source[i].name] = stride;
+  Rearrangement plan;
+  plan.identity = true;
+  for (size_t i = 0; i < target.size(); ++i) {
+    plan.identity = plan.identity && source[i].name == target[i].name;
+    plan.split_shape.push_back(target[i].size);
+    plan.box.stride.push_back(strides.at(target[i].name));
+  }
+  plan.box.begin.assign(target.size(), 0);
+  plan.box.size = plan.split_shape;
+  size_t atom = 0;
+  for (const auto& dim : target_names) {
+    plan.shape.push_back(1);
+    for (size_t i = 0; i < dim.size(); ++i) plan.shape.back() *= plan.split_shape[atom++];
+  }
+  return plan;
+}
+
 }  // namespace
 
 Result<Rearrangement> PlanRearrange(const Shape& shape, const Dims& from, const Dims& to,
@@ -144,28 +168,7 @@ Result<Rearrangement> PlanRearrange(const Shape& shape, const Dims& from, const 
   }
   TDUMP_ASSIGN_OR_RETURN(const auto source, AtomsOf(source_names, known));
   TDUMP_ASSIGN_OR_RETURN(const auto target, AtomsOf(target_names, known));
-
-  std::map<std::string, uint64_t> strides;
-  uint64_t stride = 1;
-  for (size_t i = source.size(); i-- > 0; stride *= source[i].size)
-    strides[source[i].name] = stride;
-  Rearrangement plan;
-  plan.identity = true;
-  for (size_t i = 0; i < target.size(); ++i) {
-    const auto found = strides.find(target[i].name);
-    if (found == strides.end()) return OtherNames(from, to);
-    plan.identity = plan.identity && source[i].name == target[i].name;
-    plan.split_shape.push_back(target[i].size);
-    plan.box.stride.push_back(found->second);
-  }
-  plan.box.begin.assign(target.size(), 0);
-  plan.box.size = plan.split_shape;
-  size_t atom = 0;
-  for (const auto& dim : target_names) {
-    plan.shape.push_back(1);
-    for (size_t i = 0; i < dim.size(); ++i) plan.shape.back() *= plan.split_shape[atom++];
-  }
-  return plan;
+  return Placed(source, target, target_names);
 }
 
 Result<Source> Rearrange(Source source, const Rearrangement& plan) {
