@@ -1,10 +1,10 @@
 #include "coordinator/identity.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "coordinator/job_key.h"
+#include "core/parse_number.h"
 
 namespace tdump::coordinator {
 namespace {
@@ -38,12 +38,7 @@ const std::string* Find(const Environment& environment, const char* name) {
 
 // Decimal digits only, the whole text, in range.
 std::optional<int32_t> ParseCount(const std::string& text) {
-  int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || text.front() == '-' || error != std::errc() ||
-      end != text.data() + text.size())
-    return {};
-  return value;
+  return text.starts_with('-') ? std::nullopt : ParseNumber<int32_t>(text);
 }
 
 struct Named {

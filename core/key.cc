@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdio>
 
+#include "core/parse_number.h"
 #include "core/utf8.h"
 
 namespace tdump {
@@ -23,9 +23,10 @@ int HexDigit(char c) {
 }
 
 template <class T>
-bool ParseNumber(std::string_view text, T* number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+bool ReadNumber(std::string_view text, T* number) {
+  const auto read = ParseNumber<T>(text);
+  if (read) *number = *read;
+  return read.has_value();
 }
 
 // FNV-1a: only has to tell apart file names that became equal.
@@ -127,11 +128,11 @@ Result<Key> ParseKey(std::string_view whole) {
         key.phase = Phase::kBackward;
       else if (field == "r")
         key.recompute = true;
-      else if (field.starts_with('m') && ParseNumber(field.substr(1), &key.micro))
+      else if (field.starts_with('m') && ReadNumber(field.substr(1), &key.micro))
         continue;
-      else if (field.starts_with('c') && ParseNumber(field.substr(1), &key.chunk))
+      else if (field.starts_with('c') && ReadNumber(field.substr(1), &key.chunk))
         continue;
-      else if (field.starts_with('l') && ParseNumber(field.substr(1), &key.lane))
+      else if (field.starts_with('l') && ReadNumber(field.substr(1), &key.lane))
         continue;
       else
         return bad("fields mN, cN, lN, b, r after ~");
@@ -149,7 +150,7 @@ Result<Key> ParseKey(std::string_view whole) {
   TDUMP_ASSIGN_OR_RETURN(key.arg, UnescapeField(text.substr(hash + 1)));
   std::string_view name = text.substr(0, at);
   if (const size_t call = name.rfind("::call"); call != std::string_view::npos) {
-    if (!ParseNumber(name.substr(call + 6), &key.call)) return bad("a number after ::call");
+    if (!ReadNumber(name.substr(call + 6), &key.call)) return bad("a number after ::call");
     name = name.substr(0, call);
   }
   // The operator first: people write "aten::mm" without escapes, and a path has no '/'.

@@ -1,8 +1,8 @@
 #include "filters/level.h"
 
-#include <charconv>
 #include <optional>
 
+#include "core/parse_number.h"
 #include "core/slice.h"
 
 namespace tdump::filters {
@@ -16,13 +16,7 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-std::optional<int64_t> Number(std::string_view text) {
-  text = Trim(text);
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
+std::optional<int64_t> Number(std::string_view text) { return ParseNumber<int64_t>(Trim(text)); }
 
 // Up to the next `mark`, which is taken too; false when nothing is left.
 bool TakeUntil(char mark, std::string_view* rest, std::string_view* field) {

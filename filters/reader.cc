@@ -1,7 +1,6 @@
 #include "filters/reader.h"
 
-#include <charconv>
-
+#include "core/parse_number.h"
 #include "filters/units.h"
 
 namespace tdump::filters {
@@ -97,12 +96,10 @@ void Reader::AutoOnOff(const Setting& s, Tri* out) {
 
 bool Reader::Count(const Setting& s, uint64_t* out) {
   const std::string& text = s.node.text;
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = s.node.is_text() && error == std::errc() && end == text.data() + text.size() &&
-                     number < (1ull << 62);
+  const auto number = ParseNumber<uint64_t>(text);
+  const bool whole = s.node.is_text() && number && *number < (1ull << 62);
   if (whole)
-    *out = number;
+    *out = *number;
   else
     Bad(s, Describe(s.node), "a whole number, 0 or more");
   return whole;
