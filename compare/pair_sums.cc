@@ -192,6 +192,21 @@ void PairAdder::AddError(double error, double magnitude, double larger, uint64_t
 }
 
 template <class T>
+void PairAdder::AddMagnitude(T difference, T larger, uint64_t index) {
+  PairSums& s = sums_;
+  const auto magnitude = static_cast<double>(difference);
+  if (difference > 0) {
+    const auto relative = static_cast<double>(difference / larger);
+    s.relative += relative;
+    s.max_rel = std::max(s.max_rel, relative);
+  }
+  if (magnitude > s.max_abs) {
+    s.max_abs = magnitude;
+    if (difference > 0) s.worst = index;
+  }
+}
+
+template <class T>
 void PairAdder::AddReal(T a, T b, uint64_t index) {
   PairSums& s = sums_;
   const bool nan_a = std::isnan(a), nan_b = std::isnan(b);
@@ -205,46 +220,38 @@ void PairAdder::AddReal(T a, T b, uint64_t index) {
     s.zero_sign_mismatch += a == 0 && b == 0;
   }
   const long double x = a, y = b;
-  if (!nan_a && !inf_a) {
-    ++s.finite_a;
-    s.square_a += x * x;
-  }
-  if (!nan_b && !inf_b) {
-    ++s.finite_b;
-    s.square_b += y * y;
-  }
-  if (nan_a || nan_b || inf_a || inf_b) {
-    if ((nan_a && nan_b) || a == b) {
-      ++s.within_special;
-      return;
-    }
-    s.nan_mismatch += nan_a != nan_b;
-    s.inf_mismatch += !nan_a && !nan_b;
-    if (s.first_special == PairSums::kNowhere) s.first_special = index;
+  const bool finite_a = !nan_a && !inf_a, finite_b = !nan_b && !inf_b;
+  s.finite_a += finite_a;
+  s.finite_b += finite_b;
+  if (finite_a) s.square_a += x * x;
+  if (finite_b) s.square_b += y * y;
+  if (finite_a && finite_b) return AddFinite(a, b, index);
+  if ((nan_a && nan_b) || a == b) {
+    ++s.within_special;
     return;
   }
-  const T difference = std::abs(a - b);
-  const T larger = std::max(std::abs(a), std::abs(b));
-  const auto magnitude = static_cast<double>(difference);
-  const long double error = y - x;
+  s.nan_mismatch += nan_a != nan_b;
+  s.inf_mismatch += !nan_a && !nan_b;
+  if (s.first_special == PairSums::kNowhere) s.first_special = index;
+}
+
+template <class T>
+void PairAdder::AddFinite(T a, T b, uint64_t index) {
+  PairSums& s = sums_;
+  const long double x = a, y = b, error = y - x;
   s.error += error;
   s.abs_error += std::abs(error);
   s.square_error += error * error;
   s.product += x * y;
   s.compared_square_a += x * x;
   s.compared_square_b += y * y;
-  if (difference > 0) {
-    const auto relative = static_cast<double>(difference / larger);
-    s.relative += relative;
-    s.max_rel = std::max(s.max_rel, relative);
-  }
-  if (magnitude > s.max_abs) {
-    s.max_abs = magnitude;
-    if (difference > 0) s.worst = index;
-  }
+  const T difference = std::abs(a - b);
+  const T larger = std::max(std::abs(a), std::abs(b));
+  AddMagnitude(difference, larger, index);
   s.max_excess =
       std::max(s.max_excess, static_cast<double>(difference - static_cast<T>(bound_) * larger));
-  AddError(static_cast<double>(error), magnitude, static_cast<double>(larger), index);
+  AddError(static_cast<double>(error), static_cast<double>(difference), static_cast<double>(larger),
+           index);
 }
 
 void PairAdder::AddWide(std::span<const long double> a, std::span<const long double> b,
@@ -335,14 +342,7 @@ void PairAdder::AddComplex(const double* a, const double* b, uint64_t index) {
     s.product += static_cast<long double>(a[0]) * b[0] + static_cast<long double>(a[1]) * b[1];
   }
   const double larger = pair.all_finite ? pair.larger : pair.difference;
-  if (pair.difference > 0) {
-    s.relative += pair.difference / larger;
-    s.max_rel = std::max(s.max_rel, pair.difference / larger);
-  }
-  if (pair.difference > s.max_abs) {
-    s.max_abs = pair.difference;
-    if (pair.difference > 0) s.worst = index;
-  }
+  AddMagnitude(pair.difference, larger, index);
   s.max_excess = std::max(s.max_excess, pair.difference - bound_ * pair.larger);
   AddError(0, pair.difference, larger, index);
 }

@@ -81,6 +81,10 @@ class PairAdder {
  private:
   template <class T>
   void AddReal(T a, T b, uint64_t index);
+  template <class T>
+  void AddFinite(T a, T b, uint64_t index);
+  template <class T>
+  void AddMagnitude(T difference, T larger, uint64_t index);  // |a - b|, of the larger number
   void AddMoments(const PairMoments& m, const Reals& a, const Reals& b, size_t n, uint64_t first);
   void AddError(double error, double magnitude, double larger, uint64_t index);
   void AddComplex(const double* a, const double* b, uint64_t index);

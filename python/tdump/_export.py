@@ -29,6 +29,7 @@ RUN@GENERATION.
                  hash, bytes), passes.parquet one for each step of a rank; for DuckDB, Spark, Dask, pandas; needs
                  pyarrow
 
+Tensors go by their keys; one whose key comes a second time in a pass has its id behind it, 'KEY (ID)'.
 numpy has no bfloat16, float8 and the like: .npy and .npz hold their bits as unsigned integers, and the name of the
 dtype stands in names.tsv, in the .npz as an entry of its own, 'dtypes'.
 
