@@ -1,5 +1,7 @@
-// Records and payloads made by hand, for the tests of compare/.
+// Records and payloads made by hand, and measured, for the tests of compare/.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
@@ -80,6 +82,12 @@ Tensor MakeTensor(const std::string& dtype, std::vector<int64_t> sizes,
 template <class T>
 Tensor Vector(const std::string& dtype, const std::vector<T>& values) {
   return MakeTensor<T>(dtype, {static_cast<int64_t>(values.size())}, values);
+}
+
+inline Metrics MeasureOk(const Tensor& a, const Tensor& b, const Bound& bound = {}) {
+  Result<Metrics> metrics = Measure(a.operand(), b.operand(), bound);
+  EXPECT_TRUE(metrics.ok()) << metrics.status().ToString();
+  return metrics.ok() ? *metrics : Metrics{};
 }
 
 }  // namespace tdump::compare
