@@ -8,6 +8,8 @@
 
 #include "compare/main_dtype.h"
 #include "compare/parting.h"
+#include "compare/pass_results.h"
+#include "compare/signature.h"
 #include "compare/step_align.h"
 #include "compare/unpaired.h"
 #include "core/key.h"
@@ -34,12 +36,13 @@ class Differ {
   Result<DiffReport> Run() {
     if (pairing_options_.align_steps) TDUMP_RETURN_IF_ERROR(AlignSteps());
     if (options_.job || PutsRanksTogether(a_, b_)) return RunJob();
-    return RunPairs(a_, b_,
-                    [this](const PassPair& pair) { return DiffPass(a_, b_, pair, options_.pass); });
+    return RunPairs(a_, b_, [this](const PassPair& pair, const PassDiffOptions& options) {
+      return DiffPass(a_, b_, pair, options);
+    });
   }
 
  private:
-  using DiffPair = std::function<Result<PassDiff>(const PassPair&)>;
+  using DiffPair = PassResults::DiffPair;
 
   Status AlignSteps() {
     TDUMP_ASSIGN_OR_RETURN(StepAlignment found, AlignByInputs(a_, b_, pairing_options_));
@@ -64,28 +67,27 @@ class Differ {
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
     if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
-    return RunPairs(a, b, [&](const PassPair& pair) -> Result<PassDiff> {
-      TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs.Open(pair, Wanted(options_.pass)));
-      report_.job->map = pairs.MapText();
-      return DiffViews(std::move(opened), options_.pass);
-    });
+    return RunPairs(a, b,
+                    [&](const PassPair& pair, const PassDiffOptions& options) -> Result<PassDiff> {
+                      TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs.Open(pair, Wanted(options)));
+                      report_.job->map = pairs.MapText();
+                      return DiffViews(std::move(opened), options);
+                    });
   }
 
   Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const DiffPair& diff_pair) {
     TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a, b, pairing_options_));
     AddDamageOf(a_);
     AddDamageOf(b_);
-    for (size_t i = 0; i < pairing.pairs.size(); ++i) {
-      if (report_.inputs.judging_stopped && !IsBeforeParting(pairing.pairs[i])) {
-        ++report_.inputs.passes_not_judged;
-      } else {
-        Result<PassDiff> pass = diff_pair(pairing.pairs[i]);
-        if (report_.job && pass.status().code() == StatusCode::kInvalidArgument)
-          return std::move(pass).status();  // the map fits neither side
-        AddPass(pairing.pairs[i], std::move(pass));
+    if (!pairing.pairs.empty() && !report_.job) {
+      SignatureCheck signature = CheckSignature(a, b, pairing.pairs.front());
+      report_.signature = std::move(signature.notes);
+      if (!signature.refusal.empty() && !options_.pass.select) {
+        report_.why_not = std::move(signature.refusal);
+        return std::move(report_);
       }
-      if (options_.on_progress) options_.on_progress(i + 1, pairing.pairs.size());
     }
+    TDUMP_RETURN_IF_ERROR(ComparePasses(a, b, pairing.pairs, diff_pair));
     for (const PassRef& pass : pairing.only_a) AddStatus(unpaired_.AddPass('A', pass, a, b));
     for (const PassRef& pass : pairing.only_b) AddStatus(unpaired_.AddPass('B', pass, b, a));
     report_.parameters.compared = parameters_.seen.size();
@@ -105,9 +107,34 @@ class Differ {
     return std::move(report_);
   }
 
-  void AddPass(const PassPair& pair, Result<PassDiff> compared) {
-    if (!compared.ok()) return AddDamage({"", 0, compared.status().message()});
-    PassDiff& pass = *compared;
+  Status ComparePasses(const RunSide& a, const RunSide& b, const std::vector<PassPair>& pairs,
+                       const DiffPair& diff_pair) {
+    PassResults::Ways ways;
+    ways.by_digest =
+        !options_.on_row && !options_.pass.verify && !options_.pass.rules && !report_.job;
+    // What puts ranks together learns from one step for the next, in one process.
+    ways.one_at_a_time = report_.job.has_value();
+    if (report_.job && options_.team != nullptr && options_.team->rank() != 0) return {};
+    PassResults results(a, b, options_.pass, diff_pair, ways,
+                        report_.job ? nullptr : options_.team);
+    Status misfit;
+    TDUMP_RETURN_IF_ERROR(results.ForEach(pairs, [&](size_t i, const PassResults::Diff& diff) {
+      if (report_.inputs.judging_stopped && !IsBeforeParting(pairs[i])) {
+        ++report_.inputs.passes_not_judged;
+      } else if (report_.job && diff.status().code() == StatusCode::kInvalidArgument) {
+        misfit = diff.status();  // the map fits neither side
+      } else if (diff.ok()) {
+        AddPass(**diff, pairs[i]);
+      } else {
+        AddDamage({"", 0, diff.status().message()});
+      }
+      if (options_.on_progress) options_.on_progress(i + 1, pairs.size());
+      return misfit.ok();
+    }));
+    return misfit;
+  }
+
+  void AddPass(const PassDiff& pass, const PassPair& pair) {
     // Of other work only what it was given is told.
     const bool parted = GivenOtherTokens(pass);
     if (parted) PartAt(pair.b.step);
@@ -121,9 +148,7 @@ class Differ {
       if (report_.notes.size() < kMostListed && told_.insert(note).second)
         report_.notes.push_back(note);
     }
-    for (io::Damage& damage : pass.damage) AddDamage(std::move(damage));
-    std::stable_sort(pass.outcomes.begin(), pass.outcomes.end(),
-                     [](const Outcome& x, const Outcome& y) { return x.order < y.order; });
+    for (const io::Damage& damage : pass.damage) AddDamage(damage);
     for (const Outcome& outcome : pass.outcomes) {
       if (parted && !outcome.root_input) continue;
       AddOutcome(pass, pair, outcome);

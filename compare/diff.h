@@ -23,6 +23,7 @@
 #include "compare/origin_finder.h"
 #include "compare/pairing.h"
 #include "compare/row.h"
+#include "compare/team.h"
 
 namespace tdump::compare {
 
@@ -96,6 +97,8 @@ struct DiffOptions {
   // Every pair of passes that is judged, while both are open, in order of step and rank.
   std::function<void(const PassDiff&, const PassPair&)> on_pass;
   std::function<void(size_t done, size_t passes)> on_progress;
+  // Processes that share the work; the report of process 0 is the one that counts.
+  Team* team = nullptr;
 };
 
 struct DiffReport {
@@ -112,10 +115,11 @@ struct DiffReport {
   InputReport inputs;
   Growth growth;  // of the error, in the pass that holds the origin, else in the first
   std::optional<Origin> origin;
-  std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
-  std::vector<Row> failing;          // the first ones, in order of step, rank and time
-  std::vector<Unpaired> unpaired;    // the first ones
-  std::vector<std::string> notes;    // "layout differs ..." and the like, with how often
+  std::optional<Origin> first_bits;    // the first difference in bits, where it is not the origin
+  std::vector<Row> failing;            // the first ones, in order of step, rank and time
+  std::vector<Unpaired> unpaired;      // the first ones
+  std::vector<std::string> signature;  // in what the runs differ before any value is looked at
+  std::vector<std::string> notes;      // "layout differs ..." and the like, with how often
   std::vector<io::Damage> damage;
 };
 

@@ -4,17 +4,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "compare/dequantised.h"
 #include "compare/flushed.h"
 #include "compare/leading.h"
 #include "compare/parts.h"
 #include "compare/pass_judge.h"
+#include "compare/same_bytes.h"
 #include "core/key.h"
 
 namespace tdump::compare {
 namespace {
+
+constexpr unsigned kMostThreads = 64;  // on one pair
 
 uint64_t OrderOf(const io::Record& record, bool output, const CallSpan* call) {
   if (call == nullptr) return std::max(record.call_begin, record.seen);
@@ -28,33 +33,57 @@ class PassComparer {
       : options_(options), diff_(diff), judge_(options, *diff->a, *diff->b) {}
 
   void CompareAll() {
-    std::atomic<size_t> next{0};
-    const auto work = [&] {
-      for (size_t i = next.fetch_add(1); i < diff_->outcomes.size(); i = next.fetch_add(1)) {
-        Outcome& outcome = diff_->outcomes[i];
-        const Status status = Compare(&outcome);
-        if (status.ok()) continue;
-        outcome.error = status.message();
-        outcome.comparison = {};  // damage is no difference: nothing is said of the values
-      }
-    };
-    std::vector<std::thread> threads;
-    const size_t count = std::min<size_t>(options_.threads, diff_->outcomes.size() / 4);
-    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-    work();
-    for (std::thread& thread : threads) thread.join();
+    CompareSmall();
+    for (Outcome* outcome : large_) Finish(Compare(outcome), outcome);
     judge_.JudgeTogether(diff_);
     for (Outcome& outcome : diff_->outcomes) Conclude(&outcome);
   }
 
  private:
-  Status Compare(Outcome* outcome) {
+  // Many pairs at a time; those that are worth several threads each are left to the end.
+  void CompareSmall() {
+    std::atomic<size_t> next{0};
+    std::mutex mutex;
+    const auto work = [&] {
+      for (size_t i = next.fetch_add(1); i < diff_->outcomes.size(); i = next.fetch_add(1)) {
+        Outcome& outcome = diff_->outcomes[i];
+        bool large = false;
+        const Status status = Compare(&outcome, &large);
+        if (!large) {
+          Finish(status, &outcome);
+          continue;
+        }
+        const std::lock_guard lock(mutex);
+        large_.push_back(&outcome);
+      }
+    };
+    const size_t useful = diff_->outcomes.size() / 4;
+    const ThreadBudget::Share more(options_.budget, useful > 1 ? useful - 1 : 0);
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < more.count(); ++i) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  static void Finish(const Status& status, Outcome* outcome) {
+    if (status.ok()) return;
+    outcome->error = status.message();
+    outcome->comparison = {};  // damage is no difference: nothing is said of the values
+  }
+
+  // `large`: where given, told whether the pair was left for later.
+  Status Compare(Outcome* outcome, bool* large = nullptr) {
     TDUMP_ASSIGN_OR_RETURN(const io::Record a, diff_->a->Get(outcome->ids.a));
     TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
     Place(b, outcome);
     if (assembled_) Resolve(outcome);
     if (!outcome->unresolved.empty()) return {};
     outcome->comparison = JudgeMeta(a, b);
+    if (large != nullptr && IsRead(a, b, outcome->comparison) &&
+        a.payload->logical_bytes >= kLargePair) {
+      *large = true;
+      return {};
+    }
     Comparison& comparison = outcome->comparison;
     if (assembled_) DropStrideNotes(*outcome, &comparison.notes);
     if (a.dtype == b.dtype && RecordedDType(a) != RecordedDType(b))
@@ -65,6 +94,8 @@ class PassComparer {
     const bool known_equal = comparison.verdict.bitwise == Answer::kSame && !asks;
     if (!known_equal) judge_.SetBound(a, b, outcome);
     const Bound& bound = outcome->local.bound;
+    if (comparison.verdict.bitwise == Answer::kSame && options_.verify && KeptOf(a, b).payload)
+      TDUMP_RETURN_IF_ERROR(VerifyEqual(a, b, &comparison));
     if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
       TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, MeasureRecords(a, b, bound));
       JudgeMetrics(metrics, &comparison);
@@ -142,11 +173,42 @@ class PassComparer {
     }
   }
 
+  // Whether the whole payloads are.
+  bool IsRead(const io::Record& a, const io::Record& b, const Comparison& comparison) const {
+    const Verdict& verdict = comparison.verdict;
+    return verdict.shape == Answer::kSame && KeptOf(a, b).payload &&
+           (verdict.bitwise != Answer::kSame || options_.verify);
+  }
+
+  // Reads what the hashes say is equal.
+  Status VerifyEqual(const io::Record& a, const io::Record& b, Comparison* comparison) const {
+    TDUMP_ASSIGN_OR_RETURN(const bool same, WithThreads(a, b, [](const auto&... operands) {
+                             return SameBytes(operands...);
+                           }));
+    if (!same)
+      return Corrupt(ToText(b.key) + ": the values differ although their hashes are equal");
+    comparison->notes.push_back("equal by hash, and read: equal");
+    return {};
+  }
+
   Result<Metrics> MeasureRecords(const io::Record& a, const io::Record& b,
                                  const Bound& bound) const {
+    return WithThreads(a, b, [&](const Operand& left, const Operand& right, unsigned threads) {
+      return Measure(left, right, bound, threads);
+    });
+  }
+
+  // Calls work(Operand a, Operand b, threads); more than one thread for large pairs only.
+  template <class Work>
+  std::invoke_result_t<Work, Operand, Operand, unsigned> WithThreads(const io::Record& a,
+                                                                     const io::Record& b,
+                                                                     const Work& work) const {
     TDUMP_ASSIGN_OR_RETURN(ReadBytes left, diff_->a->Open(a));
     TDUMP_ASSIGN_OR_RETURN(ReadBytes right, diff_->b->Open(b));
-    return Measure({&a, std::move(left)}, {&b, std::move(right)}, bound);
+    const bool large = a.payload && a.payload->logical_bytes >= kLargePair;
+    const ThreadBudget::Share more(options_.budget, large ? kMostThreads : 0);
+    return work(Operand{&a, std::move(left), [&] { return diff_->a->Open(a); }},
+                Operand{&b, std::move(right), [&] { return diff_->b->Open(b); }}, 1 + more.count());
   }
 
   void Place(const io::Record& b, Outcome* outcome) const {
@@ -191,6 +253,7 @@ class PassComparer {
   PassDiff* diff_;
   PassJudge judge_;
   const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();
+  std::vector<Outcome*> large_;
 };
 
 void AddDamage(const StepView& view, std::vector<io::Damage>* damage) {

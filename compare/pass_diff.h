@@ -16,12 +16,14 @@
 #include "compare/rules.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
+#include "compare/thread_budget.h"
 #include "compare/verdict.h"
 
 namespace tdump::compare {
 
 struct PassDiffOptions {
   bool require_bits = false;
+  bool verify = false;                      // read payloads of equal hashes too
   std::optional<Precision> compute;         // what B's operators computed in; none: their dtypes
   std::shared_ptr<const BoundRules> rules;  // may be null
   std::shared_ptr<const NoiseModel> noise;  // of repeats of A; may be null
@@ -29,6 +31,7 @@ struct PassDiffOptions {
   NameFilter allow_failed;  // plain names whose failure is listed but does not count; empty: none
   NameFilter align;         // plain names compared in the part that both sides have; empty: none
   unsigned threads = 1;
+  ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
 };
 
 // A pair of records, compared. What reports print beyond this is read again from the two passes.

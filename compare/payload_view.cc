@@ -6,11 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "io/format.h"
+
 namespace tdump::compare {
 namespace {
 
 constexpr uint64_t kBufferBytes = 64 * 1024;
 constexpr uint64_t kPiece = 256 * 1024;  // a multiple of the hash tile: each is verified once
+constexpr uint64_t kDirect = 64 * 1024;  // whole tiles of at least this go straight to the caller
 
 }  // namespace
 
@@ -35,7 +38,16 @@ ReadBytes InLargePieces(ReadBytes read, uint64_t total) {
     if (offset > total || out.size() > total - offset)
       return Corrupt("payload is shorter than its shape needs");
     while (!out.empty()) {
-      if (offset < piece->offset || offset >= piece->offset + piece->bytes.size()) {
+      const bool held = offset >= piece->offset && offset - piece->offset < piece->bytes.size();
+      if (!held && offset % io::kHashTile == 0 && out.size() >= kDirect) {
+        const bool to_the_end = offset + out.size() == total;
+        const uint64_t count = to_the_end ? out.size() : out.size() / io::kHashTile * io::kHashTile;
+        TDUMP_RETURN_IF_ERROR(read(offset, out.first(count)));
+        out = out.subspan(count);
+        offset += count;
+        continue;
+      }
+      if (!held) {
         piece->offset = offset / kPiece * kPiece;
         piece->bytes.resize(std::min(kPiece, total - piece->offset));
         Status status = read(piece->offset, piece->bytes);

@@ -281,6 +281,7 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
   json["unpaired"] = Json::array();
   for (const Unpaired& unpaired : report.unpaired)
     json["unpaired"].push_back(UnpairedJson(unpaired));
+  json["signature"] = report.signature;
   json["notes"] = report.notes;
   json["damage"] = Json::array();
   for (const io::Damage& d : report.damage)

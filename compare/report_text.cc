@@ -146,6 +146,7 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
       !growth.empty() && report.overall == Overall::kDiffers)
     text += "\n" + Line("growth", "SQNR in dB: " + Printable(growth));
   text += FailingTable(report, style) + UnpairedText(report);
+  for (const std::string& note : report.signature) text += Line("note", Printable(note));
   for (const std::string& note : report.notes) text += Line("note", Printable(note));
   for (const io::Damage& damage : report.damage)
     text += style.Red("damage    ") + DamageText(damage) + "\n";

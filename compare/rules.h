@@ -2,6 +2,7 @@
 // The first rule that matches decides alone.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,6 +33,14 @@ class BoundRules {
   bool empty() const { return rules_.empty(); }
   // nullptr: none matches.
   const BoundRule* Find(const std::string& name, Role role) const;
+  // The number of a rule that Find gave, -1 for none, and back.
+  int64_t IndexOf(const BoundRule* rule) const {
+    return rule == nullptr ? -1 : rule - rules_.data();
+  }
+  const BoundRule* At(int64_t index) const {
+    const bool known = index >= 0 && index < static_cast<int64_t>(rules_.size());
+    return known ? &rules_[static_cast<size_t>(index)] : nullptr;
+  }
 
  private:
   std::vector<BoundRule> rules_;

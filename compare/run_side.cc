@@ -47,11 +47,29 @@ SideInfo CapturedRun::Describe() const {
           .holes = index_->holes};
 }
 
+RunFacts CapturedRun::Facts() const {
+  for (const io::RankState& state : index_->ranks) {
+    if (state.processes.empty() || (rank_ && state.rank != *rank_)) continue;
+    const io::IdentitySection& identity = store_->processes()[state.processes.front()].identity;
+    return {.program = identity.program,
+            .versions = identity.versions,
+            .config_hash = identity.config_hash,
+            .boundary = identity.boundary};
+  }
+  return {};
+}
+
 Result<std::unique_ptr<StepView>> CapturedRun::Open(const PassRef& pass) const {
   const io::IndexedPass& indexed = index_->passes[pass.index];
   const io::ProcessEntry& process = store_->processes()[indexed.process];
   TDUMP_ASSIGN_OR_RETURN(auto reader, store_->OpenPass(process, process.passes[indexed.pass]));
   return DequantisedView::Wrap(std::make_unique<OnePass>(std::move(reader), pass.part));
+}
+
+Result<io::PassDigest> CapturedRun::DigestOf(const PassRef& pass) const {
+  const io::IndexedPass& indexed = index_->passes[pass.index];
+  const io::ProcessEntry& process = store_->processes()[indexed.process];
+  return store_->Digest(process, process.passes[indexed.pass]);
 }
 
 std::vector<io::Damage> CapturedRun::DamageOf(int32_t rank) const {

@@ -10,6 +10,7 @@
 
 #include "compare/step_view.h"
 #include "core/status.h"
+#include "io/pass_digest.h"
 #include "io/pass_store.h"
 #include "io/run_index.h"
 
@@ -42,12 +43,21 @@ struct SideInfo {
   bool is_ours = true;             // false: a dump of another tool, which tdump-view does not open
 };
 
+// What a run's processes say of how it was made; "" where they do not.
+struct RunFacts {
+  std::string program;      // argv[0] and arguments
+  std::string versions;     // "tdump 0.1.0, torch 2.15.0"
+  std::string config_hash;  // of the capture's configuration
+  std::string boundary;     // the rule that ends a step
+};
+
 // Outlives the views it opened. Thread-safe.
 class RunSide {
  public:
   virtual ~RunSide() = default;
 
   virtual SideInfo Describe() const = 0;
+  virtual RunFacts Facts() const { return {}; }
   virtual const std::string& label() const = 0;  // as the user wrote it
   virtual int32_t world() const = 0;
   // The only rank that takes part, where the user named one.
@@ -56,6 +66,11 @@ class RunSide {
   // Everything that can be opened, by (step, rank, process, ordinal); `nth` is set.
   virtual const std::vector<PassRef>& passes() const = 0;
   virtual Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const = 0;
+
+  // Of all it holds; an error where that is not told by hashes alone.
+  virtual Result<io::PassDigest> DigestOf(const PassRef& /*pass*/) const {
+    return Unsupported("no digest");
+  }
 
   // Of what tells which passes there are (manifests); kAllRanks: of all.
   virtual std::vector<io::Damage> DamageOf(int32_t rank) const = 0;
@@ -72,11 +87,13 @@ class CapturedRun : public RunSide {
               std::string label);
 
   SideInfo Describe() const override;
+  RunFacts Facts() const override;
   const std::string& label() const override { return label_; }
   int32_t world() const override { return index_->world; }
   std::optional<int32_t> rank() const override { return rank_; }
   const std::vector<PassRef>& passes() const override { return passes_; }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
+  Result<io::PassDigest> DigestOf(const PassRef& pass) const override;
   std::vector<io::Damage> DamageOf(int32_t rank) const override;
   std::string CoordinatesOf(int32_t rank) const override;
   std::string WhyMissing(int32_t rank) const override;

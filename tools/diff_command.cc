@@ -9,8 +9,10 @@
 #include "compare/report.h"
 #include "tools/diff_reports.h"
 #include "tools/diff_source.h"
+#include "tools/mpi_team.h"
 #include "tools/noise_runs.h"
 #include "tools/progress_line.h"
+#include "tools/replica_source.h"
 #include "tools/strict.h"
 
 namespace tdump::tools {
@@ -101,46 +103,86 @@ int DiffCommand::Run(int argc, char** argv) {
 
 int DiffCommand::Compare(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
-  auto parsed = settings_.ForEngine();
-  if (!parsed.ok()) return Fail(kTool, parsed.status().message());
-  compare::DiffOptions& diff = *parsed;
+  auto diff = settings_.ForEngine();
+  if (!diff.ok()) return Fail(kTool, diff.status().message());
+  if (!settings_.mpi) return CompareSides(&*diff);
+  const auto team = OpenMpiTeam();
+  if (!team.ok()) return Fail(kTool, team.status().message());
+  diff->team = team->get();
+  const int status = CompareSides(&*diff);
+  const Result<int> of_all = (*team)->Largest(IsFirst(*diff) ? status : kExitOk);
+  return of_all.ok() ? *of_all : Fail(kTool, of_all.status().message());
+}
 
+bool DiffCommand::IsFirst(const compare::DiffOptions& diff) {
+  return diff.team == nullptr || diff.team->rank() == 0;
+}
+
+// Whether all processes are; where the first is not, only it says why.
+bool DiffCommand::AllAreReady(const compare::DiffOptions& diff, const Status& status) {
+  const int trouble = status.ok() ? 0 : IsFirst(diff) ? 2 : 1;
+  int worst = trouble;
+  if (diff.team != nullptr) {
+    const Result<int> of_all = diff.team->Largest(trouble);
+    worst = of_all.ok() ? *of_all : 2;
+  }
+  if (trouble != 0 && trouble == worst) Fail(kTool, status.message());
+  return worst == 0;
+}
+
+int DiffCommand::SuggestMap(const compare::DiffOptions& diff, const compare::RunSide& a,
+                            const compare::RunSide& b) {
+  const auto draft = compare::DraftMap(a, b, diff.pairing, diff.shipped_maps);
+  if (!draft.ok()) return Fail(kTool, draft.status().message());
+  if (IsFirst(diff)) Print(*draft);
+  return kExitOk;
+}
+
+int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   DiffReports reports(settings_.jsonl, settings_.html);
-  if (const Status status = reports.Begin(&diff); !status.ok())
-    return Fail(kTool, status.message());
+  DiffSources sources;
+  const auto prepare = [&]() -> Status {
+    // Every process of a team takes the way on which all rows are found; the first one writes.
+    if (IsFirst(*diff))
+      TDUMP_RETURN_IF_ERROR(reports.Begin(diff));
+    else if (!settings_.jsonl.empty() || !settings_.html.empty())
+      diff->on_row = [](const compare::Row&) {};
+    if (settings_.across.empty()) {
+      TDUMP_ASSIGN_OR_RETURN(sources, OpenDiffSources(settings_.a, settings_.b.front()));
+    } else {
+      TDUMP_ASSIGN_OR_RETURN(sources, OpenReplicas(settings_.a, settings_.across,
+                                                   diff->job ? diff->job->topology_a : ""));
+      diff->job.reset();  // rank is compared with rank
+    }
+    return {};
+  };
+  if (!AllAreReady(*diff, prepare())) return kExitTrouble;
   ProgressLine progress(std::string(kTool) + ": step and rank");
-  if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet)
-    diff.on_progress = [&](size_t done, size_t all) { progress.Show(done, all); };
+  if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet && IsFirst(*diff))
+    diff->on_progress = [&](size_t done, size_t all) { progress.Show(done, all); };
 
-  const auto sources = OpenDiffSources(settings_.a, settings_.b);
-  if (!sources.ok()) return Fail(kTool, sources.status().message());
-  if (settings_.suggest_map) {
-    const auto draft =
-        compare::DraftMap(*sources->a.side, *sources->b.side, diff.pairing, diff.shipped_maps);
-    if (!draft.ok()) return Fail(kTool, draft.status().message());
-    Print(*draft);
-    return kExitOk;
-  }
+  if (settings_.suggest_map) return SuggestMap(*diff, *sources.a.side, *sources.b.side);
   if (!settings_.noise.empty()) {
-    auto noise = MeasureNoise(*sources->a.side, settings_.noise, diff);
-    if (!noise.ok()) return Fail(kTool, noise.status().message());
-    diff.pass.noise = std::move(*noise);
+    auto noise = MeasureNoise(*sources.a.side, settings_.noise, *diff);
+    if (!AllAreReady(*diff, noise.status())) return kExitTrouble;
+    diff->pass.noise = std::move(*noise);
   }
-  auto report = compare::Diff(*sources->a.side, *sources->b.side, diff);
+  auto report = compare::Diff(*sources.a.side, *sources.b.side, *diff);
+  if (!IsFirst(*diff)) return kExitOk;
   if (!report.ok()) return Fail(kTool, report.status().message());
-  for (std::string& note : NotesOf(*sources)) report->notes.push_back(std::move(note));
-  const compare::SideInfo a = DescribeCompared(sources->a, diff.pairing.ranks);
-  const compare::SideInfo b = DescribeCompared(sources->b, diff.pairing.ranks);
-  if (const Status status = reports.Finish(*report, a, b, diff.pass.require_bits); !status.ok())
+  for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
+  const compare::SideInfo a = DescribeCompared(sources.a, diff->pairing.ranks);
+  const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);
+  if (const Status status = reports.Finish(*report, a, b, diff->pass.require_bits); !status.ok())
     return Fail(kTool, status.message());
   if (options_.common.json) {
-    Print(compare::RenderJson(*report, a, b, diff.pass.require_bits));
+    Print(compare::RenderJson(*report, a, b, diff->pass.require_bits));
   } else if (!options_.common.quiet) {
-    Print(compare::RenderText(*report, a, b, diff.pass.require_bits,
+    Print(compare::RenderText(*report, a, b, diff->pass.require_bits,
                               compare::Style(WantsColour(options_.common))));
   }
   bool forbidden = false;
-  for (const DiffSource* source : {&sources->a, &sources->b})
+  for (const DiffSource* source : {&sources.a, &sources.b})
     forbidden |= source->run != nullptr && HasForbiddenHole(*source->run);
   return forbidden ? kExitTrouble : ExitStatus(*report);
 }

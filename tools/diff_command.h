@@ -14,6 +14,12 @@ class DiffCommand {
 
  private:
   int Compare(int argc, char** argv);
+  // In every process of a team; the status of the first counts.
+  int CompareSides(compare::DiffOptions* diff);
+  static int SuggestMap(const compare::DiffOptions& diff, const compare::RunSide& a,
+                        const compare::RunSide& b);
+  static bool IsFirst(const compare::DiffOptions& diff);
+  static bool AllAreReady(const compare::DiffOptions& diff, const Status& status);
 
   Options options_;
   DiffSettings settings_;

@@ -12,17 +12,6 @@
 namespace tdump::tools {
 namespace {
 
-// Of the interface, but not of this version.
-struct LaterOption {
-  const char* name;
-  bool takes_value;
-  const char* instead;
-};
-constexpr LaterOption kLater[] = {
-    {"--across", true, "compare single ranks: tdump-diff RUN/rank0 RUN/rank1"},
-    {"--mpi", false, "-j N compares on N threads"},
-};
-
 // "0-4", or "0-4=10-14": the steps of A, and how far B's are ahead.
 Status ParseSteps(const std::string& text, compare::PairOptions* options) {
   if (text == "auto") {
@@ -95,7 +84,9 @@ unsigned DefaultThreads() {
 
 void DiffSettings::AddTo(Options* options) {
   options->Positional("A", &a, "the run, or the rank, to trust");
-  options->Positional("B", &b, "the one to compare with it");
+  options->Positional("B", &b, 0, 1, "the one to compare with it");
+  options->Text("--across", &across, "AXIS",
+                "compare the ranks of A along this axis of its layout: dp, cp, tp");
   options->Choice("--require", &require, {"tolerance", "bitwise"},
                   "what 'same' asks for (default tolerance)");
   options->Text("--steps", &steps, "SPEC",
@@ -133,15 +124,21 @@ void DiffSettings::AddTo(Options* options) {
   options->Flag("--all", &all, "list every one");
   options->Text("--jsonl", &jsonl, "FILE", "write every pair as a JSON line");
   options->Text("--html", &html, "FILE", "write a report to look at in a browser; one file");
+  options->Flag("--mpi", &mpi,
+                "as one process of an MPI program: mpirun -n K tdump-diff --mpi A B");
+  options->Flag("--verify", &verify, "read also the values whose hashes are equal");
   options->Number("-j,--jobs", &jobs, "N", "threads (default: all cores, at most 16)");
-  for (const LaterOption& later : kLater)
-    options->Later(later.name, later.takes_value, later.instead);
 }
 
 Result<compare::DiffOptions> DiffSettings::ForEngine() const {
+  if (across.empty() && b.empty())
+    return InvalidArgument("B is missing: the run to compare with A, or --across AXIS");
+  if (!across.empty() && !b.empty())
+    return InvalidArgument("--across compares the ranks of one run: leave out '" + b.front() + "'");
   compare::DiffOptions diff;
   diff.top = all ? ~size_t{0} : top;
   diff.pass.require_bits = requires_bits();
+  diff.pass.verify = verify;
   diff.pass.threads = jobs != 0 ? jobs : DefaultThreads();
   TDUMP_RETURN_IF_ERROR(ParseSteps(steps, &diff.pairing).Annotate("--steps"));
   auto ranks_asked = Spec::Parse(ranks);

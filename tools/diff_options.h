@@ -11,7 +11,9 @@
 namespace tdump::tools {
 
 struct DiffSettings {
-  std::string a, b;
+  std::string a;
+  std::vector<std::string> b;  // none with `across`
+  std::string across;
   std::string require = "tolerance";
   std::string steps = "all", ranks = "all";
   std::vector<std::string> select, allow_unpaired, allow_failed;
@@ -21,7 +23,7 @@ struct DiffSettings {
   std::string map;
   std::string jsonl, html;
   unsigned top = 5, jobs = 0;
-  bool all = false, bisect = false, suggest_map = false;
+  bool all = false, bisect = false, suggest_map = false, verify = false, mpi = false;
 
   // Adds every option; `this` outlives the parsing.
   void AddTo(Options* options);

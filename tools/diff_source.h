@@ -14,7 +14,8 @@
 namespace tdump::tools {
 
 struct DiffSource {
-  std::unique_ptr<LoadedRun> run;  // null: a dump of another tool
+  std::unique_ptr<LoadedRun> run;         // null: a dump of another tool
+  std::shared_ptr<const void> stands_on;  // what `side` needs besides
   std::unique_ptr<compare::RunSide> side;
   compare::foreign::ForeignSide* foreign = nullptr;    // within `side`
   const compare::foreign::AskedSide* asked = nullptr;  // `side`, where it is that

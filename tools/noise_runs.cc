@@ -31,6 +31,7 @@ Result<std::shared_ptr<const compare::NoiseModel>> MeasureNoise(
   quiet.on_unpaired = nullptr;
   quiet.on_pass = nullptr;
   quiet.on_progress = nullptr;
+  quiet.team = nullptr;  // each process of a team measures all of it
   quiet.top = 0;
   quiet.pairing.step_shift = 0;  // a repeat counts as A does
   quiet.pass.rules = nullptr;

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 RUN = Path(__file__).resolve().parents[2] / "bench" / "run"
 FIELDS = {"group", "name", "value", "unit", "better", "against", "must", "aim", "met"}
 ROWS = {  # name: must, aim
@@ -30,6 +32,14 @@ ROWS = {  # name: must, aim
     "statistics, float32": (4, 8),
     "statistics, bfloat16": (8, 16),
 }
+COMPARE_ROWS = {
+    "all metrics of two bfloat16 runs": (5, 15),
+    "runs of equal hashes": (0.01, None),
+    "peak memory of that diff": (512, None),
+    "equal runs, every byte read": (1, 3),
+    "1,024 ranks x 20 steps x 1,500 records": (60, 15),
+    "peak memory of that diff, many ranks": (2048, None),
+}
 ELSEWHERE = {"msprobe, API outputs"}  # not run where msprobe is not installed
 
 
@@ -37,14 +47,15 @@ def run(*words):
     return subprocess.run([sys.executable, str(RUN), *words], capture_output=True, text=True)
 
 
-def test_every_row_is_measured(tmp_path):
-    done = run("--quick", "--only", "engine", "--json", str(tmp_path / "rows.json"), "--work", str(tmp_path))
+@pytest.mark.parametrize(("group", "expected"), [("engine", ROWS), ("compare", COMPARE_ROWS)])
+def test_every_row_is_measured(tmp_path, group, expected):
+    done = run("--quick", "--only", group, "--json", str(tmp_path / "rows.json"), "--work", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {row["name"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
-    assert {name: (row["must"], row["aim"]) for name, row in rows.items()} == ROWS
+    assert {name: (row["must"], row["aim"]) for name, row in rows.items()} == expected
     for name, row in rows.items():
         assert row.keys() >= FIELDS
-        assert row["group"] == "engine" and row["better"] in ("lower", "higher")
+        assert row["group"] == group and row["better"] in ("lower", "higher")
         assert any(line.startswith(name) for line in done.stdout.splitlines())
         if name in ELSEWHERE and row["value"] is None:
             assert row["met"] is None and "not run" in row["note"]
@@ -60,7 +71,7 @@ def test_every_row_is_measured(tmp_path):
 def test_a_group_that_is_not_there_names_those_that_are():
     done = run("--only", "engin")
     assert done.returncode == 2
-    assert "engin: no such group; there is engine" in done.stderr
+    assert "engin: no such group; there is engine, compare" in done.stderr
 
 
 def test_without_a_build_it_says_what_to_do(tmp_path, monkeypatch):

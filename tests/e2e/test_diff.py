@@ -72,3 +72,28 @@ def test_another_number_of_ranks(clean):
     faulty = capture(clean.parent / "faulty", "--fault", "1:layers.1.attention.query.weight:23")
     origin = diff(one, faulty, status=1)["origin"]
     assert (origin["rank"], origin["name"], origin["step"]) == (1, "layers.1.attention.query", 0)
+
+
+def test_processes_under_mpirun_give_the_report_of_one(clean, tmp_path):
+    """For any number of them, byte for byte; only the first one prints."""
+    faulty = capture(clean.parent / "shared", "--fault", "1:layers.0.mlp.down.weight:7")
+    tool = str(BUILD / "bin" / "tdump-diff")
+    for words, status in ([str(clean), str(faulty), "--all"], 1), ([str(clean), str(clean), "--json"], 0):
+        alone = execute([tool, *words], tmp_path)
+        assert alone.returncode == status, alone.stderr
+        for processes in (1, 2, 3):
+            shared = mpirun(processes, [tool, "--mpi", *words], tmp_path)
+            assert shared.returncode == status, shared.stderr
+            assert shared.printed == [alone.stdout] + [""] * (processes - 1)
+
+
+def test_what_fails_fails_in_all_processes(clean, tmp_path):
+    shared = mpirun(2, [str(BUILD / "bin" / "tdump-diff"), "--mpi", str(clean), str(tmp_path / "none")], tmp_path)
+    assert shared.returncode == 2
+    assert shared.stderr.count("tdump-diff: ") == 1
+
+
+def test_no_mpi_library_is_opened_without_being_asked_for(clean, tmp_path):
+    done = execute([BUILD / "bin" / "tdump-diff", clean, clean], tmp_path, env={"LD_DEBUG": "files"})
+    assert done.returncode == 0
+    assert "libstdc++" in done.stderr and "libmpi" not in done.stderr

@@ -263,20 +263,6 @@ TEST_F(DiffProcessTest, ListsAsManyAsAskedFor) {
   EXPECT_THAT(Diff({"a", "b", "--all"}).out, Not(HasSubstr("more like this")));
 }
 
-TEST_F(DiffProcessTest, OptionsOfLaterVersionsSaySo) {
-  MakeRun("a", {{2}});
-  for (const std::vector<std::string>& later :
-       std::vector<std::vector<std::string>>{{"--across", "dp"}, {"--mpi"}}) {
-    std::vector<std::string> arguments = {"a", "a"};
-    arguments.insert(arguments.end(), later.begin(), later.end());
-    const auto done = Diff(arguments);
-    EXPECT_EQ(done.status, 2) << later[0];
-    EXPECT_THAT(done.err, HasSubstr("not in this version")) << later[0];
-    EXPECT_EQ(done.out, "") << later[0];
-  }
-  EXPECT_THAT(Diff({"--help"}).out, Not(HasSubstr("--mpi")));
-}
-
 TEST_F(DiffProcessTest, RanksArePutTogetherWhereTheirNumbersDiffer) {
   MakeOneStep("one", {Out<float>("fc", "float32", {1, 2, 3, 4}, {2, 2})});
   const std::vector<std::vector<float>> columns = {{1, 3}, {2, 4}};
@@ -389,6 +375,70 @@ TEST_F(DiffProcessTest, ADamagedPayloadIsNoDifference) {
   EXPECT_EQ(report["verdict"], "damaged");
   EXPECT_EQ(report["counts"]["unreadable"], 1);
   EXPECT_EQ(report["counts"]["failing"], 1);  // of "third", which is whole
+}
+
+// Many ranks whose passes hold the same tensors: one is compared, and stands for the others.
+TEST_F(DiffProcessTest, PassesOfEqualHashesAreCountedLikeOthers) {
+  std::vector<std::vector<float>> values(6, {2, 2, 2});
+  MakeRun("a", values);
+  MakeRun("equal", values);
+  values[4] = {2, 4, 2};
+  MakeRun("other", values);
+  for (const char* jobs : {"1", "3"}) {
+    const Json same = Report({"a", "equal", "-j", jobs});
+    EXPECT_EQ(same["verdict"], "same");
+    EXPECT_EQ(same["counts"]["paired"], 6 * 3 * 3);
+    EXPECT_EQ(same["counts"]["equal_by_hash"], 6 * 3 * 3);
+    const Json differs = Report({"a", "other", "-j", jobs});
+    EXPECT_EQ(differs["counts"]["paired"], 6 * 3 * 3);
+    EXPECT_EQ(differs["counts"]["failing"], 2);
+    EXPECT_EQ(differs["origin"]["rank"], 4);
+    EXPECT_EQ(differs["origin"]["step"], 1);
+    // The same with every row asked for, where no pass stands for another.
+    Json rows = Report({"a", "other", "-j", jobs, "--jsonl", Path("rows")});
+    EXPECT_EQ(rows["counts"], differs["counts"]);
+    EXPECT_EQ(rows["origin"], differs["origin"]);
+  }
+}
+
+TEST_F(DiffProcessTest, VerifyReadsWhatHashesSayIsEqual) {
+  MakeRun("a", {{2}});
+  MakeRun("b", {{2}});
+  EXPECT_EQ(Diff({"a", "b", "--verify"}).status, 0);
+  const Json report = Report({"a", "b", "--verify"});
+  EXPECT_THAT(report["notes"].dump(), HasSubstr("equal by hash, and read (3 pairs)"));
+  const std::string file = Path("b/rank0_pid100/pass00000.tdp");
+  std::string bytes = Text(file);
+  const size_t at = bytes.find(BytesOf<float>({2.0f, 2.5f}));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] ^= 1;
+  ASSERT_TRUE(WriteFileAtomically(env_, file, bytes, 0600).ok());
+  EXPECT_EQ(Diff({"a", "b"}).status, 0);
+  const auto damaged = Diff({"a", "b", "--verify"});
+  EXPECT_EQ(damaged.status, 2);
+  EXPECT_THAT(damaged.out, HasSubstr("pass00000.tdp"));
+}
+
+TEST_F(DiffProcessTest, ModelsOfDifferentSizesAreRefused) {
+  const auto weight = [](const std::string& path, std::vector<float> values) {
+    TensorImage tensor = Out<float>(path, "float32", values);
+    tensor.role = Role::kParam;
+    tensor.arg = "weight";
+    return tensor;
+  };
+  const auto out = [](float x) { return Out<float>("first", "float32", {x, 1}); };
+  MakeOneStep("a", {weight("first", {1, 2}), weight("second", {1}), out(1)});
+  MakeOneStep("b", {weight("first", {1, 2, 3}), weight("second", {1, 2}), out(1)});
+  const auto refused = Diff({"a", "b"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.out, HasSubstr("NOT COMPARABLE  the models are of different sizes: 2 of 2 "
+                                     "parameters have another shape, e.g."));
+  EXPECT_THAT(refused.out, HasSubstr("first.weight is [2] in A and [3] in B"));
+  // What the user names is compared.
+  EXPECT_EQ(Diff({"a", "b", "--select", "^first$"}).status, 0);
+  // One of two is no other model.
+  MakeOneStep("c", {weight("first", {1, 2, 3}), weight("second", {1}), out(1)});
+  EXPECT_EQ(Diff({"a", "c"}).status, 1);
 }
 
 TEST_F(DiffProcessTest, ATruncatedPassIsDamageWhereverItEnds) {

@@ -1,0 +1,41 @@
+"""Many ranks of which shapes and hashes were kept: pairing and verdict."""
+
+from __future__ import annotations
+
+import shutil
+from statistics import median
+
+from compare.processes import THREADS, run
+from lib.intervals import bootstrap
+from lib.measurement import Bench, Measurement
+from lib.rows import Row
+from lib.side import JobError
+
+BYTES_PER_RECORD = 600  # with its share of calls and names
+
+
+def ranks(bench: Bench, rows: list[Row]) -> None:
+    world, steps, records = (80, 2, 61) if bench.quick else (1024, 20, 1501)
+    needed = world * steps * records * BYTES_PER_RECORD
+    if shutil.disk_usage(bench.work).free < 1.2 * needed:
+        raise JobError(f"{bench.work} needs {needed >> 20:,} MiB free: name another disk with --work")
+    job, a, b = bench.build.job("runs"), bench.work / "ranks_a", bench.work / "ranks_b"
+    shape = [str(world), str(steps), str(records)]
+    run([job, "ranks", str(a), *shape])
+    run([job, "ranks", str(b), *shape, str(a)])
+    command = [bench.build.tool("tdump-diff"), str(a), str(b), "-j", str(THREADS), "--quiet"]
+    first = run(command, allowed=(1,))
+    ended = [run(command, allowed=(1,)) for _ in range(2 if bench.quick else 3)]
+    times = [turn.seconds for turn in ended]
+    rows[0].value, rows[0].interval = median(times), bootstrap([times])
+    rows[0].note = f"{world} ranks x {steps} steps x {records} records; {first.seconds:.1f} s the first time"
+    rows[1].value = max(turn.peak_bytes for turn in ended) / 2**20
+
+
+RANKS = Measurement(
+    [
+        Row("1,024 ranks x 20 steps x 1,500 records", "s", "pairing and verdict", must=60, aim=15),
+        Row("peak memory of that diff, many ranks", "MiB", "2 GiB", must=2048),
+    ],
+    ranks,
+)

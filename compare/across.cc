@@ -1,0 +1,187 @@
+#include "compare/across.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "compare/dims.h"
+#include "compare/dtensor.h"
+#include "core/key.h"
+
+namespace tdump::compare {
+namespace {
+
+bool IsIn(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What says nothing, or nothing that can be read, may be a copy.
+Result<Dims> DimsOf(const io::Record& record, int32_t world) {
+  if (!record.dims.empty()) return Dims::Parse(record.dims);
+  if (record.placements.empty()) return NotFound("no layout");
+  TDUMP_ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(record.mesh, world));
+  return DimsOfPlacements(record.placements, mesh.axes, record.global_shape);
+}
+
+bool IsCopy(const io::Record& record, std::string_view axis, int32_t world) {
+  const Result<Dims> dims = DimsOf(record, world);
+  return !dims.ok() || (!IsIn(dims->SplitAxes(), axis) && !IsIn(dims->partial, axis));
+}
+
+bool BelongsToModel(Role role) {
+  return role == Role::kParam || role == Role::kState || role == Role::kParamGrad;
+}
+
+bool IsRootInput(const io::Record& record) {
+  return record.key.path == "." && record.key.op.empty() && record.key.role == Role::kInput;
+}
+
+// Hashes of the inputs that the roots were given, by key.
+Result<std::map<std::string, io::Hash128>> InputsOf(const StepView& view) {
+  std::map<std::string, io::Hash128> inputs;
+  TDUMP_RETURN_IF_ERROR(view.ForEachTensor([&](const io::Record& record) {
+    if (IsRootInput(record) && record.hash) inputs.emplace(ToText(record.key), *record.hash);
+    return true;
+  }));
+  return inputs;
+}
+
+// Of a step, what its group holds as copies.
+class ReplicaView : public StepView {
+ public:
+  ReplicaView(std::unique_ptr<StepView> view, std::string axis, int32_t world, bool model_only)
+      : view_(std::move(view)), axis_(std::move(axis)), world_(world), model_only_(model_only) {}
+
+  Status ForEachTensor(const VisitTensor& visit) const override {
+    return view_->ForEachTensor([&](const io::Record& record) {
+      if (model_only_ && !BelongsToModel(record.key.role)) return true;
+      return IsCopy(record, axis_, world_) ? visit(record) : true;
+    });
+  }
+  Result<io::Record> Get(uint64_t id) const override { return view_->Get(id); }
+  Result<ReadBytes> Open(const io::Record& record) const override { return view_->Open(record); }
+  Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
+  const std::vector<io::Damage>& damage() const override { return view_->damage(); }
+
+ private:
+  std::unique_ptr<StepView> view_;
+  std::string axis_;
+  int32_t world_;
+  bool model_only_;
+};
+
+}  // namespace
+
+Result<Replicas> Replicas::Along(std::string_view axis, const Topology& topology) {
+  if (topology.is_unknown() || topology.axes().empty())
+    return InvalidArgument(
+        fmt::format("--across {}: the run does not say where its ranks lie; give the sizes of its "
+                    "axes, fastest "
+                    "first: --topology tp=4,{}=2",
+                    axis, axis));
+  const std::optional<size_t> index = topology.Find(axis);
+  if (!index) {
+    std::vector<std::string> names;
+    for (const Axis& known : topology.axes()) names.push_back(known.name);
+    return InvalidArgument(fmt::format("--across {}: the run has no such axis; it has {}", axis,
+                                       fmt::join(names, ", ")));
+  }
+  if (axis == "pp")
+    return InvalidArgument("--across pp: its ranks hold different layers, not copies");
+  if (topology.axes()[*index].size < 2)
+    return InvalidArgument(fmt::format("--across {}: the axis has one rank only", axis));
+  Replicas replicas;
+  replicas.axis_ = axis;
+  replicas.world_ = topology.world();
+  for (int32_t rank = 0; rank < topology.world(); ++rank) {
+    replicas.first_.push_back(-1);
+    if (!topology.HasPlace(rank)) continue;
+    Coordinates at = topology.Of(rank);
+    at[std::string(axis)] = 0;
+    const std::vector<int32_t> first = topology.RanksAt(at);
+    if (!first.empty()) replicas.first_.back() = first.front();
+  }
+  return replicas;
+}
+
+std::optional<int32_t> Replicas::FirstOf(int32_t rank) const {
+  const auto index = static_cast<size_t>(rank);
+  if (rank < 0 || index >= first_.size() || first_[index] < 0) return std::nullopt;
+  return first_[index];
+}
+
+ReplicaSide::ReplicaSide(const RunSide& run, const Replicas& replicas, bool first)
+    : run_(run),
+      replicas_(replicas),
+      first_(first),
+      label_(fmt::format("{}, {} of each {} group", run.label(),
+                         first ? "the first rank" : "the other ranks", replicas.axis())),
+      run_passes_(run.passes()) {
+  std::map<int32_t, std::vector<int32_t>> others;  // of each first rank
+  for (int32_t rank = 0; rank < replicas.world(); ++rank) {
+    const std::optional<int32_t> of_group = replicas.FirstOf(rank);
+    if (of_group && *of_group != rank) others[*of_group].push_back(rank);
+  }
+  const auto add = [&](size_t index, int32_t rank) {
+    PassRef& pass = passes_.emplace_back(run_passes_[index]);
+    pass.rank = rank;
+    pass.index = index;
+  };
+  for (size_t i = 0; i < run_passes_.size(); ++i) {
+    const int32_t rank = run_passes_[i].rank;
+    places_.emplace(KeyOf(run_passes_[i], rank), i);
+    if (first) {
+      for (const int32_t other : others[rank]) add(i, other);
+    } else if (const auto of_group = replicas.FirstOf(rank); of_group && *of_group != rank) {
+      add(i, rank);
+    }
+  }
+}
+
+SideInfo ReplicaSide::Describe() const {
+  SideInfo info = run_.Describe();
+  info.label = label_;
+  return info;
+}
+
+int32_t ReplicaSide::RankBehind(int32_t rank) const {
+  return first_ ? replicas_.FirstOf(rank).value_or(rank) : rank;
+}
+
+bool ReplicaSide::SameInputs(const PassRef& pass) const {
+  const auto inputs_of = [&](int32_t rank) -> Result<std::map<std::string, io::Hash128>> {
+    const auto found = places_.find(KeyOf(pass, rank));
+    if (found == places_.end()) return NotFound("no such pass");
+    TDUMP_ASSIGN_OR_RETURN(const auto view, run_.Open(run_passes_[found->second]));
+    return InputsOf(*view);
+  };
+  const auto own = inputs_of(pass.rank);
+  const auto firsts = inputs_of(replicas_.FirstOf(pass.rank).value_or(pass.rank));
+  return own.ok() && firsts.ok() && !own->empty() && *own == *firsts;
+}
+
+Result<std::unique_ptr<StepView>> ReplicaSide::Open(const PassRef& pass) const {
+  TDUMP_ASSIGN_OR_RETURN(auto view, run_.Open(run_passes_[pass.index]));
+  return std::unique_ptr<StepView>(
+      new ReplicaView(std::move(view), replicas_.axis(), replicas_.world(), !SameInputs(pass)));
+}
+
+Result<io::PassDigest> ReplicaSide::DigestOf(const PassRef& pass) const {
+  return run_.DigestOf(run_passes_[pass.index]);
+}
+
+std::vector<io::Damage> ReplicaSide::DamageOf(int32_t rank) const {
+  return run_.DamageOf(rank == kAllRanks ? rank : RankBehind(rank));
+}
+
+std::string ReplicaSide::CoordinatesOf(int32_t rank) const {
+  return run_.CoordinatesOf(RankBehind(rank));
+}
+
+std::string ReplicaSide::WhyMissing(int32_t rank) const {
+  return run_.WhyMissing(RankBehind(rank));
+}
+
+}  // namespace tdump::compare

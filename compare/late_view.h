@@ -1,0 +1,68 @@
+// LateView: a StepView that is opened when something is first asked of it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "compare/run_side.h"
+#include "compare/step_view.h"
+
+namespace tdump::compare {
+
+// Thread-safe. The side outlives it. What cannot be opened is the error of every call.
+class LateView : public StepView {
+ public:
+  LateView(const RunSide& side, const PassRef& pass) : side_(side), pass_(pass) {}
+
+  Status ForEachTensor(const VisitTensor& visit) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->ForEachTensor(visit);
+  }
+  Result<io::Record> Get(uint64_t id) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->Get(id);
+  }
+  Result<ReadBytes> Open(const io::Record& record) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->Open(record);
+  }
+  Status ForEachCall(const VisitCall& visit) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->ForEachCall(visit);
+  }
+  // Known to who compared it.
+  const std::vector<io::Damage>& damage() const override { return none_; }
+  bool is_assembled() const override {
+    const auto view = View();
+    return view.ok() && (*view)->is_assembled();
+  }
+  std::string LayoutOf(uint64_t id) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->LayoutOf(id) : "";
+  }
+  Status StateOf(uint64_t id) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->StateOf(id);
+  }
+  int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->RankAt(id, position) : -1;
+  }
+
+ private:
+  Result<const StepView*> View() const {
+    std::call_once(opened_, [this] { view_ = side_.Open(pass_); });
+    if (!view_->ok()) return view_->status();
+    return (**view_).get();
+  }
+
+  const RunSide& side_;
+  PassRef pass_;
+  mutable std::once_flag opened_;
+  mutable std::optional<Result<std::unique_ptr<StepView>>> view_;
+  std::vector<io::Damage> none_;
+};
+
+}  // namespace tdump::compare

@@ -1,0 +1,151 @@
+#include "compare/pass_diff_archive.h"
+
+#include <algorithm>
+#include <cereal/archives/binary.hpp>
+#include <cereal/types/array.hpp>
+#include <cereal/types/optional.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/unordered_map.hpp>
+#include <cereal/types/vector.hpp>
+#include <exception>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+// Each function names all fields of its type, so that a new one does not compile until it is added.
+namespace tdump::io {
+
+template <class Archive>
+void serialize(Archive& archive, Damage& damage) {
+  auto& [file, offset, what] = damage;
+  archive(file, offset, what);
+}
+
+}  // namespace tdump::io
+
+namespace tdump::compare {
+
+template <class Archive>
+void serialize(Archive& archive, RecordIds& ids) {
+  auto& [a, b] = ids;
+  archive(a, b);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Worst& worst) {
+  auto& [position, a, b] = worst;
+  archive(position, a, b);
+}
+
+template <class Archive>
+void serialize(Archive& archive, WorstChannel& channel) {
+  auto& [index, mean_error] = channel;
+  archive(index, mean_error);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Metrics& metrics) {
+  auto& [elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs, mean_rel,
+         mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999, worst_channel, rms_a,
+         rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch, inf_mismatch, sign_mismatch,
+         zero_sign_mismatch, numeric, has_worst, worst] = metrics;
+  archive(elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs,
+          mean_rel, mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999,
+          worst_channel, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch,
+          inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst, worst);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Verdict& verdict) {
+  auto& [shape, dtype, bitwise, tolerance, special, shape_allowed, dtype_allowed, special_allowed] =
+      verdict;
+  archive(shape, dtype, bitwise, tolerance, special, shape_allowed, dtype_allowed, special_allowed);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Reduction& reduction) {
+  auto& [kind, length, exact] = reduction;
+  archive(kind, length, exact);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Bound& bound) {
+  auto& [relative, scale, text] = bound;
+  archive(relative, scale, text);
+}
+
+template <class Archive>
+void serialize(Archive& archive, ErrorLevel& level) {
+  auto& [power, peak, gain] = level;
+  archive(power, peak, gain);
+}
+
+template <class Archive>
+void serialize(Archive& archive, LocalBound& local) {
+  auto& [bound, level] = local;
+  archive(bound, level);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Explanation& explanation) {
+  auto& [in, in_known, bound, within, follows] = explanation;
+  archive(in, in_known, bound, within, follows);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Comparison& comparison) {
+  auto& [verdict, evidence, metrics, notes] = comparison;
+  archive(verdict, evidence, notes);
+  bool measured = metrics.elements != 0;  // most pairs are not: equal by hash
+  archive(measured);
+  if (measured) archive(metrics);
+}
+
+// But for the rule, which is another address in another process.
+template <class Archive>
+void serialize(Archive& archive, Outcome& outcome) {
+  auto& [ids, role, call, order, path, content, reduction, key_hash, root_input, local, rule,
+         explanation, fails, bits_differ, allowed, rank_a, rank_b, unresolved, error, comparison] =
+      outcome;
+  archive(ids, role, call, order, path, content, reduction, key_hash, root_input, local,
+          explanation, fails, bits_differ, allowed, rank_a, rank_b, unresolved, error, comparison);
+}
+
+template <class Archive>
+void serialize(Archive& archive, CallSpan& call) {
+  auto& [begin, end, parent, kind, root, path, op] = call;
+  archive(begin, end, parent, kind, root, path, op);
+}
+
+template <class Archive>
+void serialize(Archive& archive, PassDiff& diff) {
+  auto& [a, b, outcomes, only_a, only_b, calls, structure, damage, notes] = diff;
+  archive(outcomes, only_a, only_b, calls, structure, damage, notes);
+}
+
+std::string ArchivePassDiff(const PassDiff& diff, const BoundRules* rules) {
+  std::vector<int64_t> numbers;
+  for (const Outcome& outcome : diff.outcomes)
+    numbers.push_back(rules != nullptr ? rules->IndexOf(outcome.rule) : -1);
+  std::ostringstream out;
+  cereal::BinaryOutputArchive archive(out);
+  archive(const_cast<PassDiff&>(diff), numbers);  // only read
+  return std::move(out).str();
+}
+
+Result<PassDiff> UnarchivePassDiff(std::string_view bytes, const BoundRules* rules) {
+  PassDiff diff;
+  std::vector<int64_t> numbers;
+  try {
+    std::istringstream in{std::string(bytes)};
+    cereal::BinaryInputArchive archive(in);
+    archive(diff, numbers);
+  } catch (const std::exception& error) {
+    return Corrupt(std::string("a result of another process: ") + error.what());
+  }
+  for (size_t i = 0; i < std::min(numbers.size(), diff.outcomes.size()); ++i)
+    diff.outcomes[i].rule = rules != nullptr ? rules->At(numbers[i]) : nullptr;
+  return diff;
+}
+
+}  // namespace tdump::compare

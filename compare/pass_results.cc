@@ -1,0 +1,141 @@
+#include "compare/pass_results.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "compare/late_view.h"
+#include "compare/ordered_work.h"
+#include "compare/pass_diff_archive.h"
+
+namespace tdump::compare {
+namespace {
+
+// What a message of another process begins with; keys follow all but errors.
+constexpr char kError = 'E', kWhole = 'W', kEqual = 'Q', kKnown = 'K';
+
+std::string TextOf(const io::Hash128& keys) {
+  return {reinterpret_cast<const char*>(keys.data()), keys.size()};
+}
+
+}  // namespace
+
+Status PassResults::ForEach(const std::vector<PassPair>& pairs, const Consume& consume) {
+  std::vector<size_t> mine;  // process 0 takes all in hand, in order
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (team_ == nullptr || team_->rank() == 0 || OwnerOf(i) == static_cast<size_t>(team_->rank()))
+      mine.push_back(i);
+  }
+  const bool first = team_ == nullptr || team_->rank() == 0;
+  const auto is_own = [&](size_t i) {
+    return team_ == nullptr || OwnerOf(i) == static_cast<size_t>(team_->rank());
+  };
+  const unsigned all = std::max(1u, options_.threads);
+  const auto at_once =
+      static_cast<unsigned>(std::clamp<size_t>(mine.size(), 1, ways_.one_at_a_time ? 1 : all));
+  ThreadBudget budget(all - at_once);  // what passes do not use is left to their pairs
+  PassDiffOptions options = options_;
+  options.budget = &budget;
+  Status status;
+  std::atomic<bool> enough{false};
+  RunInOrder(
+      mine.size(), at_once,
+      [&](unsigned, size_t k) {
+        return is_own(mine[k]) && !enough ? Compare(pairs[mine[k]], options) : Compared();
+      },
+      [&](size_t k, Compared&& compared) {
+        const size_t i = mine[k];
+        if (!first) {
+          status = SendToFirst(compared);
+          return status.ok();
+        }
+        // Even of what is no longer asked for: its sender waits.
+        if (!is_own(i)) compared.diff = Receive(pairs[i], i, options, &status);
+        if (status.ok() && !enough) enough = !consume(i, compared.diff);
+        return status.ok() && (!enough || team_ != nullptr);
+      },
+      [&] { budget.Give(); });
+  return status;
+}
+
+PassResults::Diff PassResults::CompareAll(const PassPair& pair,
+                                          const PassDiffOptions& options) const {
+  TDUMP_ASSIGN_OR_RETURN(PassDiff diff, diff_pair_(pair, options));
+  std::stable_sort(diff.outcomes.begin(), diff.outcomes.end(),
+                   [](const Outcome& x, const Outcome& y) { return x.order < y.order; });
+  return std::make_shared<const PassDiff>(std::move(diff));
+}
+
+PassResults::Compared PassResults::Compare(const PassPair& pair, const PassDiffOptions& options) {
+  if (ways_.by_digest) {
+    const Result<io::PassDigest> a = a_.DigestOf(pair.a);
+    if (a.ok()) {
+      const Result<io::PassDigest> b = b_.DigestOf(pair.b);
+      if (b.ok() && a->keys == b->keys && a->values == b->values)
+        return {CompareEqual(pair, a->keys, options), a->keys};
+    }
+  }
+  return {CompareAll(pair, options), std::nullopt};
+}
+
+PassResults::Diff PassResults::CompareEqual(const PassPair& pair, const io::Hash128& keys,
+                                            const PassDiffOptions& options) {
+  if (auto known = Find(keys)) return known;
+  Diff diff = CompareAll(pair, options);
+  // What a damaged pass says holds for no other.
+  if (diff.ok() && (*diff)->damage.empty()) Keep(keys, *diff);
+  return diff;
+}
+
+std::shared_ptr<const PassDiff> PassResults::Find(const io::Hash128& keys) {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.keys == keys; });
+  if (found == kept_.end()) return nullptr;
+  std::rotate(kept_.begin(), found, found + 1);
+  return kept_.front().diff;
+}
+
+void PassResults::Keep(const io::Hash128& keys, std::shared_ptr<const PassDiff> diff) {
+  const std::lock_guard lock(mutex_);
+  const auto is_this = [&](const Kept& kept) { return kept.keys == keys; };
+  if (std::any_of(kept_.begin(), kept_.end(), is_this)) return;
+  kept_.push_front({keys, std::move(diff)});
+  if (kept_.size() > kMostKept) kept_.pop_back();
+}
+
+Status PassResults::SendToFirst(const Compared& compared) {
+  if (!compared.diff.ok()) return team_->Send(kError + compared.diff.status().message());
+  const PassDiff& diff = **compared.diff;
+  const bool stands = compared.keys && diff.damage.empty();
+  const io::Hash128 keys = stands ? *compared.keys : io::Hash128{};
+  if (stands && !sent_.insert(keys).second) return team_->Send(kKnown + TextOf(keys));
+  return team_->Send((stands ? kEqual : kWhole) + TextOf(keys) +
+                     ArchivePassDiff(diff, options_.rules.get()));
+}
+
+PassResults::Diff PassResults::Receive(const PassPair& pair, size_t i,
+                                       const PassDiffOptions& options, Status* broken) {
+  Result<std::string> message = team_->Receive(static_cast<int>(OwnerOf(i)));
+  if (!message.ok()) return *broken = message.status();
+  std::string_view rest = *message;
+  const char kind = rest.empty() ? kError : rest.front();
+  rest.remove_prefix(std::min<size_t>(1, rest.size()));
+  io::Hash128 keys{};
+  if (kind == kError || rest.size() < keys.size()) return Corrupt(std::string(rest));
+  std::memcpy(keys.data(), rest.data(), keys.size());
+  rest.remove_prefix(keys.size());
+  // One that was dropped to make room is compared here.
+  if (kind == kKnown) return CompareEqual(pair, keys, options);
+  Result<PassDiff> diff = UnarchivePassDiff(rest, options_.rules.get());
+  if (!diff.ok()) return *broken = diff.status();
+  diff->a = std::make_unique<LateView>(a_, pair.a);
+  diff->b = std::make_unique<LateView>(b_, pair.b);
+  auto shared = std::make_shared<const PassDiff>(std::move(*diff));
+  if (kind == kEqual) Keep(keys, shared);
+  return shared;
+}
+
+}  // namespace tdump::compare

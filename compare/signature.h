@@ -1,0 +1,23 @@
+// The capture signature: what two runs say of themselves, looked at before any value. Differences
+// that make every comparison meaningless are a reason to refuse; others are notes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compare/pass_diff.h"
+#include "compare/run_side.h"
+
+namespace tdump::compare {
+
+struct SignatureCheck {
+  std::string refusal;             // why nothing is compared, and what to do; empty: go on
+  std::vector<std::string> notes;  // "versions differ: A torch 2.14, B torch 2.15"
+};
+
+// Refused: of the parameters that both sides have under one name, more than half have other shapes:
+// these are models of different sizes. `first`: the first pair of passes, from whose tensors the
+// models' classes and parameters are read; a side that cannot be opened says nothing.
+SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first);
+
+}  // namespace tdump::compare

@@ -1,0 +1,110 @@
+// Replicas of one run, made by hand: ranks 0 to 3 at (tp 0, dp 0), (tp 1, dp 0), (tp 0, dp 1), ...
+#include "compare/across.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/diff.h"
+#include "tests/compare/fake_run.h"
+
+namespace tdump::compare {
+namespace {
+
+using ::testing::HasSubstr;
+
+Topology TwoByTwo() { return *Topology::Parse("tp=2,dp=2", 4); }
+
+Tensor Values(std::vector<float> values) { return Vector<float>("float32", values); }
+
+// What differs of rank 3, from what its replica, rank 1, has.
+struct Fault {
+  float weight = 0, output = 0;
+};
+
+// `batches`: dp ranks are given other inputs.
+void Fill(FakeRun* run, bool batches, const Fault& fault) {
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    const float dp = static_cast<float>(rank / 2), tp = static_cast<float>(rank % 2);
+    const float x = batches ? 1 + dp : 1;
+    PassBuilder pass = run->Pass(rank, 0);
+    pass.Param("norm", "weight", Values({1, 2 + (rank == 3 ? fault.weight : 0)}));
+    pass.Param("linear", "weight", Values({tp, 3}));  // a shard
+    pass.last()->dims = "h[tp] k";
+    const uint64_t root = pass.Begin(".", "", {{"0", Values({x, x})}});
+    pass.Module("norm", Values({x, x}), Values({2 * x, x + (rank == 3 ? fault.output : 0)}));
+    pass.End(root, ".", "", {{"", Values({2 * x, x})}});
+  }
+}
+
+DiffReport Across(const FakeRun& run, std::string_view axis) {
+  const CapturedRun whole = run.side();
+  const auto replicas = Replicas::Along(axis, TwoByTwo());
+  EXPECT_TRUE(replicas.ok());
+  const ReplicaSide first(whole, *replicas, true), others(whole, *replicas, false);
+  const auto report = Diff(first, others, {});
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *report : DiffReport();
+}
+
+TEST(Across, TheFirstOfEachGroup) {
+  const auto dp = Replicas::Along("dp", TwoByTwo());
+  ASSERT_TRUE(dp.ok());
+  EXPECT_EQ(dp->FirstOf(0), 0);
+  EXPECT_EQ(dp->FirstOf(1), 1);
+  EXPECT_EQ(dp->FirstOf(2), 0);
+  EXPECT_EQ(dp->FirstOf(3), 1);
+  EXPECT_EQ(dp->FirstOf(4), std::nullopt);
+  EXPECT_EQ(Replicas::Along("tp", TwoByTwo())->FirstOf(3), 2);
+}
+
+TEST(Across, WhatCannotBeReplicasSaysWhy) {
+  const auto why = [](std::string_view axis, const Topology& topology) {
+    return Replicas::Along(axis, topology).status().message();
+  };
+  EXPECT_THAT(why("dp", Topology::Unknown(4)), HasSubstr("does not say where its ranks lie"));
+  EXPECT_THAT(why("dp", *Topology::OfRanks({"", ""})), HasSubstr("does not say"));
+  EXPECT_THAT(why("ep", TwoByTwo()), HasSubstr("no such axis; it has tp, dp"));
+  EXPECT_THAT(why("pp", *Topology::Parse("pp=4", 4)), HasSubstr("different layers"));
+  EXPECT_THAT(why("cp", *Topology::Parse("dp=4,cp=1", 4)), HasSubstr("one rank only"));
+}
+
+TEST(Across, RanksThatWereGivenOtherInputsShareTheModelOnly) {
+  FakeRun run(4);
+  Fill(&run, true, {});
+  const DiffReport report = Across(run, "dp");
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.paired, 2u * 2);  // two weights of two ranks
+  EXPECT_EQ(report.counts.unpaired_a + report.counts.unpaired_b, 0u);
+}
+
+TEST(Across, AWeightThatDriftedIsNamedWithItsRank) {
+  FakeRun run(4);
+  Fill(&run, true, {.weight = 0.5f});
+  const DiffReport report = Across(run, "dp");
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_EQ(report.parameters.differing.size(), 1u);
+  EXPECT_EQ(report.parameters.differing[0].name, "norm.weight");
+  EXPECT_EQ(report.parameters.differing[0].rank, 3);
+}
+
+TEST(Across, EqualInputsAskForEqualOutputs) {
+  FakeRun run(4);
+  Fill(&run, false, {.output = 1});
+  const DiffReport report = Across(run, "dp");
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin.has_value());
+  EXPECT_EQ(report.origin->rank, 3);
+  EXPECT_EQ(report.origin->name, "norm");
+  EXPECT_EQ(report.counts.paired, 2u * (2 + 4));
+}
+
+TEST(Across, ShardsOfTheAxisAreNoCopies) {
+  FakeRun run(4);
+  Fill(&run, false, {});
+  const DiffReport report = Across(run, "tp");
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.paired, 2u * (1 + 4));  // without linear.weight
+}
+
+}  // namespace
+}  // namespace tdump::compare
