@@ -1,7 +1,6 @@
 #include "settings/mistakes.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/text.h"
 #include "core/utf8.h"
@@ -57,16 +56,9 @@ std::string Printable(std::string_view text, size_t longest) {
   std::string out;
   while (!text.empty()) {
     if (out.size() >= longest) return out + "...";
-    const unsigned char c = text[0];
-    const size_t length = c < 0x20 || c == 0x7F ? 0 : Utf8Length(text);
-    if (length == 0) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02X", c);
-      out += escaped;
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<size_t>(length, 1));
+    const size_t length = std::max<size_t>(1, Utf8Length(text));
+    out += tdump::Printable(text.substr(0, length));
+    text.remove_prefix(length);
   }
   return out;
 }

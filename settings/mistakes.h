@@ -44,8 +44,7 @@ class Mistakes {
 // "" when none is near.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-// `text` as it can stand in a message: control bytes and what is not UTF-8 as \xNN, cut after
-// `longest` bytes.
+// tdump::Printable (core/text.h), cut after `longest` bytes.
 std::string Printable(std::string_view text, size_t longest = 80);
 
 }  // namespace tdump::settings

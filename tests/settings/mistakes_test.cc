@@ -44,8 +44,10 @@ TEST(Nearest, WithinAThirdOfTheWord) {
 }
 
 TEST(Printable, EscapesControlsAndWhatIsNotUtf8AndIsShort) {
-  EXPECT_EQ(Printable("a\nb\x1b[31m"), "a\\x0Ab\\x1B[31m");
-  EXPECT_EQ(Printable("\xff\xc3\xa9"), "\\xFF\xc3\xa9");
+  EXPECT_EQ(Printable("a\nb\x1b[31m"), "a\\x0ab\\x1b[31m");
+  // U+202E, which shows what follows from right to left.
+  EXPECT_EQ(Printable("a\xe2\x80\xae"), "a\\xe2\\x80\\xae");
+  EXPECT_EQ(Printable("\xff\xc3\xa9"), "\\xff\xc3\xa9");
   EXPECT_EQ(Printable(std::string(100, 'x')), std::string(80, 'x') + "...");
   EXPECT_EQ(Printable(std::string(80, 'x')), std::string(80, 'x'));
 }
