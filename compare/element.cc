@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <string_view>
+
+#include "core/parse_number.h"
 
 namespace tdump::compare {
 namespace {
@@ -29,13 +30,6 @@ NumberFormat Integer(int bits, bool is_signed) {
   format.bits = bits;
   format.is_signed = is_signed;
   return format;
-}
-
-bool TakeNumber(std::string_view* text, int* number) {
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
-  if (error != std::errc()) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
 }
 
 bool TakePrefix(std::string_view* text, std::string_view prefix) {

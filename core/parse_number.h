@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -17,6 +18,16 @@ std::optional<T> ParseNumber(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), last, number);
   if (error != std::errc() || end != last) return std::nullopt;
   return number;
+}
+
+// Takes a number off the front of the text. False, and nothing is taken: there is none, or it does
+// not fit in T.
+template <class T>
+bool TakeNumber(std::string_view* text, T* number) {
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
+  if (error != std::errc()) return false;
+  text->remove_prefix(static_cast<size_t>(end - text->data()));
+  return true;
 }
 
 }  // namespace tdump

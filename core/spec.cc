@@ -1,8 +1,9 @@
 #include "core/spec.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
+
+#include "core/parse_number.h"
 
 namespace tdump {
 namespace {
@@ -13,13 +14,6 @@ std::string_view Trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
-}
-
-bool TakeNumber(std::string_view* text, int64_t* number) {
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
-  if (error != std::errc()) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
 }
 
 }  // namespace

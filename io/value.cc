@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "core/parse_number.h"
 
 namespace tdump::io {
 namespace {
@@ -43,12 +44,6 @@ bool Take(std::string_view* text, std::string_view prefix) {
   if (!text->starts_with(prefix)) return false;
   text->remove_prefix(prefix.size());
   return true;
-}
-
-bool TakeNumber(std::string_view* text, int* number) {
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
-  text->remove_prefix(end - text->data());
-  return error == std::errc();
 }
 
 }  // namespace

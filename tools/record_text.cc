@@ -32,6 +32,10 @@ std::string ShapeText(const io::Record& record) {
   return fmt::format("[{}]", fmt::join(record.sizes, ", "));
 }
 
+std::string Quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
 std::string SliceText(const io::Slice& slice) {
   std::string text;
   for (size_t i = 0; i < slice.sizes.size(); ++i) {

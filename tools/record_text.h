@@ -15,6 +15,7 @@ std::string RoleText(const Key& key);             // "output", "input kwargs.mas
 std::string ShapeText(const io::Record& record);  // "[4, 28, 384]"; of packed types in units
 std::string SliceText(const io::Slice& slice);    // "[0:8, 0:64:2]"
 std::string HashText(const io::Hash128& hash);    // 32 hexadecimal digits
+std::string Quoted(const std::string& text);      // in ASCII, as JSON and Python read it
 // "payload+hash", or why less was kept than asked: "meta only: sparse layout (sparse_coo)".
 std::string KeptText(const io::Record& record);
 // Whatever is unusual, with commas: "read after the call, conj, ...".

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "core/text.h"
 #include "io/value_parts.h"
 #include "tools/options.h"
@@ -15,10 +13,6 @@ namespace tdump::tools {
 namespace {
 
 constexpr size_t kBufferBytes = 256 * 1024;
-
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
 
 Status Append(WritableFile* file, std::string_view text) {
   return file->Append(std::as_bytes(std::span(text.data(), text.size())));

@@ -57,10 +57,6 @@ std::string SampleText(const io::Record& record) {
   return text;
 }
 
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
-
 std::string StorageText(const io::Record& record) {
   std::string text = fmt::format("strides [{}]", fmt::join(record.strides, ", "));
   if (record.storage_offset != 0) text += fmt::format(", offset {}", record.storage_offset);
