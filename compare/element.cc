@@ -212,6 +212,8 @@ NumberFormat FormatOf(const DType& dtype) {
     format = complex(Float(8, 23));
   else if (name == "complex32")
     format = complex(Float(5, 10));
+  else if (name == "bcomplex32")
+    format = complex(Float(8, 7));
   else if (name == "bool") {
     format = Integer(8, false);
     format.is_bool = true;

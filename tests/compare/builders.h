@@ -34,6 +34,7 @@ inline DType DTypeOf(const std::string& name) {
                                      {"complex64", 64, 1},
                                      {"complex128", 128, 1},
                                      {"complex32", 32, 1},
+                                     {"bcomplex32", 32, 1},
                                      {"int4", 4, 1},
                                      {"uint2", 2, 1},
                                      {"float8_e4m3fn", 8, 1},

@@ -131,6 +131,10 @@ TEST(Metrics, ComplexIsMeasuredByModulus) {
   EXPECT_EQ(n.within, 0u);
   const Metrics real = MeasureOk(a, Vector<float>("float32", {0, 3}));
   EXPECT_EQ(real.max_abs, 4);
+  const Metrics half = MeasureOk(MakeTensor<uint16_t>("bcomplex32", {1}, {0, 0}),
+                                 MakeTensor<uint16_t>("bcomplex32", {1}, {0x4040, 0x4080}));
+  EXPECT_EQ(half.max_abs, 5);
+  EXPECT_EQ(half.worst.b, "3+4j");
 }
 
 TEST(Metrics, AnUnknownDtypeIsComparedByBits) {
