@@ -26,7 +26,7 @@ class MergeProcessTest : public test::ScratchTest {
 TEST_F(MergeProcessTest, TheUsageLineNamesItsArguments) {
   EXPECT_THAT(Run("tdump-merge", {"--help"}).out,
               HasSubstr("Usage: tdump-merge [OPTIONS] RUN...\n"));
-  EXPECT_THAT(Run("tdump-diff", {"--help"}).out, HasSubstr("Usage: tdump-diff [OPTIONS] A B\n"));
+  EXPECT_THAT(Run("tdump-diff", {"--help"}).out, HasSubstr("Usage: tdump-diff [OPTIONS] A [B]\n"));
   EXPECT_THAT(Run("tdump-view", {"--help"}).out,
               HasSubstr("Usage: tdump-view [OPTIONS] [RUN|ADDRESS]\n"));
   EXPECT_THAT(Run("tdump-view", {"--help"}).out, HasSubstr("--sort {none,absmax,rms,nan,bytes}"));
