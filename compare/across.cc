@@ -8,6 +8,8 @@
 
 #include "compare/dims.h"
 #include "compare/dtensor.h"
+#include "compare/forwarding_view.h"
+#include "compare/roles.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -30,46 +32,36 @@ bool IsCopy(const io::Record& record, std::string_view axis, int32_t world) {
   return !dims.ok() || (!IsIn(dims->SplitAxes(), axis) && !IsIn(dims->partial, axis));
 }
 
-bool BelongsToModel(Role role) {
-  return role == Role::kParam || role == Role::kState || role == Role::kParamGrad;
-}
-
-bool IsRootInput(const io::Record& record) {
-  return record.key.path == "." && record.key.op.empty() && record.key.role == Role::kInput;
-}
-
 // Hashes of the inputs that the roots were given, by key.
 Result<std::map<std::string, io::Hash128>> InputsOf(const StepView& view) {
   std::map<std::string, io::Hash128> inputs;
   TDUMP_RETURN_IF_ERROR(view.ForEachTensor([&](const io::Record& record) {
-    if (IsRootInput(record) && record.hash) inputs.emplace(ToText(record.key), *record.hash);
+    if (IsRootInput(record.key) && record.hash) inputs.emplace(ToText(record.key), *record.hash);
     return true;
   }));
   return inputs;
 }
 
 // Of a step, what its group holds as copies.
-class ReplicaView : public StepView {
+class ReplicaView : public ForwardingView {
  public:
   ReplicaView(std::unique_ptr<StepView> view, std::string axis, int32_t world, bool model_only)
-      : view_(std::move(view)), axis_(std::move(axis)), world_(world), model_only_(model_only) {}
+      : ForwardingView(std::move(view)),
+        axis_(std::move(axis)),
+        world_(world),
+        model_only_(model_only) {}
 
   Status ForEachTensor(const VisitTensor& visit) const override {
-    return view_->ForEachTensor([&](const io::Record& record) {
-      if (model_only_ && !BelongsToModel(record.key.role)) return true;
-      return IsCopy(record, axis_, world_) ? visit(record) : true;
+    return view().ForEachTensor([&](const io::Record& record) {
+      if (model_only_ && !IsOfParameters(record.key.role)) return true;
+      return !IsCopy(record, axis_, world_) || visit(record);
     });
   }
-  Result<io::Record> Get(uint64_t id) const override { return view_->Get(id); }
-  Result<ReadBytes> Open(const io::Record& record) const override { return view_->Open(record); }
-  Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
-  const std::vector<io::Damage>& damage() const override { return view_->damage(); }
 
  private:
-  std::unique_ptr<StepView> view_;
-  std::string axis_;
-  int32_t world_;
-  bool model_only_;
+  const std::string axis_;
+  const int32_t world_;
+  const bool model_only_;
 };
 
 }  // namespace
@@ -77,10 +69,9 @@ class ReplicaView : public StepView {
 Result<Replicas> Replicas::Along(std::string_view axis, const Topology& topology) {
   if (topology.is_unknown() || topology.axes().empty())
     return InvalidArgument(
-        fmt::format("--across {}: the run does not say where its ranks lie; give the sizes of its "
-                    "axes, fastest "
-                    "first: --topology tp=4,{}=2",
-                    axis, axis));
+        fmt::format("--across {0}: the run does not say where its ranks lie; give the sizes of its "
+                    "axes, fastest first: --topology tp=4,{0}=2",
+                    axis));
   const std::optional<size_t> index = topology.Find(axis);
   if (!index) {
     std::vector<std::string> names;

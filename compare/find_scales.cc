@@ -5,6 +5,7 @@
 
 #include "compare/element.h"
 #include "compare/metrics.h"
+#include "compare/roles.h"
 #include "io/hash.h"
 
 namespace tdump::compare {
@@ -20,8 +21,6 @@ bool MayBeQuantised(const io::Record& record) {
     return false;
   return format.bits <= 8 || record.dtype.view().starts_with("q");
 }
-
-bool IsWeight(Role role) { return role == Role::kParam || role == Role::kState; }
 
 // All numbers of a small tensor.
 Result<std::vector<double>> ReadNumbers(const StepView& view, const io::Record& record) {

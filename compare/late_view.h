@@ -48,7 +48,7 @@ class LateView : public StepView {
   }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     const auto view = View();
-    return view.ok() ? (*view)->RankAt(id, position) : -1;
+    return view.ok() ? (*view)->RankAt(id, position) : kAllRanks;
   }
 
  private:

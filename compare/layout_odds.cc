@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compare/names.h"
+#include "compare/roles.h"
 
 namespace tdump::compare {
 namespace {
@@ -20,8 +21,7 @@ LayoutOdds::LayoutOdds(const LayoutQuestion& question) {
          (!column_ && ContainsAny(name, {"o_proj", "out_proj", "down_proj", "fc2", "linear_proj"}));
   vocabulary_ = ContainsAny(cls, {"vocabparallel", "embedding", "lmhead"}) ||
                 ContainsAny(name, {"lm_head", "output_layer", "word_embeddings", "embed_tokens"});
-  weight_ = question.role == Role::kParam || question.role == Role::kParamGrad ||
-            question.role == Role::kState;
+  weight_ = IsOfParameters(question.role);
   input_ = question.role == Role::kInput || question.role == Role::kBefore ||
            question.role == Role::kGradInput;
 }

@@ -105,8 +105,4 @@ Role ValueRole(Role role) {
   }
 }
 
-bool IsOfParameters(Role role) {
-  return role == Role::kParam || role == Role::kParamGrad || role == Role::kState;
-}
-
 }  // namespace tdump::compare

@@ -105,6 +105,5 @@ Result<settings::Regex> CompileComponents(std::string_view pattern);
 
 // The role whose layout a gradient shares: kParamGrad -> kParam, kGradInput -> kInput.
 Role ValueRole(Role role);
-bool IsOfParameters(Role role);  // kParam, kParamGrad, kState: named path.arg
 
 }  // namespace tdump::compare

@@ -7,6 +7,7 @@
 
 #include "compare/dims.h"
 #include "compare/names.h"
+#include "compare/roles.h"
 #include "compare/topology.h"
 #include "core/parse_number.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "core/text.h"
+#include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -36,10 +36,6 @@ Model ModelOf(const RunSide& side, const PassRef& pass) {
     return true;
   });
   return model;
-}
-
-std::string ShapeText(const std::vector<uint64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
 class Signatures {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compare/report_lines.h"
+#include "compare/roles.h"
 
 namespace tdump::compare::html {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compare/roles.h"
 #include "core/key.h"
 
 namespace tdump::compare::html {
@@ -22,11 +23,6 @@ double SqnrOf(const Row& row) {
 double Rank(double sqnr) { return std::isnan(sqnr) ? kInfinity : sqnr; }
 
 }  // namespace
-
-bool IsOutput(Role role) {
-  return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||
-         role == Role::kParamGrad;
-}
 
 Level LevelOf(const Row& row) {
   const Verdict& v = row.comparison.verdict;

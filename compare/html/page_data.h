@@ -16,7 +16,6 @@
 namespace tdump::compare::html {
 
 Level LevelOf(const Row& row);
-bool IsOutput(Role role);  // what a call gave, not what it was given
 
 struct Observation {
   // The first pair of the highest level, among those of the lowest SQNR.

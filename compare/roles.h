@@ -1,0 +1,23 @@
+// What the role of a record says of its tensor.
+#pragma once
+
+#include "core/key.h"
+#include "core/types.h"
+
+namespace tdump::compare {
+
+// A parameter, or a buffer.
+inline bool IsWeight(Role role) { return role == Role::kParam || role == Role::kState; }
+// These, and gradients of parameters: named path.arg.
+inline bool IsOfParameters(Role role) { return IsWeight(role) || role == Role::kParamGrad; }
+// What a call gave, not what it was given.
+inline bool IsOutput(Role role) {
+  return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||
+         role == Role::kParamGrad;
+}
+// What the model as a whole was given.
+inline bool IsRootInput(const Key& key) {
+  return key.path == "." && key.op.empty() && key.role == Role::kInput;
+}
+
+}  // namespace tdump::compare
