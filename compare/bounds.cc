@@ -20,6 +20,8 @@ double Square(double x) { return x * x; }
 
 }  // namespace
 
+double DbOf(double power) { return -10 * std::log10(power); }
+
 ErrorLevel LevelOf(const Metrics& m) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   if (m.max_abs == 0) return {};

@@ -17,6 +17,9 @@ struct ErrorLevel {
   double gain = 0;   // |a.b / a.a - 1|: the part of e that is a multiple of a
 };
 
+// Signal-to-error ratio in dB of a relative error power; infinite for 0.
+double DbOf(double power);
+
 // Of a measured pair; all 0 where everything is equal, infinite where only one side is 0.
 ErrorLevel LevelOf(const Metrics& metrics);
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "compare/bounds.h"
 #include "compare/pass_diff.h"
-#include "compare/pass_judge.h"
 
 namespace tdump::compare {
 namespace {

@@ -95,8 +95,6 @@ bool MayBeExplained(const Outcome& outcome) {
 
 }  // namespace
 
-double DbOf(double power) { return -10 * std::log10(power); }
-
 const BoundRule* PassJudge::RuleFor(const io::Record& b, Role role) const {
   return options_.rules == nullptr || options_.rules->empty()
              ? nullptr
@@ -247,38 +245,6 @@ void PassJudge::Suggest(Outcome* outcome) const {
   if (!precision.empty())
     outcome->comparison.notes.push_back(fmt::format(
         "error looks like rounding; if B computed so, --compute {} judges by it", precision));
-}
-
-std::string DbText(double power) {
-  return power == 0 ? "equal" : fmt::format("{:.1f} dB", DbOf(power));
-}
-
-std::string ExplainedText(const Comparison& comparison,
-                          const std::optional<Explanation>& explained) {
-  if (!explained) return "";
-  const ErrorLevel error = LevelOf(comparison.metrics);
-  const ErrorLevel& bound = explained->bound;
-  std::string text = fmt::format("{}, {} explained", DbText(error.power),
-                                 bound.power == 0 ? std::string("nothing") : DbText(bound.power));
-  const Metrics& m = comparison.metrics;
-  if (error.gain > bound.gain && m.cosine && m.rms_a > 0)
-    text += fmt::format("; B is {:.4g} times A, within {:.2g} explained",
-                        *m.cosine * m.rms_b / m.rms_a, bound.gain);
-  return text;
-}
-
-std::string BoundText(const Outcome& outcome) {
-  if (outcome.rule != nullptr && outcome.rule->expect) return RuleText(*outcome.rule);
-  std::string text = outcome.local.bound.text;
-  if (!outcome.explanation) return text;
-  const Explanation& e = *outcome.explanation;
-  if (e.in.power > 0)
-    text += fmt::format("; {} at {:.1f} dB", e.in_known ? "inputs" : "what was seen before",
-                        DbOf(e.in.power));
-  if (std::isfinite(DbOf(e.bound.power)))
-    text += fmt::format("{} explain {:.1f} dB, a gain within {:.2g}", e.in.power > 0 ? "" : ";",
-                        DbOf(e.bound.power), e.bound.gain);
-  return text;
 }
 
 }  // namespace tdump::compare

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "compare/pass_judge.h"
+#include "compare/bounds.h"
 #include "compare/report.h"
 #include "core/key.h"
 

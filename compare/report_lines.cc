@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "compare/bound_text.h"
 #include "compare/job_text.h"
-#include "compare/pass_judge.h"
 #include "compare/text.h"
 #include "core/key.h"
 

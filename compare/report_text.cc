@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compare/pass_judge.h"
+#include "compare/bounds.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
 #include "core/utf8.h"

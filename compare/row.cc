@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "compare/bound_text.h"
 #include "compare/dequantised.h"
-#include "compare/pass_judge.h"
 
 namespace tdump::compare {
 namespace {

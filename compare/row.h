@@ -30,7 +30,7 @@ struct Row {
   Comparison comparison;
   std::string bound;
   // What the error of the inputs and the roundings explain; none: not judged by that. In dB: DbOf
-  // (compare/pass_judge.h).
+  // (compare/bounds.h).
   std::optional<Explanation> explanation;
   uint64_t order = 0;
   bool fails = false, allowed = false;
