@@ -17,6 +17,9 @@ bool IsReal(const NumberFormat& format) {
   return format.kind == NumberKind::kFloat && format.specials != Specials::kScale;
 }
 double LeastNormal(const NumberFormat& format) { return std::ldexp(1.0, 1 - format.bias); }
+// Whether subnormal numbers are too small to matter, as those of float32 and bfloat16. Those of
+// formats with a short exponent (float16, float8) are values that tensors are made of.
+bool AreNegligible(const NumberFormat& format) { return LeastNormal(format) < 0x1p-100; }
 double LeastSubnormal(const NumberFormat& format) {
   return std::ldexp(1.0, 1 - format.bias - format.mantissa_bits);
 }
@@ -38,6 +41,7 @@ Result<Flushed> JudgeFlushed(const Operand& a, const Operand& b, const Bound& bo
   PairSide left(*a.record, a.read, {}), right(*b.record, b.read, {});
   const double least = std::max(LeastSubnormal(left.format()), LeastSubnormal(right.format()));
   const double absolute = metrics.bound_abs + kBoundFactor * least;
+  const bool nothing_left = metrics.rms_a == 0 || metrics.rms_b == 0;
   Flushed result;
   for (uint64_t first = 0; first < left.elements(); first += kTileElements) {
     const uint64_t count = std::min(kTileElements, left.elements() - first);
@@ -47,7 +51,9 @@ Result<Flushed> JudgeFlushed(const Operand& a, const Operand& b, const Bound& bo
     for (uint64_t i = 0; i < count; ++i) {
       const double x = of_a[i], y = of_b[i];
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      if (IsFlushed(x, y, right.format()) || IsFlushed(y, x, left.format())) {
+      const bool lost_b = IsFlushed(x, y, right.format());
+      if (lost_b || IsFlushed(y, x, left.format())) {
+        if (nothing_left && !AreNegligible((lost_b ? right : left).format())) return result;
         ++result.elements;
         result.signs += std::signbit(x) != std::signbit(y);
         continue;
