@@ -11,11 +11,14 @@
 namespace tdump::compare {
 namespace {
 
-constexpr uint64_t kMostScales = 64 << 20;  // numbers kept for one tensor
+constexpr uint64_t kMostScales = 64 << 20;             // numbers kept for one tensor
+constexpr uint64_t kMostRepeats = 64;                  // of a scale that is stored once
+constexpr uint64_t kMostElements = uint64_t{1} << 48;  // of a tensor: as floats it has more bytes
 
 // What could be quantised: not wider than 8 bits, or a qint32.
 bool MayBeQuantised(const io::Record& record) {
-  if (!record.payload || record.layout != Layout::kStrided) return false;
+  if (!record.payload || record.layout != Layout::kStrided || record.numel() > kMostElements)
+    return false;
   const NumberFormat format = FormatOf(record.dtype);
   if (format.is_bool || format.kind == NumberKind::kOpaque || format.kind == NumberKind::kComplex)
     return false;
@@ -26,7 +29,8 @@ bool MayBeQuantised(const io::Record& record) {
 Result<std::vector<double>> ReadNumbers(const StepView& view, const io::Record& record) {
   const NumberFormat format = FormatOf(record.dtype);
   if (!record.payload || format.kind == NumberKind::kOpaque ||
-      format.kind == NumberKind::kComplex || record.numel() > kMostScales)
+      format.kind == NumberKind::kComplex || record.numel() > kMostScales ||
+      record.numel() / kMostRepeats > record.payload->logical_bytes)
     return Status(StatusCode::kUnsupported, "scales without numbers");
   TDUMP_ASSIGN_OR_RETURN(ReadBytes read, view.Open(record));
   PayloadView payload(record, std::move(read), {});

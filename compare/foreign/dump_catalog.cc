@@ -15,6 +15,9 @@
 namespace tdump::compare::foreign {
 namespace {
 
+// A directory's name must not make tables of a billion ranks.
+constexpr int32_t kMostRanks = 1 << 20;
+
 constexpr std::string_view kProbeIndex = "dump.json", kProbeData = "dump_tensor_data";
 
 std::string_view LastPart(std::string_view path) {
@@ -127,6 +130,11 @@ class Finder {
   }
 
   Result<DumpCatalog> Sorted() {
+    for (const DumpUnit& unit : catalog_.units) {
+      if (unit.rank >= kMostRanks)
+        return InvalidArgument(fmt::format("'{}': rank {}: ranks below {} are compared",
+                                           unit.directory, unit.rank, kMostRanks));
+    }
     std::stable_sort(
         catalog_.units.begin(), catalog_.units.end(), [](const DumpUnit& a, const DumpUnit& b) {
           return std::tie(a.step, a.rank, a.process) < std::tie(b.step, b.rank, b.process);

@@ -1,6 +1,7 @@
 #include "compare/foreign/dump_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "compare/dims.h"
 #include "compare/foreign/foreign_file.h"
@@ -77,7 +78,12 @@ class Reader {
   // {'value': tensor, 'meta': {'dims': 't h[tp]', ...}}, or the tensor alone.
   void AddTagged(const std::string& stem, const std::string& dims, ForeignTensor tensor) {
     std::vector<std::string> place = tensor.place;
-    if (!place.empty() && place.front() != "value") return;
+    if (!place.empty() && place.front() != "value") {
+      if (place.front() != "meta")
+        contents_.skipped.push_back(fmt::format("{}: '{}': only 'value' is a dumped tensor", stem,
+                                                fmt::join(place, ".")));
+      return;
+    }
     if (!place.empty()) place.erase(place.begin());
     NamedKey name = ParseTags(stem).value_or(TaggedName{.key = KeyOfName(stem)}).key;
     for (const std::string& part : place) name.key.arg += (name.key.arg.empty() ? "" : ".") + part;

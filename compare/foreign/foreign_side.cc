@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <tuple>
 
 #include "compare/dequantised.h"
@@ -127,10 +128,12 @@ Result<std::unique_ptr<ForeignSide>> ForeignSide::Open(Env* env, const std::stri
 
 ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
     : files_(OpenFiles::Of(env)), path_(std::move(path)), catalog_(std::move(catalog)) {
+  std::map<std::tuple<uint64_t, int32_t, uint32_t>, uint32_t> seen;  // files of one step
   for (size_t i = 0; i < catalog_.units.size(); ++i) {
     const DumpUnit& unit = catalog_.units[i];
     PassRef pass{.rank = unit.rank, .process = unit.process, .step = unit.step, .index = i};
     pass.agreed = true;
+    pass.nth = seen[{unit.step, unit.rank, unit.process}]++;
     world_ = std::max(world_, unit.rank + 1);
     passes_.push_back(pass);
   }

@@ -108,7 +108,8 @@ class IndexReader {
 
   Status Add(std::string argument, ProbeTensor tensor) {
     if (tensors_.size() == kMaxTensors) return json_.Error("more tensors than are read");
-    if (tensor.data_name.find('/') != std::string::npos || tensor.data_name == "..")
+    if (tensor.data_name.find_first_of(std::string_view("/\0", 2)) != std::string::npos ||
+        tensor.data_name == "..")
       return json_.Error(fmt::format("'{}' is no file of dump_tensor_data", tensor.data_name));
     // {"weight": [gradient]}
     if (category_ == "parameters_grad" && argument.ends_with(".0"))

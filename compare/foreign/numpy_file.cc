@@ -35,13 +35,13 @@ class HeaderParser {
     while (!Take('}')) {
       std::string key;
       if (!Text(&key) || !Take(':')) return false;
-      if (key == "descr") {
+      if (key == "descr" && !descr) {
         descr = Descr(&header->descr);
         if (!descr) return false;
         if (header->descr.empty()) return true;  // nothing more is needed to refuse it
-      } else if (key == "fortran_order") {
+      } else if (key == "fortran_order" && !order) {
         order = Boolean(&header->fortran_order);
-      } else if (key == "shape") {
+      } else if (key == "shape" && !shape) {
         shape = Shape(&header->shape);
       } else {
         return false;
@@ -135,7 +135,10 @@ Result<Header> ReadHeader(const Bytes& file, uint64_t* data) {
                          reader.ReadText(Little32(length.data()), kMaxHeader));
   *data = reader.offset();
   Header header;
-  if (!HeaderParser(text).Parse(&header)) return bad("the header is not what NumPy writes");
+  if (!HeaderParser(text).Parse(&header))
+    return bad(fmt::format("offset {}: the header is not what NumPy writes, as {{'descr': '<f4', "
+                           "'fortran_order': False, 'shape': (3, 4), }}",
+                           *data - text.size()));
   return header;
 }
 

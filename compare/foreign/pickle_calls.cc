@@ -48,6 +48,7 @@ constexpr Known kKnown[] = {
 
 constexpr std::string_view kTorch = "torch.";
 constexpr size_t kMaxKey = 256;
+constexpr size_t kMostArguments = 64;  // of a call; they are copied
 
 const Known* FindKnown(std::string_view name) {
   for (const Known& known : kKnown) {
@@ -149,14 +150,16 @@ PickleRef AsPlainTensor(PickleRef function, const Arguments& arguments, uint64_t
   const Known* inner = FindKnown(heap->text(arguments[0]));
   if (inner == nullptr || inner->form == Form::kFromType)
     return heap->AddOpaque(arguments[0], offset);
-  return CallGlobal(arguments[0], heap->items(arguments[2]), offset, heap);
+  return CallGlobal(arguments[0], arguments[2], offset, heap);
 }
 
 }  // namespace
 
-PickleRef CallGlobal(PickleRef function, Arguments arguments, uint64_t offset, PickleHeap* heap) {
+PickleRef CallGlobal(PickleRef function, PickleRef passed, uint64_t offset, PickleHeap* heap) {
   const Known* known = FindKnown(heap->text(function));
-  if (known == nullptr) return heap->AddOpaque(function, offset);
+  if (known == nullptr || heap->items(passed).size() > kMostArguments)
+    return heap->AddOpaque(function, offset);
+  const Arguments arguments = heap->items(passed);  // the heap may move while values are added
   switch (known->form) {
     case Form::kTensor:
     case Form::kTensorV3:

@@ -368,7 +368,7 @@ Status PickleMachine::Call(size_t arguments) {
   if (kind == PickleKind::kOpaque) return Push(callable);
   if (kind != PickleKind::kGlobal) return Error("a call of what is no function");
   if (heap_.kind(passed) != PickleKind::kList) return Error("a call without a tuple of arguments");
-  return Push(CallGlobal(callable, heap_.items(passed), at_, &heap_));
+  return Push(CallGlobal(callable, passed, at_, &heap_));
 }
 
 // The state of an object. Of a dictionary (OrderedDict has attributes) and of a tensor it is

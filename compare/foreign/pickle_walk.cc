@@ -68,8 +68,10 @@ class Walker {
         key = heap_.text(items[i]);
       else if (heap_.kind(items[i]) == PickleKind::kInteger)
         key = std::to_string(heap_.at(items[i]).number);
-      else
+      else {
+        SkipUnnamed(items[i], items[i + 1]);
         continue;
+      }
       if (!keys.insert(key).second) return Bad(fmt::format("the key '{}' twice", key));
       TDUMP_RETURN_IF_ERROR(VisitAt(std::move(key), items[i + 1]));
     }
@@ -82,6 +84,16 @@ class Walker {
     TDUMP_RETURN_IF_ERROR(Visit(value));
     place_.pop_back();
     return {};
+  }
+
+  // An entry whose key cannot be a name: a tuple, None, True, a float, bytes.
+  void SkipUnnamed(PickleRef key, PickleRef value) {
+    const bool may_hold = heap_.kind(value) == PickleKind::kTensor || heap_.has_items(value) ||
+                          heap_.kind(value) == PickleKind::kOpaque;
+    if (!may_hold || contents_.skipped.size() == kMaxSkipped) return;
+    contents_.skipped.push_back(
+        fmt::format("'{}': an entry whose key is neither a text nor a whole number (offset {})",
+                    Shown(), heap_.at(key).offset));
   }
 
   void Skip(PickleRef ref) {

@@ -32,7 +32,10 @@ Status ReadIntegers(JsonReader* json, std::vector<int64_t>* numbers) {
 }
 
 Status ReadEntry(JsonReader* json, Entry* entry) {
+  std::set<std::string> seen;
   TDUMP_RETURN_IF_ERROR(json->ReadObject([&](const std::string& key) -> Status {
+    if (!seen.insert(key).second)
+      return json->Error(fmt::format("'{}' of '{}' a second time", key, entry->name));
     if (key == "shape") return ReadIntegers(json, &entry->shape);
     if (key == "data_offsets") return ReadIntegers(json, &entry->offsets);
     if (key != "dtype") return json->Skip();

@@ -100,6 +100,24 @@ TEST(DequantisedView, MultipliesByTheRecordedScale) {
   EXPECT_EQ(DequantisedText(*view->Get(1)), "dequantised from float8_e4m3fn, per tensor");
 }
 
+TEST(DequantisedView, AScaleThatIsExpandedWithoutEndIsNotRead) {
+  PassContent content;
+  Tensor scale = Vector<float>("float32", {0.5f});
+  scale.record.sizes = {int64_t{1} << 25};  // 256 MiB of numbers
+  scale.record.strides = {0};
+  const auto view = ViewOf(
+      &content, {{"weight", Vector<uint8_t>("float8_e4m3fn", {0x38})}, {"weight_scale", scale}});
+  EXPECT_THAT(Args(*view), ElementsAre("weight", "weight_scale"));
+  // More elements than their bytes as float32 can be counted.
+  PassContent wide;
+  Tensor weight = Vector<uint8_t>("float8_e4m3fn", {0x38});
+  weight.record.sizes = {int64_t{1} << 62};
+  weight.record.strides = {0};
+  const auto raw =
+      ViewOf(&wide, {{"weight", weight}, {"weight_scale", Vector<float>("float32", {0.5f})}});
+  EXPECT_EQ(raw->Get(1)->dtype.view(), "float8_e4m3fn");
+}
+
 TEST(DequantisedView, TakesTheZeroPointOff) {
   PassContent content;
   const auto view =

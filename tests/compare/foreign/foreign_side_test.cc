@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compare/pairing.h"
 #include "compare/picked_side.h"
 #include "tests/compare/foreign/bytes.h"
 
@@ -91,6 +92,26 @@ TEST_F(ForeignSideTest, TwoProcessesOfOneRank) {
   EXPECT_THAT(Keys(*side, 1), ElementsAre("a::call1@output#"));
 }
 
+TEST_F(ForeignSideTest, TwoFilesOfOneStepAreBothThere) {
+  Store("dump/rank0_pid5/pass00001.pt", Pass({"a"}));
+  Store("dump/rank0_pid5/pass1.pt", Pass({"a"}, 1));
+  Store("other/rank0_pid5/pass00001.pt", Pass({"a"}));
+  const auto both = Side("dump"), one = Side("other");
+  const auto pairing = PairPasses(*both, *one, {});
+  ASSERT_TRUE(pairing.ok());
+  EXPECT_EQ(pairing->pairs.size(), 1u);
+  ASSERT_EQ(pairing->only_a.size(), 1u);
+  EXPECT_EQ(pairing->only_a[0].step, 1u);
+}
+
+TEST_F(ForeignSideTest, ARankThatNoJobHasIsRefused) {
+  Store("dump/TP0_PP0_Rank0_pid5/Pass00000.pt", Pass({"a"}));
+  Store("dump/TP0_PP0_Rank1073741824_pid5/Pass00000.pt", Pass({"a"}));
+  EXPECT_THAT(Why("dump"), HasSubstr("rank 1073741824: ranks below 1048576 are compared"));
+  Store("tags/step=0___rank=99999999999___name=a.pt", Pass({"a"}));
+  EXPECT_THAT(Why("tags"), HasSubstr("ranks below"));
+}
+
 TEST_F(ForeignSideTest, RecordsAndTheirValues) {
   Store("dump/rank0_pid5/pass00000.pt", Pass({"a", "b"}, 5));
   const auto side = Side("dump");
@@ -137,6 +158,13 @@ TEST_F(ForeignSideTest, FilesOfTheDumper) {
   Store("root/dump_2/step=0___name=a.pt", value);
   EXPECT_THAT(Why("root"), HasSubstr("several dumps: dump_1, dump_2"));
   EXPECT_THAT(Passes(*Side("root/dump_2")), ElementsAre("0.0.0"));
+}
+
+TEST_F(ForeignSideTest, WhatTheDumperDidNotCallAValueIsListed) {
+  Store("dump/step=0___rank=0___name=a.pt", Pass({"value", "other", "meta"}));
+  const auto side = Side("dump");
+  EXPECT_THAT(Keys(*side), ElementsAre("a@output#"));
+  EXPECT_THAT(side->skipped(), ElementsAre(HasSubstr("'other': only 'value' is a dumped tensor")));
 }
 
 TEST_F(ForeignSideTest, StepsAndRanksOfMsprobe) {

@@ -76,6 +76,8 @@ TEST(NumpyFile, WhatCannotBeTrueIsRefused) {
               HasSubstr("counted"));
   EXPECT_THAT(Why("{'descr': '<i2', 'shape': (6,)}"), HasSubstr("not what NumPy writes"));
   EXPECT_THAT(Why("__import__('os').system('true')"), HasSubstr("not what NumPy writes"));
+  EXPECT_THAT(Why("{'descr': '<i2', 'fortran_order': False, 'shape': (2,), 'shape': (3,)}"),
+              HasSubstr("offset 10: the header is not what NumPy writes"));
   // The header's length: longer than the file, and longer than a header may be.
   std::string file = Npy(NpyHeader("<i2", false, "(6,)"), kShorts, 2);
   file.replace(8, 4, Raw<uint32_t>(0xffffffff));

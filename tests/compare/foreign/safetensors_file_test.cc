@@ -72,6 +72,8 @@ TEST(Safetensors, WhatCannotBeTrueIsRefused) {
                   R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                   "ab"),
               HasSubstr("two tensors are named 'a'"));
+  EXPECT_THAT(Why(R"({"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}})", "a"),
+              HasSubstr("'shape' of 'a' a second time"));
   EXPECT_THAT(Why(R"({"a":{}})", ""), HasSubstr("no dtype"));
   EXPECT_THAT(Why(R"({"a":1})", ""), HasSubstr("expected '{'"));
   EXPECT_THAT(Why("{", ""), HasSubstr("expected"));

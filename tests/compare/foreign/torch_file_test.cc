@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "compare/foreign/foreign_file.h"
 #include "compare/foreign/pickle_machine.h"
 #include "compare/foreign/pickle_walk.h"
@@ -114,6 +116,17 @@ TEST(TorchFile, AnObjectStaysOpaqueWhateverIsDoneToIt) {
   EXPECT_THAT(file->skipped[0], HasSubstr("my.module.Config"));
 }
 
+TEST(TorchFile, WhatIsUnderAKeyThatIsNoNameIsListed) {
+  const std::string tensor = Tensor(Floats(), 0, {6}, {1});
+  const auto file = Read("}(" + Text("t") + tensor + "N" + tensor + Int(1) + Int(2) + "\x86" +
+                         tensor + "\x88" + Int(5) + "u");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->tensors.size(), 1u);
+  ASSERT_EQ(file->skipped.size(), 2u);  // None, a tuple; under True is a number
+  EXPECT_THAT(file->skipped[0], HasSubstr("neither a text nor a whole number (offset"));
+  EXPECT_THAT(Why("}(N" + tensor + "u"), HasSubstr("no tensor that can be read"));
+}
+
 TEST(TorchFile, ViewsOutsideTheirStorageAreRefused) {
   EXPECT_THAT(Why(Tensor(Floats(), 0, {7}, {1})), HasSubstr("outside the storage"));
   EXPECT_THAT(Why(Tensor(Floats(), 6, {1}, {1})), HasSubstr("outside the storage"));
@@ -176,6 +189,18 @@ TEST(PickleMachine, APickleThatHoldsItselfEnds) {
   EXPECT_THAT(PickleError("]q\x01h\x01"
                           "a."),
               HasSubstr("nested deeper"));
+}
+
+// Each of the calls would copy four megabytes.
+TEST(PickleMachine, CallsWithArgumentsThatNoneTakesCopyNothing) {
+  const std::string arguments = "(" + std::string(1'000'000, 'N') + "tq\x01" + "0";
+  std::string calls = Global("builtins", "list") + "q\x02" + "0";
+  for (int i = 0; i < 100'000; ++i) calls += "h\x02h\x01R0";
+  const auto begin = std::chrono::steady_clock::now();
+  const auto file = Read(arguments + calls + Tensor(Floats(), 0, {6}, {1}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->tensors.size(), 1u);
 }
 
 TEST(PickleMachine, RepeatingWhatIsRememberedTakesNoMemory) {
