@@ -6,14 +6,14 @@ namespace tdump::tools {
 
 Status DiffReports::Begin(compare::DiffOptions* options) {
   if (jsonl_.empty() && html_.empty()) return {};
-  if (jsonl_ == html_)
-    return InvalidArgument("--jsonl and --html name the same file '" + html_ + "'");
   if (!jsonl_.empty()) {
     TDUMP_ASSIGN_OR_RETURN(lines_, ReportFile::Create(jsonl_));
   }
   if (!html_.empty()) {
     TDUMP_ASSIGN_OR_RETURN(page_, ReportFile::Create(html_));
   }
+  if (lines_ != nullptr && page_ != nullptr && lines_->IsSameFileAs(*page_))
+    return InvalidArgument("--jsonl and --html name the same file '" + html_ + "'");
   options->on_row = [this](const compare::Row& row) {
     if (lines_ != nullptr) lines_->Write(compare::RowToJson(row) + "\n");
     if (page_ != nullptr) data_.Add(row);

@@ -4,10 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 
+#include "core/env.h"
 #include "settings/mistakes.h"
 #include "settings/yaml_tree.h"
 
@@ -43,16 +42,9 @@ std::vector<std::string> InstalledNames() {
 using MapText = std::pair<std::string, std::string>;
 
 Result<MapText> ReadMap(const std::string& path, const std::string& shown) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(settings::kMaxYamlBytes + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad() || (file.gcount() == 0 && !file.eof())) {
-    return ErrnoStatus(errno != 0 ? errno : EIO, "cannot read the map",
-                       settings::Printable(path, 300));
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  return MapText(std::move(text), shown);
+  auto text = ReadFile(Env::Posix(), path, settings::kMaxYamlBytes);
+  if (!text.ok()) return std::move(text).status().Annotate("the map");
+  return MapText(std::move(*text), shown);
 }
 
 }  // namespace

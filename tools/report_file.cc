@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <optional>
+
+#include "core/parse_number.h"
 
 namespace tdump::tools {
 namespace {
@@ -14,15 +18,61 @@ bool IsSpecial(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
 }
 
+// The open descriptor that a name stands for (fd(4), proc(5)).
+std::optional<int> DescriptorOf(std::string_view path) {
+  if (path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view directory : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(directory)) continue;
+    path.remove_prefix(directory.size());
+    return ParseNumber<int>(path);
+  }
+  return std::nullopt;
+}
+
+bool IsOfSystem(const std::string& path) {
+  return path.starts_with("/dev/") || path.starts_with("/proc/");
+}
+
+// A file has one such name, whether it is there or not: symbolic links are followed, but not those
+// of /dev and /proc.
+std::string NameOfFile(std::string path) {
+  constexpr int kMostLinks = 40;
+  for (int i = 0; i < kMostLinks && !IsOfSystem(path); ++i) {
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = (std::filesystem::path(path).parent_path() / target).string();
+  }
+  if (IsOfSystem(path)) return path;
+  std::error_code error;
+  const std::filesystem::path file(path);
+  const std::filesystem::path directory = std::filesystem::canonical(
+      file.has_parent_path() ? file.parent_path() : std::filesystem::path("."), error);
+  return error ? path : (directory / file.filename()).string();
+}
+
+// For writing; -1 with errno.
+int Open(const std::string& written, bool direct) {
+  if (direct) {
+    if (const auto open = DescriptorOf(written)) return ::fcntl(*open, F_DUPFD_CLOEXEC, 3);
+    return ::open(written.c_str(), O_WRONLY | O_CLOEXEC);
+  }
+  // What a tool with this number left behind when it was killed.
+  ::unlink(written.c_str());
+  return ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<ReportFile>> ReportFile::Create(const std::string& path) {
-  const bool direct = IsSpecial(path);
+Result<std::unique_ptr<ReportFile>> ReportFile::Create(const std::string& name) {
+  const std::string path = NameOfFile(name);
+  const bool direct = DescriptorOf(path).has_value() || IsSpecial(path);
   const std::string written = direct ? path : path + "." + std::to_string(::getpid()) + ".part";
-  const int fd = ::open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int fd = Open(written, direct);
   std::FILE* file = fd < 0 ? nullptr : ::fdopen(fd, "w");
   if (file == nullptr) {
-    Status status = ErrnoStatus(errno, "cannot write", path);
+    Status status = ErrnoStatus(errno, "cannot write", name);
     if (fd >= 0) ::close(fd);
     return status;
   }
@@ -33,6 +83,10 @@ ReportFile::~ReportFile() {
   if (file_ == nullptr) return;
   std::fclose(file_);
   if (written_ != path_) ::unlink(written_.c_str());
+}
+
+bool ReportFile::IsSameFileAs(const ReportFile& other) const {
+  return path_ == other.path_ && path_ != "/dev/null";
 }
 
 void ReportFile::Write(std::string_view text) {

@@ -2,7 +2,8 @@
 //
 //   1. What is written goes to NAME.PID.part beside it.
 //   2. Commit() flushes, closes and renames it. A killed tool leaves the .part and the old NAME.
-// A name that stands for no regular file (/dev/stdout, a FIFO) is written to directly.
+// A symbolic link stands for the file it leads to. What is no regular file (a FIFO, /dev/null) is
+// written to directly; /dev/stdout and other open descriptors as well, behind what they have.
 #pragma once
 
 #include <cstdio>
@@ -23,6 +24,8 @@ class ReportFile {
   ReportFile(const ReportFile&) = delete;
   ReportFile& operator=(const ReportFile&) = delete;
 
+  // Whether both write one file, whatever names it was given.
+  bool IsSameFileAs(const ReportFile& other) const;
   // Errors are kept for Commit().
   void Write(std::string_view text);
   // Error: something could not be written (a full disk); nothing is left then.
@@ -32,7 +35,7 @@ class ReportFile {
   ReportFile(std::string path, std::string written, std::FILE* file)
       : path_(std::move(path)), written_(std::move(written)), file_(file) {}
 
-  std::string path_, written_;  // equal: written directly
+  std::string path_, written_;  // equal: written directly; canonical
   std::FILE* file_;
   int error_ = 0;  // errno of the first failure
 };

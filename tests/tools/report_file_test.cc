@@ -1,7 +1,9 @@
 #include "tools/report_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -68,6 +70,42 @@ TEST_F(ReportFileTest, AFileThatMayNotGrowLeavesNothing) {
   ::signal(SIGXFSZ, handler);
   EXPECT_THAT(status.message(), HasSubstr("File too large"));
   EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(ReportFileTest, ALinkStandsForWhatItLeadsTo) {
+  ASSERT_TRUE(env_->MakeDirs(Path("real"), 0700).ok());
+  std::filesystem::create_symlink("real/report", Path("link"));
+  for (const char* text : {"first", "second"}) {
+    auto file = ReportFile::Create(Path("link"));
+    ASSERT_TRUE(file.ok());
+    (*file)->Write(text);
+    ASSERT_TRUE((*file)->Commit().ok());
+    EXPECT_EQ(Text(Path("real/report")), text);
+    EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  }
+}
+
+TEST_F(ReportFileTest, AnOpenDescriptorIsWrittenBehindWhatItHas) {
+  const int fd = ::open(Path("out").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(::write(fd, "before ", 7), 7);
+  auto file = ReportFile::Create("/dev/fd/" + std::to_string(fd));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  (*file)->Write("report");
+  ASSERT_TRUE((*file)->Commit().ok());
+  ASSERT_EQ(::write(fd, " after", 6), 6);
+  ::close(fd);
+  EXPECT_EQ(Text(Path("out")), "before report after");
+  EXPECT_FALSE(ReportFile::Create("/dev/fd/" + std::to_string(fd)).ok());
+}
+
+TEST_F(ReportFileTest, OneFileByTwoNames) {
+  const auto first = ReportFile::Create(Path("report")), second = ReportFile::Create(Path("x"));
+  const auto again = ReportFile::Create(Path("./report"));
+  const auto null = ReportFile::Create("/dev/null"), other = ReportFile::Create("/dev/null");
+  ASSERT_TRUE(first.ok() && second.ok() && again.ok() && null.ok() && other.ok());
+  EXPECT_TRUE((*first)->IsSameFileAs(**again));
+  EXPECT_FALSE((*first)->IsSameFileAs(**second));
+  EXPECT_FALSE((*null)->IsSameFileAs(**other));
 }
 
 TEST_F(ReportFileTest, WrongPlacesAreToldAtOnce) {
