@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/add_thread.h"
+
 namespace tdump::compare {
 
 // Calls produce(thread, piece) for pieces 0 .. count - 1, on `threads` threads at a time, the
@@ -58,7 +60,7 @@ void RunInOrder(size_t count, unsigned threads, const Produce& produce, const Co
     idle();
   };
   std::vector<std::thread> others;
-  for (unsigned thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+  for (unsigned thread = 1; thread < threads && AddThread(&others, work, thread);) ++thread;
   work(0);
   for (std::thread& other : others) other.join();
 }

@@ -35,9 +35,10 @@ std::optional<uint64_t> StepOfA(const PairOptions& options, const StepsOfA& pair
     const auto found = paired.find(step);
     return found == paired.end() ? std::nullopt : std::optional(found->second);
   }
-  const int64_t shifted = static_cast<int64_t>(step) - (of_b ? options.step_shift : 0);
-  if (shifted < 0 || !options.steps.Contains(static_cast<uint64_t>(shifted))) return std::nullopt;
-  return static_cast<uint64_t>(shifted);
+  const __int128 shifted = __int128{step} - (of_b ? options.step_shift : 0);
+  if (shifted < 0 || shifted > ~uint64_t{0}) return std::nullopt;
+  const auto step_of_a = static_cast<uint64_t>(shifted);
+  return options.steps.Contains(step_of_a) ? std::optional(step_of_a) : std::nullopt;
 }
 
 std::map<PassKey, PassRef> SelectPasses(const RunSide& side, const PairOptions& options, bool of_b,
@@ -77,9 +78,9 @@ Status CheckRanks(const RunSide& a, const RunSide& b, const PairOptions& options
   return {};
 }
 
-std::vector<int64_t> StepsOf(const std::vector<PassRef>& passes) {
-  std::vector<int64_t> steps;
-  for (const PassRef& pass : passes) steps.push_back(static_cast<int64_t>(pass.step));
+std::vector<uint64_t> StepsOf(const std::vector<PassRef>& passes) {
+  std::vector<uint64_t> steps;
+  for (const PassRef& pass : passes) steps.push_back(pass.step);
   return steps;
 }
 
@@ -142,10 +143,10 @@ std::string WhyNoPass(const RunSide& a, const RunSide& b, const PassPairing& pai
                                                  : "either side",
                        ContentOf(a), ContentOf(b));
   }
-  const std::vector<int64_t> left = StepsOf(pairing.only_a), right = StepsOf(pairing.only_b);
+  const std::vector<uint64_t> left = StepsOf(pairing.only_a), right = StepsOf(pairing.only_b);
   const auto [first_a, last_a] = std::minmax_element(left.begin(), left.end());
   const auto [first_b, last_b] = std::minmax_element(right.begin(), right.end());
-  const int64_t span = std::min(*last_a - *first_a, *last_b - *first_b);
+  const uint64_t span = std::min(*last_a - *first_a, *last_b - *first_b);
   return fmt::format(
       "no step in common: A {}, B {}; if they are the same work, try --steps {}-{}={}-{}",
       ContentOf(a), ContentOf(b), *first_a, *first_a + span, *first_b, *first_b + span);

@@ -14,6 +14,7 @@
 #include "compare/parts.h"
 #include "compare/pass_judge.h"
 #include "compare/same_bytes.h"
+#include "core/add_thread.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -60,7 +61,7 @@ class PassComparer {
     const size_t useful = diff_->outcomes.size() / 4;
     const ThreadBudget::Share more(options_.budget, useful > 1 ? useful - 1 : 0);
     std::vector<std::thread> threads;
-    for (unsigned i = 0; i < more.count(); ++i) threads.emplace_back(work);
+    for (unsigned i = 0; i < more.count() && AddThread(&threads, work);) ++i;
     work();
     for (std::thread& thread : threads) thread.join();
   }

@@ -153,7 +153,7 @@ Result<compare::DiffOptions> DiffSettings::ForEngine() const {
     TDUMP_ASSIGN_OR_RETURN(compare::BoundRules rules, ReadBoundsFile(bounds));
     diff.pass.rules = std::make_shared<const compare::BoundRules>(std::move(rules));
   }
-  TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select));
+  TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select, true));
   TDUMP_ASSIGN_OR_RETURN(diff.pass.align, MatchAny(align));
   TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this));
   diff.shipped_maps = ShippedMaps();

@@ -10,7 +10,9 @@
 namespace tdump::tools {
 
 // True when any of `patterns` is found in the name. Empty for no patterns. Error: the pattern and
-// what is wrong with it.
-Result<std::function<bool(const std::string&)>> MatchAny(const std::vector<std::string>& patterns);
+// what is wrong with it. A name on which a pattern takes too long (settings/regex.h) is answered by
+// `otherwise`, which stderr tells once for each pattern. Thread-safe.
+Result<std::function<bool(const std::string&)>> MatchAny(const std::vector<std::string>& patterns,
+                                                         bool otherwise = false);
 
 }  // namespace tdump::tools

@@ -79,7 +79,7 @@ Status ViewCommand::Read() {
   TDUMP_RETURN_IF_ERROR(ParseSpec("--rank", ranks_, &filter.ranks));
   TDUMP_ASSIGN_OR_RETURN(filter.roles, ParseRoles(roles_));
   TDUMP_ASSIGN_OR_RETURN(filter.arg, MatchAny(arg_));
-  TDUMP_ASSIGN_OR_RETURN(filter.select, MatchAny(select_));
+  TDUMP_ASSIGN_OR_RETURN(filter.select, MatchAny(select_, true));
   const std::string what = what_.empty() ? "latest" : what_[0];
   TDUMP_ASSIGN_OR_RETURN(const io::Address address, io::ResolveAddress(Env::Posix(), what));
   if (address.step) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/add_thread.h"
 #include "core/text.h"
 #include "io/manifest_reader.h"
 #include "tools/coverage_json.h"
@@ -65,7 +66,7 @@ Findings VerifyAll(const ViewRequest& request) {
   const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
   const size_t workers = std::min<size_t>(request.jobs != 0 ? request.jobs : cores, passes.size());
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < workers; ++i) threads.emplace_back(work);
+  for (size_t i = 1; i < workers && AddThread(&threads, work);) ++i;
   work();
   for (std::thread& thread : threads) thread.join();
   const auto order = [](const io::Damage& a, const io::Damage& b) {

@@ -12,6 +12,23 @@
 namespace tdump::compare {
 namespace {
 
+// As std::thread's constructor where the system has no thread to give.
+struct NoThread {
+  NoThread() = default;
+  NoThread(const NoThread&) { throw std::system_error(EAGAIN, std::generic_category()); }
+  void operator()() const {}
+};
+
+TEST(AddThread, WhereThereIsNoneIsNoError) {
+  std::vector<std::thread> threads;
+  const NoThread work;
+  EXPECT_FALSE(AddThread(&threads, work));
+  EXPECT_TRUE(threads.empty());
+  EXPECT_TRUE(AddThread(&threads, [] {}));
+  ASSERT_EQ(threads.size(), 1u);
+  threads[0].join();
+}
+
 TEST(OrderedWork, ResultsComeInOrderWhateverTheThreads) {
   for (const unsigned threads : {1u, 2u, 7u}) {
     std::vector<size_t> order;

@@ -70,6 +70,21 @@ TEST(PairPasses, StepsOfBMayBeShifted) {
   EXPECT_THAT(pairing->only_b, IsEmpty());  // step 5 was not asked for
 }
 
+TEST(PairPasses, StepsMayBeAnyNumbers) {
+  constexpr uint64_t kMost = ~uint64_t{0}, kHalf = uint64_t{1} << 63;
+  const FakeRun far = RunOf(1, {kHalf, kMost}), near = RunOf(1, {0});
+  const auto same = PairPasses(far.side(), far.side(), {});
+  ASSERT_TRUE(same.ok());
+  EXPECT_EQ(same->pairs.size(), 2u);
+  const auto none = PairPasses(far.side(), near.side(), {});
+  ASSERT_TRUE(none.ok());
+  EXPECT_THAT(WhyNoPass(far.side(), near.side(), *none),
+              HasSubstr("try --steps 9223372036854775808-9223372036854775808=0-0"));
+  const auto shifted = PairPasses(near.side(), far.side(), Steps("0", INT64_MAX));
+  ASSERT_TRUE(shifted.ok());
+  EXPECT_THAT(Pairs(*shifted), IsEmpty());  // one beyond
+}
+
 TEST(PairPasses, TwoNamedRanks) {
   const FakeRun run = RunOf(3, {0, 1});
   const auto pairing = PairPasses(run.side(0), run.side(2), {});

@@ -253,6 +253,20 @@ TEST_F(DiffProcessTest, EverySwitchTurnsTheVerdict) {
   EXPECT_EQ(status({"a", "more", "--allow-unpaired", "other"}), 1);
 }
 
+// What cannot be told to be selected is compared.
+TEST_F(DiffProcessTest, ARegexThatTakesTooLongHidesNothing) {
+  const std::string name = std::string(60, 'a') + "b";
+  MakeOneStep("a", {Out<float>(name, "float32", {1}), Out<float>("aaa", "float32", {1})});
+  MakeOneStep("b", {Out<float>(name, "float32", {2}), Out<float>("aaa", "float32", {1})});
+  const auto selected = Diff({"a", "b", "--select", "(a+)+$"});
+  EXPECT_EQ(selected.status, 1) << selected.out;
+  EXPECT_THAT(selected.err, HasSubstr("the regex '(a+)+$' takes too long on 'aaa"));
+  EXPECT_THAT(selected.err, HasSubstr("taken as found"));
+  const auto allowed = Diff({"a", "b", "--allow-failed", "(a+)+$"});
+  EXPECT_EQ(allowed.status, 1);
+  EXPECT_THAT(allowed.err, HasSubstr("taken as not found"));
+}
+
 TEST_F(DiffProcessTest, ListsAsManyAsAskedFor) {
   MakeRun("a", {{2, 2}, {2, 2}});
   MakeRun("b", {{4, 4}, {4, 4}});
