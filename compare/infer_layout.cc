@@ -256,11 +256,52 @@ Status AddBlock(TensorSource& a, TensorSource& b, uint64_t first, uint64_t count
 
 }  // namespace
 
+namespace {
+
+constexpr uint64_t kBlock = 512, kMostSampled = 1 << 16;
+
+// From block to block, so that at most `most` of `units` are read.
+uint64_t StepOf(uint64_t units, uint64_t most) {
+  return std::max<uint64_t>(kBlock, units / std::max<uint64_t>(1, most / kBlock));
+}
+
+Result<bool> IsZero(TensorSource& tensor) {
+  const DType& dtype = tensor.dtype();
+  const NumberFormat format = FormatOf(dtype);
+  if (format.kind == NumberKind::kOpaque) return false;
+  const uint64_t step = StepOf(tensor.units(), kMostSampled);
+  for (uint64_t first = 0; first < tensor.units(); first += step) {
+    const uint64_t count = std::min(kBlock, tensor.units() - first);
+    std::vector<std::byte> bytes(count * dtype.unit_bytes());
+    TDUMP_RETURN_IF_ERROR(tensor.Read(first, bytes));
+    std::vector<double> numbers(count * static_cast<size_t>(NumbersPerUnit(dtype, format)));
+    DecodeFloat(dtype, format, bytes, numbers);
+    if (std::any_of(numbers.begin(), numbers.end(), [](double number) { return number != 0; }))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<bool> HasOneSummand(const UnshardPlan& plan, const OpenShard& open) {
+  if (plan.summands.size() < 2) return false;
+  std::vector<bool> holds;  // anything but zeros
+  for (const size_t shard : plan.shards) {
+    TDUMP_ASSIGN_OR_RETURN(const Source source, open(shard));
+    TDUMP_ASSIGN_OR_RETURN(const bool zero, IsZero(*source));
+    holds.push_back(!zero);
+  }
+  const auto counts = [&](const std::vector<Box>& boxes) {
+    return std::any_of(boxes.begin(), boxes.end(),
+                       [&](const Box& box) { return holds[box.source]; });
+  };
+  return std::count_if(plan.summands.begin(), plan.summands.end(), counts) == 1;
+}
+
 Result<double> SampledError(TensorSource& a, TensorSource& b, uint64_t units) {
   if (a.shape() != b.shape()) return InvalidArgument("tensors of different shapes");
-  constexpr uint64_t kBlock = 512;
-  const uint64_t blocks = std::max<uint64_t>(1, units / kBlock);
-  const uint64_t step = std::max<uint64_t>(kBlock, a.units() / blocks);
+  const uint64_t step = StepOf(a.units(), units);
   ErrorSums sums;
   for (uint64_t first = 0; first < a.units(); first += step)
     TDUMP_RETURN_IF_ERROR(AddBlock(a, b, first, std::min(kBlock, a.units() - first), &sums));

@@ -153,7 +153,10 @@ Result<double> ErrorOf(const ShardSet& set, const LayoutCandidate& candidate, co
   if (!set.has_payload || !other.has_payload) return kUnknown;
   TDUMP_ASSIGN_OR_RETURN(const Source mine, OpenCandidate(candidate, Opener(set)));
   TDUMP_ASSIGN_OR_RETURN(const Source theirs, OpenCandidate(settled, Opener(other)));
-  return SampledError(*mine, *theirs);
+  TDUMP_ASSIGN_OR_RETURN(const double error, SampledError(*mine, *theirs));
+  if (!(error <= kAgree)) return error;
+  TDUMP_ASSIGN_OR_RETURN(const bool one, HasOneSummand(candidate.plan, Opener(set)));
+  return one ? 1.0 : error;  // that it agrees says nothing: it may be copies, of which one is left
 }
 
 LayoutQuestion QuestionOf(const ShardSet& set, const Shape& whole) {

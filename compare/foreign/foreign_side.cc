@@ -254,7 +254,8 @@ Result<std::unique_ptr<StepView>> ForeignSide::Open(const PassRef& pass) const {
   TDUMP_ASSIGN_OR_RETURN(DumpContents contents, ReadWithKeys(pass));
   std::lock_guard lock(mutex_);
   for (const std::string& skipped : contents.skipped) {
-    if (skipped_.size() < kMostSkipped) skipped_.push_back(skipped);
+    const bool told = std::find(skipped_.begin(), skipped_.end(), skipped) != skipped_.end();
+    if (!told && skipped_.size() < kMostSkipped) skipped_.push_back(skipped);
   }
   return DequantisedView::Wrap(std::make_unique<ForeignStep>(std::move(contents)));
 }

@@ -106,6 +106,22 @@ TEST(JobDiff, PartialSumsAreAdded) {
   EXPECT_THAT(report.job->how_b, Contains(Key(HasSubstr("sum"))));
 }
 
+// A sum with zeros would agree, and hide that a rank lost its copy. (Of dumps without hashes.)
+TEST(JobDiff, ACopyOfZerosIsNoSummand) {
+  const Tensor zeros = Matrix(2, 4, std::vector<float>(8, 0));
+  for (const auto& outs : {std::vector<Tensor>{zeros, kWhole}, {kWhole, zeros}}) {
+    FakeRun run(2);
+    for (const int32_t rank : {0, 1}) {
+      PassBuilder pass = run.Pass(rank, 0);
+      pass.Module("fc", kInput, outs[static_cast<size_t>(rank)]);
+      pass.last()->hash.reset();
+    }
+    EXPECT_EQ(DiffOk(OneRank(kWhole), run).overall, Overall::kDiffers);
+  }
+  // All of it zero is no question.
+  EXPECT_EQ(DiffOk(OneRank(zeros), Ranks({zeros, zeros})).overall, Overall::kSame);
+}
+
 TEST(JobDiff, CopiesThatShouldBeEqualAreComparedOneByOne) {
   const Tensor wrong = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 88});
   for (const int32_t bad : {0, 1, 2}) {

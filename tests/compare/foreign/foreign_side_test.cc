@@ -164,6 +164,7 @@ TEST_F(ForeignSideTest, WhatTheDumperDidNotCallAValueIsListed) {
   Store("dump/step=0___rank=0___name=a.pt", Pass({"value", "other", "meta"}));
   const auto side = Side("dump");
   EXPECT_THAT(Keys(*side), ElementsAre("a@output#"));
+  EXPECT_THAT(Keys(*side), ElementsAre("a@output#"));  // opened twice, told once
   EXPECT_THAT(side->skipped(), ElementsAre(HasSubstr("'other': only 'value' is a dumped tensor")));
 }
 
