@@ -175,16 +175,18 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);
   if (const Status status = reports.Finish(*report, a, b, diff->pass.require_bits); !status.ok())
     return Fail(kTool, status.message());
-  if (options_.common.json) {
-    Print(compare::RenderJson(*report, a, b, diff->pass.require_bits));
-  } else if (!options_.common.quiet) {
-    Print(compare::RenderText(*report, a, b, diff->pass.require_bits,
-                              compare::Style(WantsColour(options_.common))));
-  }
   bool forbidden = false;
   for (const DiffSource* source : {&sources.a, &sources.b})
     forbidden |= source->run != nullptr && HasForbiddenHole(*source->run);
-  return forbidden ? kExitTrouble : ExitStatus(*report);
+  const int status = forbidden ? kExitTrouble : ExitStatus(*report);
+  if (options_.common.json) {
+    Print(compare::RenderJson(*report, a, b, diff->pass.require_bits), status);
+  } else if (!options_.common.quiet) {
+    Print(compare::RenderText(*report, a, b, diff->pass.require_bits,
+                              compare::Style(WantsColour(options_.common))),
+          status);
+  }
+  return status;
 }
 
 }  // namespace tdump::tools

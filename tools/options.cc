@@ -151,11 +151,11 @@ bool WantsColour(const CommonOptions& common) {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-void Print(const std::string& text) {
+void Print(const std::string& text, int status) {
   std::signal(SIGPIPE, SIG_IGN);
   const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
   if (written != text.size() || std::fflush(stdout) != 0) {
-    if (errno == EPIPE) std::_Exit(kExitOk);
+    if (errno == EPIPE) std::_Exit(status);
     std::perror("writing to standard output");
     std::_Exit(kExitTrouble);
   }

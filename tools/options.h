@@ -68,7 +68,7 @@ int Fail(const std::string& tool, const std::string& message);
 // Colour when stdout is a terminal, NO_COLOR is not set and the user did not say otherwise.
 bool WantsColour(const CommonOptions& common);
 
-// Writes to stdout. A reader that went away (head, less) ends the process quietly with status 0.
-void Print(const std::string& text);
+// Writes to stdout. A reader that went away (head, less) ends the process quietly with `status`.
+void Print(const std::string& text, int status = kExitOk);
 
 }  // namespace tdump::tools

@@ -1,6 +1,8 @@
 // tdump-diff as a process, on runs made with the writers.
 #include <gmock/gmock.h>
 #include <malloc.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <limits>
@@ -251,6 +253,26 @@ TEST_F(DiffProcessTest, EverySwitchTurnsTheVerdict) {
   EXPECT_EQ(status({"a", "more"}), 1);
   EXPECT_EQ(status({"a", "more", "--allow-unpaired", "added"}), 0);
   EXPECT_EQ(status({"a", "more", "--allow-unpaired", "other"}), 1);
+}
+
+TEST_F(DiffProcessTest, AReaderThatWentAwayChangesNoStatus) {
+  MakeRun("a", {{2}});
+  MakeRun("b", {{4}});
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  const std::string program = PathOf("tdump-diff");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    if (::chdir(path_.c_str()) == 0) ::execl(program.c_str(), "tdump-diff", "a", "b", nullptr);
+    ::_exit(126);
+  }
+  ::close(ends[1]);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
 // What cannot be told to be selected is compared.
