@@ -41,11 +41,14 @@ class Amount:
         return Amount(2, 2) if bench.quick else self
 
 
-SOME = Amount(pairs=48, steps=3, processes=4)
+SOME = Amount(pairs=48, steps=3, processes=8)
 
 # Two processes of one program differ by up to 2 % from each other for as long as they live (where their memory
 # lies), so what costs less than that takes many processes, few pairs of each, and short steps.
 PROCESSES, PAIRS_OF_A_PROCESS = 25, 8
+
+# The module hooks are taken away after 16 steps of which none was recorded.
+UNTIL_HOOKS_REST = 20
 
 
 def encoder(bench: Bench, *words: str) -> list[str]:
@@ -99,7 +102,7 @@ def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) ->
 
 def idle(bench: Bench, rows: list[Row]) -> None:
     """Fills the rows of IDLE_SIDES, all against one plain process that is alive at the same time as theirs."""
-    command = encoder(bench, *([] if bench.quick else ["--batch", "1"]))
+    command = encoder(bench, *([] if bench.quick else ["--batch", "1", "--warm-up", str(UNTIL_HOOKS_REST)]))
     processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
     taken: list[list[Pairs]] = [[] for _ in rows]
     for number in range(processes):

