@@ -45,7 +45,7 @@ SOME = Amount(pairs=48, steps=3, processes=8)
 
 # Two processes of one program differ by up to 2 % from each other for as long as they live (where their memory
 # lies), so what costs less than that takes many processes, few pairs of each, and short steps.
-PROCESSES, PAIRS_OF_A_PROCESS = 25, 8
+PROCESSES, PAIRS_OF_A_PROCESS = 40, 5
 
 # The module hooks are taken away after 16 steps of which none was recorded.
 UNTIL_HOOKS_REST = 20
@@ -106,10 +106,15 @@ def idle(bench: Bench, rows: list[Row]) -> None:
     processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
     taken: list[list[Pairs]] = [[] for _ in rows]
     for number in range(processes):
-        sides = [bench.side(f"plain{number}", command)]
+        commands = {f"plain{number}": command}
         for name, config in IDLE_SIDES:
             folder = f"{name}{number}"
-            sides.append(bench.side(folder, bench.tdump(folder, config, command) if config else command))
+            commands[folder] = bench.tdump(folder, config, command) if config else command
+        # Which one starts first changes: the first may get the better memory.
+        names = list(commands)
+        shift = number % len(names)
+        started = {name: bench.side(name, commands[name]) for name in names[shift:] + names[:shift]}
+        sides = [started[name] for name in names]
         with bench.sides(*sides):
             for judged, part in zip(taken, rotate(sides[0], sides[1:], pairs), strict=True):
                 judged.append(part)
