@@ -88,11 +88,12 @@ std::string_view ToString(Overall overall);  // "same", "differs", "not comparab
 struct DiffOptions {
   PairOptions pairing;
   PassDiffOptions pass;
-  NameFilter allow_unpaired;          // empty: none
-  std::optional<JobOptions> job;      // ranks are put together even where both sides have as many
-  std::vector<NameMap> shipped_maps;  // to advise one where nothing is paired
-  size_t top = 5;                     // failing rows and unpaired records listed; ~0: all
-  std::function<void(const Row&)> on_row;            // every pair, in order of step, rank and time
+  NameFilter allow_unpaired;      // empty: none
+  std::optional<JobOptions> job;  // ranks are put together even where both sides have as many
+  // To advise one where nothing is paired; asked for only then. Empty: none.
+  std::function<std::vector<NameMap>()> shipped_maps;
+  size_t top = 5;                          // failing rows and unpaired records listed; ~0: all
+  std::function<void(const Row&)> on_row;  // every pair, in order of step, rank and time
   std::function<void(const Unpaired&)> on_unpaired;  // every one
   // Every pair of passes that is judged, while both are open, in order of step and rank.
   std::function<void(const PassDiff&, const PassPair&)> on_pass;

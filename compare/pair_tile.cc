@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "compare/error_bins.h"
 
@@ -73,18 +74,6 @@ HWY_NOINLINE double MaxUlpsAs(const std::byte* left, const std::byte* right, siz
 }
 
 template <class Format>
-HWY_INLINE double Excess(const Padded<Format>& a, const Padded<Format>& b, size_t n, double bound) {
-  const Vector factor = hn::Set(kDoubles, bound);
-  Vector excess = hn::Zero(kDoubles);
-  ForEachVector(n, [&](size_t, size_t i) {
-    const Vector x = a.Load(i), y = b.Load(i);
-    const Vector magnitude = hn::Abs(hn::Sub(y, x));
-    excess = hn::Max(excess, hn::Sub(magnitude, hn::Mul(factor, Larger(x, y))));
-  });
-  return MaxOf(excess);
-}
-
-template <class Format>
 HWY_INLINE uint64_t OppositeZeros(const Padded<Format>& a, const Padded<Format>& b, size_t n) {
   uint64_t count = 0;
   ForEachVector(n, [&](size_t, size_t i) {
@@ -106,8 +95,10 @@ HWY_NOINLINE PairMoments MomentsAs(const std::byte* left, const std::byte* right
   const Narrow<uint16_t> narrow;
   const hn::RebindToUnsigned<Doubles> unsigned_words;
   Lanes sum, absolute, square, square_a, square_b, product, relative;
-  Vector largest = zero, largest_error = zero, largest_ratio = zero;
-  size_t signs = 0;
+  const Vector factor = hn::Set(kDoubles, bound);
+  Vector largest = zero, largest_error = zero, largest_ratio = zero, excess = zero;
+  Vector smallest = hn::Set(kDoubles, std::numeric_limits<double>::max());  // of the larger ones
+  auto signs = hn::Zero(unsigned_words);
   ForEachVector(n, [&](size_t k, size_t i) {
     const Vector x = a.Load(i), y = b.Load(i);
     const Vector e = hn::Sub(y, x);
@@ -123,10 +114,12 @@ HWY_NOINLINE PairMoments MomentsAs(const std::byte* left, const std::byte* right
     relative.v[k] = hn::Add(relative.v[k], ratio);
     largest_ratio = hn::Max(largest_ratio, ratio);
     largest_error = hn::Max(largest_error, magnitude);
+    excess = hn::Max(excess, hn::Sub(magnitude, hn::Mul(factor, larger)));
     if constexpr (!kExact) largest = hn::Max(largest, larger);
+    smallest = hn::Min(smallest, larger);
     const auto nonzero = hn::Gt(magnitude, zero);
     const auto differing = hn::Xor(hn::BitCast(kWords, x), hn::BitCast(kWords, y));
-    signs += hn::CountTrue(kWords, hn::Lt(differing, hn::Zero(kWords)));
+    signs = hn::Add(signs, hn::ShiftRight<63>(hn::BitCast(unsigned_words, differing)));
 
     const auto bin = hn::ShiftRight<ErrorBins::kShift>(hn::BitCast(unsigned_words, magnitude));
     const auto unused = hn::Iota(unsigned_words, k * kPerVector);
@@ -155,13 +148,10 @@ HWY_NOINLINE PairMoments MomentsAs(const std::byte* left, const std::byte* right
   m.relative = relative.Sum();
   m.max_abs = MaxOf(largest_error);
   m.max_relative = MaxOf(largest_ratio);
-  m.sign_mismatches = signs;
-  if (signs != 0) m.zero_sign_mismatches = OppositeZeros(a, b, n);
-  // Where every ratio is safely below the bound, no error is beyond it.
-  if (bound == 0)
-    m.max_excess = m.max_abs;
-  else if (m.max_relative > bound * (1 - 0x1p-50))
-    m.max_excess = Excess(a, b, n, bound);
+  m.sign_mismatches = hn::GetLane(hn::SumOfLanes(unsigned_words, signs));
+  m.max_excess = MaxOf(excess);
+  if (m.sign_mismatches != 0 && MinOf(smallest) == 0)
+    m.zero_sign_mismatches = OppositeZeros(a, b, n);
   return m;
 }
 

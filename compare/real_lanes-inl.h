@@ -54,6 +54,7 @@ struct Lanes {
 };
 
 HWY_INLINE double MaxOf(Vector v) { return hn::GetLane(hn::MaxOfLanes(kDoubles, v)); }
+HWY_INLINE double MinOf(Vector v) { return hn::GetLane(hn::MinOfLanes(kDoubles, v)); }
 HWY_INLINE Vector Larger(Vector a, Vector b) { return hn::Max(hn::Abs(a), hn::Abs(b)); }
 
 // A format, and the vector of numbers at `from`.

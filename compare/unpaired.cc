@@ -115,7 +115,8 @@ void UnpairedList::AddRecords(const PassDiff& pass, const PassPair& pair) {
 }
 
 std::string UnpairedList::Advice() const {
-  return AdviceText(AdviseMap(options_->shipped_maps, names_a_, names_b_));
+  if (!options_->shipped_maps) return "";
+  return AdviceText(AdviseMap(options_->shipped_maps(), names_a_, names_b_));
 }
 
 std::string UnpairedList::NamesText() const {

@@ -2,6 +2,10 @@
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
+// Puts functions that choose by the processor's vectors in the place of those below.
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#endif
 
 #include <algorithm>
 #include <cstring>

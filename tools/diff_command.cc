@@ -132,7 +132,7 @@ bool DiffCommand::AllAreReady(const compare::DiffOptions& diff, const Status& st
 
 int DiffCommand::SuggestMap(const compare::DiffOptions& diff, const compare::RunSide& a,
                             const compare::RunSide& b) {
-  const auto draft = compare::DraftMap(a, b, diff.pairing, diff.shipped_maps);
+  const auto draft = compare::DraftMap(a, b, diff.pairing, diff.shipped_maps());
   if (!draft.ok()) return Fail(kTool, draft.status().message());
   if (IsFirst(diff)) Print(*draft);
   return kExitOk;

@@ -156,7 +156,7 @@ Result<compare::DiffOptions> DiffSettings::ForEngine() const {
   TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select, true));
   TDUMP_ASSIGN_OR_RETURN(diff.pass.align, MatchAny(align));
   TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this));
-  diff.shipped_maps = ShippedMaps();
+  diff.shipped_maps = ShippedMaps;
   TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed, MatchAny(allow_failed));
   TDUMP_ASSIGN_OR_RETURN(diff.allow_unpaired, MatchAny(allow_unpaired));
   return diff;

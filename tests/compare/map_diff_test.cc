@@ -127,7 +127,7 @@ TEST(MapDiff, ForNamesThatMostlyFindNoPartnerAMapIsAdvised) {
   for (const char* name : {"q_proj", "k_proj", "v_proj"}) left.Module(name, kInput, kInput);
   for (const char* name : {"a.qkv", "b.qkv", "c.qkv"}) right.Module(name, kInput, kInput);
   DiffOptions options;
-  options.shipped_maps = {*NameMap::Parse(kMap, "split-fused")};
+  options.shipped_maps = [] { return std::vector{*NameMap::Parse(kMap, "split-fused")}; };
   const DiffReport report = DiffWhole(a, b, options);
   EXPECT_EQ(report.overall, Overall::kDiffers);
   EXPECT_THAT(report.notes, Contains(HasSubstr("B looks like fused names: try --map split-fused")));
