@@ -20,8 +20,8 @@ bool MayBeFlushed(const Metrics& metrics, const DType& a, const DType& b);
 
 // An element is within when it is within `bound`, when one side is 0 and the other is subnormal in
 // its own format, or when the sides are a few of the least subnormal numbers apart: roundings are
-// absolute there. Subnormal numbers are otherwise numbers like others. A tensor of float16 or float8
-// of which one side is nothing but zeros was not flushed: it may have held values of use.
+// absolute there. Subnormal numbers are otherwise numbers like others. A tensor of float16 or
+// float8 of which one side is nothing but zeros was not flushed: it may have held values of use.
 // Precondition: MayBeFlushed, real numbers, equal shapes. Errors: the payload's.
 Result<Flushed> JudgeFlushed(const Operand& a, const Operand& b, const Bound& bound,
                              const Metrics& metrics);

@@ -80,8 +80,8 @@ class Reader {
     std::vector<std::string> place = tensor.place;
     if (!place.empty() && place.front() != "value") {
       if (place.front() != "meta")
-        contents_.skipped.push_back(fmt::format("{}: '{}': only 'value' is a dumped tensor", stem,
-                                                fmt::join(place, ".")));
+        contents_.skipped.push_back(
+            fmt::format("{}: '{}': only 'value' is a dumped tensor", stem, fmt::join(place, ".")));
       return;
     }
     if (!place.empty()) place.erase(place.begin());

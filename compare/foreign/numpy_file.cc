@@ -136,9 +136,10 @@ Result<Header> ReadHeader(const Bytes& file, uint64_t* data) {
   *data = reader.offset();
   Header header;
   if (!HeaderParser(text).Parse(&header))
-    return bad(fmt::format("offset {}: the header is not what NumPy writes, as {{'descr': '<f4', "
-                           "'fortran_order': False, 'shape': (3, 4), }}",
-                           *data - text.size()));
+    return bad(
+        fmt::format("offset {}: the header is not what NumPy writes, as {{'descr': '<f4', "
+                    "'fortran_order': False, 'shape': (3, 4), }}",
+                    *data - text.size()));
   return header;
 }
 
