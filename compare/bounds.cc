@@ -30,6 +30,7 @@ ErrorLevel LevelOf(const Metrics& m) {
   level.power = m.rms_a > 0 ? Square(m.rmse / m.rms_a) : kInfinite;
   level.peak = rms > 0 ? m.max_abs / rms : kInfinite;
   level.gain = m.cosine && m.rms_a > 0 ? std::abs(*m.cosine * m.rms_b / m.rms_a - 1) : kInfinite;
+  level.common = m.channels > 0 && m.rms_a > 0 ? Square(m.rms_in_common / m.rms_a) : level.power;
   return level;
 }
 

@@ -2,6 +2,7 @@
 // error that went into the operator (compare/explain.h adds that).
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "compare/compute.h"
@@ -15,6 +16,12 @@ struct ErrorLevel {
   double power = 0;  // sum e^2 / sum a^2
   double peak = 0;   // max |e| / min(rms(a), rms(b))
   double gain = 0;   // |a.b / a.a - 1|: the part of e that is a multiple of a
+  // Power of the part of e that is the same in all rows; all of it where rows are not known.
+  double common = 0;
+
+  // Power of what is no multiple of a.
+  double noise() const { return std::max(0.0, power - gain * gain); }
+  double common_share() const { return power > 0 ? std::min(1.0, common / power) : 1; }
 };
 
 // Signal-to-error ratio in dB of a relative error power; infinite for 0.

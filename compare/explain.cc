@@ -10,20 +10,25 @@ namespace tdump::compare {
 namespace {
 
 // Error power out for error power in: at least, and what is allowed where most operators of a class
-// amplify more. In MiniLM, over 64 sentences, norms amplify by up to 12.4 dB, GELU by 2.4 to 6.7
-// dB, linear layers by -10 to 7 dB, in bfloat16 and with float8 products alike.
+// amplify more, and in norms. (MiniLM: GELU by up to 8 dB, linear layers by up to 7 dB, norms by up
+// to 15 dB.)
 constexpr double kAmplification = 20, kMostAmplification = 100;
 constexpr double kOfMedian = 4;
 // Through operators that were not recorded, attention among them.
 constexpr double kUnseenAmplification = 10;
 // Peaks are largest values of many: they may grow more than the power does (MiniLM: 7 times).
 constexpr double kPeakAmplification = 16;
-// Noise of relative power d makes a norm shrink its output by about d (MiniLM: up to 1.9 d); a bent
-// activation by more.
-constexpr double kGainOfNoise = 8, kGainOfNoiseInNorms = 3;
-// A gain measured over n elements is off by sqrt(power / n); errors of neighbours are alike, as if
-// one in kAlike counted.
-constexpr double kGainSpread = 3, kAlike = 64;
+
+// What noise of power d does to the size of what it is added to. A norm divides by sqrt(1 + d)
+// more, a gain of -d / 2, where d is that of the row before its weights: four times what the output
+// shows is allowed. On average it makes nothing larger. A bent activation shrinks or grows its
+// output by some d; what was not recorded, by more.
+constexpr double kShrink = 2, kBend = 1, kUnseenBend = 8;
+// x f'(x) / f(x) of GELU and SiLU is at most 1.3: so much larger is the gain of the output.
+constexpr double kSteepest = 1.3;
+// A mean over n elements is off by sqrt(noise / n), but neighbours are alike, as if one in kAlike
+// counted. (Of inputs of bench/precision at most 0.9 in norms and 1.7 in activations.)
+constexpr double kSpread = 3, kSpreadInNorms = 1.5, kAlike = 64;
 
 constexpr size_t kRecent = 24;  // observations that stand in for inputs
 constexpr size_t kEnough = 5;   // operators of a class whose median counts
@@ -31,12 +36,14 @@ constexpr size_t kEnough = 5;   // operators of a class whose median counts
 ErrorLevel Larger(const ErrorLevel& x, const ErrorLevel& y) {
   return {.power = std::max(x.power, y.power),
           .peak = std::max(x.peak, y.peak),
-          .gain = std::max(x.gain, y.gain)};
+          .gain = std::max(x.gain, y.gain),
+          .common = std::max(x.common, y.common)};
 }
 ErrorLevel Smaller(const ErrorLevel& x, const ErrorLevel& y) {
   return {.power = std::min(x.power, y.power),
           .peak = std::min(x.peak, y.peak),
-          .gain = std::min(x.gain, y.gain)};
+          .gain = std::min(x.gain, y.gain),
+          .common = std::min(x.common, y.common)};
 }
 bool IsNone(const ErrorLevel& level) { return level.power == 0 && level.peak == 0; }
 
@@ -82,7 +89,9 @@ class Explainer {
     }
     for (size_t kind = 0; kind < seen.size(); ++kind) {
       std::vector<double>& ratios = seen[kind];
-      amplification_[kind] = kAmplification;
+      const bool norm = kind == static_cast<size_t>(OperatorClass::kNormalisation);
+      amplification_[kind] = norm ? kMostAmplification : kAmplification;
+      if (norm) continue;
       if (ratios.size() < kEnough) continue;
       const auto middle = ratios.begin() + static_cast<ptrdiff_t>(ratios.size() / 2);
       std::nth_element(ratios.begin(), middle, ratios.end());
@@ -123,14 +132,33 @@ class Explainer {
     ErrorLevel bound;
     bound.power = local.power + amplification * in.level.power;
     bound.peak = local.peak + kPeakAmplification * in.level.peak;
-    const double count = std::max(1.0, static_cast<double>(sample.elements) / kAlike);
-    const double spread = kGainSpread * std::sqrt(in.level.power / count);
-    // A norm takes the gain of its input away.
-    const bool norm = sample.kind == OperatorClass::kNormalisation && sample.output;
-    bound.gain = local.gain + (norm ? kGainOfNoiseInNorms * in.level.power + spread
-                                    : (in.unseen ? kUnseenAmplification : 1) *
-                                          (in.level.gain + kGainOfNoise * in.level.power + spread));
+    bound.gain = local.gain + GainOf(sample, in, bound.power);
     return bound;
+  }
+
+  // Of what goes in. `most`: the power that is explained.
+  static double GainOf(const Sample& sample, const Input& in, double most) {
+    const ErrorLevel& level = in.level;
+    if (in.unseen)
+      return kUnseenAmplification *
+             (level.gain + kUnseenBend * level.noise() + Spread(sample, level, level.noise()));
+    const double noise = std::max(level.noise(), std::min(sample.error.noise(), most));
+    if (sample.kind == OperatorClass::kNormalisation && sample.output) {
+      // It takes a gain of whole rows away. One of a few channels becomes the other sign on the
+      // others.
+      return level.gain + (sample.louder ? 0 : kShrink * noise) +
+             kSpreadInNorms * Spread(sample, level, noise);
+    }
+    return (sample.kind == OperatorClass::kElementwise ? kSteepest : 1) * level.gain +
+           kBend * noise + kSpread * Spread(sample, level, noise);
+  }
+
+  // The standard deviation of the gain of noise that does not follow the signal.
+  static double Spread(const Sample& sample, const ErrorLevel& in, double noise) {
+    const auto counted = [](uint64_t n) { return std::max(1.0, static_cast<double>(n) / kAlike); };
+    const double common = in.common_share();
+    const double channels = counted(sample.channels > 0 ? sample.channels : sample.elements);
+    return std::sqrt(noise * (common / channels + (1 - common) / counted(sample.elements)));
   }
 
   double Amplification(OperatorClass kind) const {

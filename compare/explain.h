@@ -12,8 +12,12 @@
 //      earlier output, the errors seen shortly before stand in.
 //   3. bound = roundings of the operator + amplification * what goes in. How much an operator
 //      amplifies depends on the model: 20 in power, or four times the median over the operators of
-//      its class in this pass where that is more (of at least five; at most 100).
-//   4. An observation outside its bound fails; for what follows it counts as if its operator had
+//      its class in this pass where that is more (of at least five; at most 100). A norm makes all
+//      rows equally large, so that noise of small rows counts as much as that of large ones: 100.
+//   4. The gain that noise alone may have is that of a mean over many elements that should be 0. A
+//      part of the noise is the same in all rows: that of rounded weights, and where a text repeats
+//      itself all of it. That part is averaged over the channels only, the rest over all elements.
+//   5. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.
 #pragma once
@@ -36,9 +40,11 @@ struct Sample {
   bool root_input = false;
   OperatorClass kind = OperatorClass::kUnknown;
   uint64_t elements = 0;
+  uint64_t channels = 0;  // of a row; 0: not known
   // Equal for observations of the same two tensors; 0: not known.
   uint64_t content = 0;
-  ErrorLevel error;  // 0 where both sides are equal
+  ErrorLevel error;     // 0 where both sides are equal
+  bool louder = false;  // B is larger than A, along A
   LocalBound local;
   ErrorLevel weights;  // of the module's own parameters, 0 where they are equal or not known
   // All elements are within local.bound, which is enough unless the precision was given.

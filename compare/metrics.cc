@@ -199,6 +199,10 @@ class Measurement {
         errors.begin(), errors.end(), [](double x, double y) { return std::abs(x) < std::abs(y); });
     const double rows = static_cast<double>(plan_.elements / errors.size());
     metrics_.worst_channel = {static_cast<uint64_t>(worst - errors.begin()), *worst / rows};
+    double squares = 0;
+    for (const double error : errors) squares += error * error;
+    metrics_.channels = errors.size();
+    metrics_.rms_in_common = std::sqrt(squares / static_cast<double>(errors.size())) / rows;
   }
 
   uint64_t Within() const {

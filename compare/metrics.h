@@ -66,6 +66,10 @@ struct Metrics {
   double p50 = 0, p90 = 0, p99 = 0, p999 = 0;
   // Where the last dimension has 2 to 2^20 indices and there are others.
   std::optional<WorstChannel> worst_channel;
+  // There too: how many indices, and the root mean square over them of the mean of b - a, which is
+  // the part of e that all rows have in common. 0: not known.
+  uint64_t channels = 0;
+  double rms_in_common = 0;
   double rms_a = 0, rms_b = 0;  // over finite elements of each side
   double bound_abs = 0;         // scale * min(rms_a, rms_b)
   uint64_t nan_a = 0, nan_b = 0, inf_a = 0, inf_b = 0;

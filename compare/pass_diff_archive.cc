@@ -46,13 +46,14 @@ void serialize(Archive& archive, WorstChannel& channel) {
 template <class Archive>
 void serialize(Archive& archive, Metrics& metrics) {
   auto& [elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs, mean_rel,
-         mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999, worst_channel, rms_a,
-         rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch, inf_mismatch, sign_mismatch,
-         zero_sign_mismatch, numeric, has_worst, worst] = metrics;
+         mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999, worst_channel,
+         channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch,
+         inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst, worst] = metrics;
   archive(elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs,
           mean_rel, mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999,
-          worst_channel, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch,
-          inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst, worst);
+          worst_channel, channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a,
+          inf_b, nan_mismatch, inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst,
+          worst);
 }
 
 template <class Archive>
@@ -76,8 +77,8 @@ void serialize(Archive& archive, Bound& bound) {
 
 template <class Archive>
 void serialize(Archive& archive, ErrorLevel& level) {
-  auto& [power, peak, gain] = level;
-  archive(power, peak, gain);
+  auto& [power, peak, gain, common] = level;
+  archive(power, peak, gain, common);
 }
 
 template <class Archive>

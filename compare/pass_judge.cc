@@ -68,6 +68,7 @@ ErrorLevel MeasuredLevel(const Outcome& outcome) {
 }
 
 Sample SampleOf(const Outcome& outcome) {
+  const Metrics& m = outcome.comparison.metrics;
   Sample sample;
   sample.order = outcome.order;
   sample.call = outcome.call;
@@ -77,8 +78,10 @@ Sample SampleOf(const Outcome& outcome) {
                     outcome.role == Role::kParamGrad;
   sample.root_input = outcome.root_input;
   sample.kind = outcome.reduction.kind;
-  sample.elements = outcome.comparison.metrics.elements;
+  sample.elements = m.elements;
+  sample.channels = m.channels;
   sample.error = MeasuredLevel(outcome);
+  sample.louder = m.cosine && *m.cosine * m.rms_b > m.rms_a;
   sample.local = outcome.local;
   if (sample.error.power > 0) sample.content = outcome.content;
   sample.within_local = outcome.comparison.verdict.tolerance == Answer::kSame;
@@ -207,6 +210,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
       of.power = std::max(of.power, std::min(level.power, outcome.local.level.power));
       of.peak = std::max(of.peak, std::min(level.peak, outcome.local.level.peak));
       of.gain = std::max(of.gain, std::min(level.gain, outcome.local.level.gain));
+      of.common = of.power;  // all rows meet the same weights
     }
     if (!IsSample(outcome)) continue;
     indices.push_back(i);

@@ -145,8 +145,13 @@ Json RowJson(const Row& row) {
   }
   if (row.explanation) {
     const Explanation& e = *row.explanation;
+    const ErrorLevel error = LevelOf(row.comparison.metrics);
     json["explained"] = {{"in_db", e.in_known ? Number(DbOf(e.in.power)) : Json(nullptr)},
                          {"bound_db", Number(DbOf(e.bound.power))},
+                         {"gain", Number(error.gain)},
+                         {"gain_bound", Number(e.bound.gain)},
+                         {"peak", Number(error.peak)},
+                         {"peak_bound", Number(e.bound.peak)},
                          {"within", e.within},
                          {"follows", e.follows}};
   }

@@ -75,6 +75,23 @@ TEST(LevelOf, NoiseHasNoGainAndAFactorIsAllGain) {
   EXPECT_NEAR(of_factor.gain, 0.25, 1e-12);
 }
 
+TEST(LevelOf, WhatAllRowsHaveInCommonIsPartOfThePower) {
+  const Tensor ones = MakeTensor<float>("float32", {2, 2}, std::vector<float>{1, 1, 1, 1});
+  // In the first channel the errors are alike, in the second they cancel.
+  const Tensor b =
+      MakeTensor<float>("float32", {2, 2}, std::vector<float>{1.5f, 1.25f, 1.5f, 0.75f});
+  const ErrorLevel level = LevelOf(*Measure(ones.operand(), b.operand(), {}));
+  EXPECT_DOUBLE_EQ(level.power, (2 * 0.25 + 2 * 0.0625) / 4);
+  EXPECT_DOUBLE_EQ(level.common, 2 * 0.25 / 4);
+  EXPECT_DOUBLE_EQ(level.common_share(), 0.8);
+  EXPECT_DOUBLE_EQ(level.gain, 0.25);
+  EXPECT_DOUBLE_EQ(level.noise(), level.power - 0.0625);
+  // One row: nothing tells them apart.
+  const Tensor row = MakeTensor<float>("float32", {2}, std::vector<float>{1, 1});
+  const Tensor other = MakeTensor<float>("float32", {2}, std::vector<float>{1.5f, 1});
+  EXPECT_EQ(LevelOf(*Measure(row.operand(), other.operand(), {})).common_share(), 1);
+}
+
 TEST(LevelOf, EqualsAreZeroAndSomethingAgainstNothingIsInfinite) {
   const Tensor zero = Vector<float>("float32", {0, 0}), one = Vector<float>("float32", {1, 1});
   EXPECT_EQ(LevelOf(*Measure(zero.operand(), zero.operand(), {})).power, 0);

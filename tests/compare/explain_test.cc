@@ -90,10 +90,60 @@ TEST(Explain, AFactorIsSeenThroughNoiseOfItsSize) {
   EXPECT_FALSE(result[scaled].within);
 }
 
+// One norm with noise of 20 dB in and out, after noise of 15 dB that explains what goes in.
+Program OneNorm(double gain, bool louder) {
+  Program program;
+  program.samples.push_back(program.Base(OperatorClass::kUnknown, 20, 0));
+  program.samples[0].local.level = Program::Level(15, 0.1);
+  const size_t out = program.Add(OperatorClass::kNormalisation, 20, 20, gain);
+  program.samples[out].error.power += gain * gain;
+  program.samples[out].louder = louder;
+  return program;
+}
+
+// Noise makes a norm smaller, not larger. 65536 elements count as 1024.
+TEST(Explain, ANormMayShrinkMoreThanItMayGrow) {
+  const auto within = [](double gain, bool louder) {
+    return OneNorm(gain, louder).Run().back().within;
+  };
+  // 0.004 + 1.5 * sqrt(0.01 / 1024) = 0.0087; smaller by 2 * 0.01 more: 0.0287.
+  EXPECT_TRUE(within(0.0086, true));
+  EXPECT_FALSE(within(0.0088, true));
+  EXPECT_TRUE(within(0.0286, false));
+  EXPECT_FALSE(within(0.0288, false));
+}
+
+// 256 channels count as 4, however many rows there are.
+TEST(Explain, NoiseThatAllRowsHaveInCommonMayHaveMoreGain) {
+  const auto within = [](double gain, double common) {
+    Program program = OneNorm(gain, true);
+    for (Sample& sample : program.samples) {
+      sample.channels = 256;
+      sample.error.common = common * sample.error.power;
+    }
+    return program.Run().back().within;
+  };
+  // 0.004 + 1.5 * sqrt(0.01 * (0.25 / 4 + 0.75 / 1024)) = 0.0417; all of it: 0.079.
+  EXPECT_TRUE(within(0.0416, 0.25));
+  EXPECT_FALSE(within(0.0419, 0.25));
+  EXPECT_TRUE(within(0.0788, 1));
+  EXPECT_FALSE(within(0.0792, 1));
+}
+
+TEST(Explain, ANormMayAmplifyMoreThanOtherOperators) {
+  for (const auto kind : {OperatorClass::kNormalisation, OperatorClass::kProduct}) {
+    Program program;
+    program.Add(kind, 60, 43);
+    EXPECT_EQ(program.Run()[1].within, kind == OperatorClass::kNormalisation);
+    program.samples[1].error = Program::Level(39, 0);
+    EXPECT_FALSE(program.Run()[1].within);
+  }
+}
+
 TEST(Explain, AClassThatAlwaysAmplifiesIsNoFault) {
   const auto program_with = [](double out_db, int count) {
     Program program;
-    for (int i = 0; i < count; ++i) program.Add(OperatorClass::kNormalisation, 55, out_db);
+    for (int i = 0; i < count; ++i) program.Add(OperatorClass::kProduct, 55, out_db);
     return program;
   };
   // 16 dB each, which is more than the usual 13 dB, in most operators: the model's way.

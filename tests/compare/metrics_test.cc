@@ -216,6 +216,8 @@ TEST(Metrics, TheWorstChannelIsTheOneWithABias) {
   EXPECT_EQ(m.worst_channel->index, 42u);
   EXPECT_EQ(m.worst_channel->mean_error, -0.25);
   EXPECT_EQ(m.mean_error, -0.0025);
+  EXPECT_EQ(m.channels, 100u);
+  EXPECT_DOUBLE_EQ(m.rms_in_common, 0.025);  // sqrt(0.25^2 / 100)
   EXPECT_FALSE(
       MeasureOk(MakeTensor<float>("float32", {400}, a), MakeTensor<float>("float32", {400}, b))
           .worst_channel.has_value());
