@@ -53,7 +53,7 @@ class ReplicaView : public ForwardingView {
 
   Status ForEachTensor(const VisitTensor& visit) const override {
     return view().ForEachTensor([&](const io::Record& record) {
-      if (model_only_ && !IsOfParameters(record.key.role)) return true;
+      if (model_only_ && !IsWeight(record.key.role)) return true;
       return !IsCopy(record, axis_, world_) || visit(record);
     });
   }

@@ -6,7 +6,7 @@
 // What is compared: what the ranks of a group hold as copies. A tensor that its dims or placements
 // split over the axis, or leave as partial sums, is not one. Nor are the tensors of a step for
 // which the ranks were given other inputs (batches of data parallel ranks): of such a step only
-// parameters, buffers and the gradients of parameters are compared.
+// parameters and buffers are compared: gradients are captured before they are reduced.
 // Payloads of collectives are not captured yet; their checks (all ranks of an all-reduce hold its
 // sum) will be further pairs of these two sides.
 #pragma once

@@ -148,6 +148,8 @@ int Fail(const std::string& tool, const std::string& message) {
 bool WantsColour(const CommonOptions& common) {
   const char* no_color = std::getenv("NO_COLOR");
   if (common.no_color || common.json || (no_color != nullptr && *no_color != '\0')) return false;
+  // mpirun gives its processes terminals of its own, wherever it writes what they print.
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
   return ::isatty(STDOUT_FILENO) == 1;
 }
 

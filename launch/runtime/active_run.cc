@@ -41,6 +41,20 @@ std::string AbsolutePattern(const std::string& pattern, const std::string& base)
 
 uint64_t HashOf(const std::string& text) { return XXH3_64bits(text.data(), text.size()); }
 
+// Without its section `output`: where it was written makes no other capture.
+std::string WithoutOutput(const std::string& yaml) {
+  constexpr std::string_view kKey = "output:";
+  size_t begin = yaml.starts_with(kKey) ? 0 : yaml.find(fmt::format("\n{}", kKey));
+  if (begin == std::string::npos) return yaml;
+  begin += begin != 0;  // behind the end of the line before
+  size_t end = begin;
+  do {
+    end = yaml.find('\n', end);
+    end = end == std::string::npos ? yaml.size() : end + 1;
+  } while (end < yaml.size() && yaml[end] == ' ');
+  return yaml.substr(0, begin) + yaml.substr(end);
+}
+
 uint64_t WallNs() { return static_cast<uint64_t>(Env::Posix()->WallNs()); }
 
 // Ranks of the world that record.
@@ -106,7 +120,7 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
                 .first_step = config.first_step,
                 .steps = config.steps,
                 .ranks = config.ranks};
-  run->config_hash_ = fmt::format("{:016x}", HashOf(settings.yaml));
+  run->config_hash_ = fmt::format("{:016x}", HashOf(WithoutOutput(settings.yaml)));
   run->coordinates_ = filters::CoordinatesOf(config, run->identity.rank, run->identity.world);
   run->started_ns_ = WallNs();
   TDUMP_RETURN_IF_ERROR(run->WriteIdentity());

@@ -30,6 +30,8 @@ void Fill(FakeRun* run, bool batches, const Fault& fault) {
     pass.Param("norm", "weight", Values({1, 2 + (rank == 3 ? fault.weight : 0)}));
     pass.Param("linear", "weight", Values({tp, 3}));  // a shard
     pass.last()->dims = "h[tp] k";
+    pass.Param("norm", "weight", Values({x, 2 * x}));
+    pass.last()->key.role = Role::kParamGrad;  // of a rank's own batch
     const uint64_t root = pass.Begin(".", "", {{"0", Values({x, x})}});
     pass.Module("norm", Values({x, x}), Values({2 * x, x + (rank == 3 ? fault.output : 0)}));
     pass.End(root, ".", "", {{"", Values({2 * x, x})}});
@@ -95,7 +97,7 @@ TEST(Across, EqualInputsAskForEqualOutputs) {
   ASSERT_TRUE(report.origin.has_value());
   EXPECT_EQ(report.origin->rank, 3);
   EXPECT_EQ(report.origin->name, "norm");
-  EXPECT_EQ(report.counts.paired, 2u * (2 + 4));
+  EXPECT_EQ(report.counts.paired, 2u * (2 + 1 + 4));
 }
 
 TEST(Across, ShardsOfTheAxisAreNoCopies) {
@@ -103,7 +105,7 @@ TEST(Across, ShardsOfTheAxisAreNoCopies) {
   Fill(&run, false, {});
   const DiffReport report = Across(run, "tp");
   EXPECT_EQ(report.overall, Overall::kSame);
-  EXPECT_EQ(report.counts.paired, 2u * (1 + 4));  // without linear.weight
+  EXPECT_EQ(report.counts.paired, 2u * (1 + 1 + 4));  // without linear.weight
 }
 
 }  // namespace
