@@ -116,7 +116,8 @@ def test_a_directory_that_cannot_be_written(tmp_path, job, unmount, kind):
     assert done.returncode == 0, done.stderr
     assert Counter(done.stdout) == Counter(output * RANKS)  # mpirun mixes the ranks' lines
     lines = told(done.stderr, "tdump: off")
-    assert len(lines) == 1 and place in lines[0], done.stderr
+    # One rank of a node tells, as long as it lives: of ranks that do not meet, the next may begin when it has ended.
+    assert 1 <= len(lines) <= RANKS and all(place in line for line in lines), done.stderr
 
 
 # ---- I03: paths beyond the system's limit, permission removed while the job runs ----
