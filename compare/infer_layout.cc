@@ -254,10 +254,6 @@ Status AddBlock(TensorSource& a, TensorSource& b, uint64_t first, uint64_t count
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 constexpr uint64_t kBlock = 512, kMostSampled = 1 << 16;
 
 // From block to block, so that at most `most` of `units` are read.
