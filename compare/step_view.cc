@@ -11,16 +11,16 @@ OnePass::OnePass(std::unique_ptr<io::PassReader> reader, bool part) : reader_(st
 }
 
 Status OnePass::ForEachTensor(const VisitTensor& visit) const {
-  return reader_->ForEachRecord(visit);
+  return reader_->ForEachRecordMeta(visit);
 }
 
 Result<io::Record> OnePass::Get(uint64_t id) const { return reader_->Get(id); }
 
 Result<ReadBytes> OnePass::Open(const io::Record& record) const {
   if (!record.payload) return NotFound("the values of " + ToText(record.key) + " were not kept");
-  // Where the bytes are another record's, that one is looked up once.
+  // Where the bytes are another record's, or the digests were left out, it is looked up once.
   std::shared_ptr<const io::Record> owner(&record, [](const io::Record*) {});
-  if (record.payload->same_as != 0) {
+  if (record.payload->same_as != 0 || record.tile_digests.empty()) {
     TDUMP_ASSIGN_OR_RETURN(io::Record found, reader_->PayloadOwner(record));
     owner = std::make_shared<const io::Record>(std::move(found));
   }

@@ -27,7 +27,7 @@ class StepView {
 
   // Metadata, with the names that are compared and the sizes of the whole tensor. A tensor that is
   // put together has contiguous strides, and no hash or other parts unless those of the whole are
-  // known. Ids are the view's own, unique in it, from 1 on.
+  // known. Ids are the view's own, unique in it, from 1 on. Tile digests may be left out.
   virtual Status ForEachTensor(const VisitTensor& visit) const = 0;
   virtual Result<io::Record> Get(uint64_t id) const = 0;
 

@@ -23,6 +23,12 @@ namespace {
 constexpr uint64_t kWalkWindow = 16 * 1024;
 constexpr uint64_t kSingleWindow = 1024;
 
+// Whether a record that holds bytes came without what they are checked against.
+bool LacksDigests(const Record& record) {
+  return record.payload && record.payload->same_as == 0 && record.payload->logical_bytes > 0 &&
+         record.tile_digests.empty();
+}
+
 class FilePassReader : public PassReader {
  public:
   FilePassReader(Env* env, std::unique_ptr<FrameFile> file, PassContents contents, bool complete)
@@ -43,7 +49,12 @@ class FilePassReader : public PassReader {
   uint64_t record_count() const override { return contents_.index.records.size(); }
   const std::vector<Damage>& damage() const override { return contents_.damage; }
 
-  Status ForEachRecord(const std::function<bool(const Record&)>& visit) const override;
+  Status ForEachRecord(const std::function<bool(const Record&)>& visit) const override {
+    return Walk(visit, DecodeRecord);
+  }
+  Status ForEachRecordMeta(const std::function<bool(const Record&)>& visit) const override {
+    return Walk(visit, DecodeRecordMeta);
+  }
   Status ForEachCall(const std::function<bool(const CallRecord&)>& visit) const override;
   Result<Record> Find(const Key& key) const override;
   Result<Record> Get(uint64_t record) const override;
@@ -67,9 +78,11 @@ class FilePassReader : public PassReader {
   }
   // Decodes the frame of `kind` at `offset`, with file and offset on any error.
   template <class Decoded>
+  using Decoder = Result<Decoded> (*)(const DecodeContext&, std::span<const std::byte>);
+  template <class Decoded>
   Result<Decoded> DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
-                           Result<Decoded> (*decode)(const DecodeContext&,
-                                                     std::span<const std::byte>)) const;
+                           Decoder<Decoded> decode) const;
+  Status Walk(const std::function<bool(const Record&)>& visit, Decoder<Record> decode) const;
   Result<Record> RecordAt(FrameCursor* cursor, uint64_t offset) const {
     return DecodeAt<Record>(cursor, offset, FrameKind::kRecord, DecodeRecord);
   }
@@ -87,9 +100,8 @@ class FilePassReader : public PassReader {
 };
 
 template <class Decoded>
-Result<Decoded> FilePassReader::DecodeAt(
-    FrameCursor* cursor, uint64_t offset, FrameKind kind,
-    Result<Decoded> (*decode)(const DecodeContext&, std::span<const std::byte>)) const {
+Result<Decoded> FilePassReader::DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
+                                         Decoder<Decoded> decode) const {
   TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor->At(offset));
   if (frame.kind != kind) {
     return file_->Error(offset,
@@ -101,11 +113,13 @@ Result<Decoded> FilePassReader::DecodeAt(
   return decoded;
 }
 
-Status FilePassReader::ForEachRecord(const std::function<bool(const Record&)>& visit) const {
+Status FilePassReader::Walk(const std::function<bool(const Record&)>& visit,
+                            Decoder<Record> decode) const {
   FrameCursor cursor(*file_, kWalkWindow);
   Status first;
   for (const IndexEntry& entry : contents_.index.records) {
-    const Result<Record> record = RecordAt(&cursor, entry.frame_offset);
+    const Result<Record> record =
+        DecodeAt<Record>(&cursor, entry.frame_offset, FrameKind::kRecord, decode);
     if (!record.ok()) {
       if (first.ok()) first = record.status();
     } else if (!visit(*record)) {
@@ -168,6 +182,7 @@ Result<Record> FilePassReader::PayloadOwner(const Record& record) const {
     return NotFound(fmt::format("{}: record {} ('{}') has no payload: kept {}", path(), record.id,
                                 ToText(record.key), PartsToString(record.parts_kept)));
   }
+  if (LacksDigests(record)) return Get(record.id);
   Record owner = record;
   constexpr int kMostHops = 16;
   for (int hop = 0; owner.payload && owner.payload->same_as != 0; ++hop) {
@@ -191,7 +206,7 @@ Result<Record> FilePassReader::PayloadOwner(const Record& record) const {
 
 Status FilePassReader::ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                                    bool verify) const {
-  if (record.payload && record.payload->same_as == 0)
+  if (record.payload && record.payload->same_as == 0 && !LacksDigests(record))
     return payloads_.Read(record, offset, out, verify);
   TDUMP_ASSIGN_OR_RETURN(const Record owner, PayloadOwner(record));
   return payloads_.Read(owner, offset, out, verify);

@@ -37,6 +37,10 @@ class PassReader {
 
   // In file order. The visitor returns false to stop.
   virtual Status ForEachRecord(const std::function<bool(const Record&)>& visit) const = 0;
+  // The same without tile_digests, which of a large tensor are nearly all of its record.
+  virtual Status ForEachRecordMeta(const std::function<bool(const Record&)>& visit) const {
+    return ForEachRecord(visit);
+  }
   virtual Status ForEachCall(const std::function<bool(const CallRecord&)>& visit) const = 0;
   virtual Result<Record> Find(const Key& key) const = 0;
   virtual Result<Record> Get(uint64_t record) const = 0;
@@ -46,8 +50,8 @@ class PassReader {
   // mismatch is kCorrupt.
   virtual Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                              bool verify = true) const = 0;
-  // The record that holds the bytes of `record`: itself, or the one it shares them with, which need
-  // not be looked up again for each piece that is read of it.
+  // The record that holds the bytes of `record`, with its tile digests: itself, or the one it
+  // shares them with, which need not be looked up again for each piece that is read of it.
   virtual Result<Record> PayloadOwner(const Record& record) const { return record; }
   // The payload where it lies in the mapped file, or an error when it is compressed. Not verified.
   virtual Result<std::span<const std::byte>> MapPayload(const Record& record) const = 0;

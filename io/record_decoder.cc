@@ -57,6 +57,18 @@ Status CheckPlace(const PayloadRef& payload, const DecodeContext& context) {
                   payload.offset, payload.stored_bytes, context.file_bytes));
 }
 
+Status CheckDigests(const Record& record) {
+  const PayloadRef& payload = *record.payload;
+  const uint64_t bytes = record.tile_digests.size();
+  if (payload.same_as != 0) return Status::Ok();
+  const uint64_t expected =
+      (payload.logical_bytes / kHashTile + (payload.logical_bytes % kHashTile != 0)) *
+      sizeof(Hash128);
+  if (bytes == expected) return Status::Ok();
+  return Corrupt(fmt::format("digests: {} bytes, expected {} for a payload of {} bytes", bytes,
+                             expected, payload.logical_bytes));
+}
+
 Status CheckPayload(const Record& record, const DecodeContext& context) {
   if (!record.payload) {
     if ((record.parts_kept & kPartPayload) != 0)
@@ -80,13 +92,6 @@ Status CheckPayload(const Record& record, const DecodeContext& context) {
   if (payload.codec == 0 && payload.stored_bytes != payload.logical_bytes) {
     return Corrupt(fmt::format("stored_bytes: {}, expected logical_bytes {}", payload.stored_bytes,
                                payload.logical_bytes));
-  }
-  const uint64_t digests =
-      (payload.logical_bytes / kHashTile + (payload.logical_bytes % kHashTile != 0)) *
-      sizeof(Hash128);
-  if (record.tile_digests.size() != digests) {
-    return Corrupt(fmt::format("digests: {} bytes, expected {} for a payload of {} bytes",
-                               record.tile_digests.size(), digests, payload.logical_bytes));
   }
   return Status::Ok();
 }
@@ -247,9 +252,8 @@ Result<CallRecord> FillCall(const DecodeContext& context, CallSection&& section)
   return record;
 }
 
-}  // namespace
-
-Result<Record> DecodeRecord(const DecodeContext& context, std::span<const std::byte> body) {
+Result<Record> Decode(const DecodeContext& context, std::span<const std::byte> body,
+                      bool with_digests) {
   Record record;
   bool found = false;
   SectionCursor cursor(body, context.swapped);
@@ -258,15 +262,27 @@ Result<Record> DecodeRecord(const DecodeContext& context, std::span<const std::b
       TDUMP_ASSIGN_OR_RETURN(auto section, cursor.Decode<RecordSection>());
       TDUMP_RETURN_IF_ERROR(FillRecord(context.names, std::move(section), &record));
       found = true;
-    } else {
+    } else if (cursor.id() != TilesSection::kId || with_digests) {
       TDUMP_RETURN_IF_ERROR(AddCompanion(cursor, &record));
     }
   }
   TDUMP_RETURN_IF_ERROR(cursor.status());
   if (!found) return Corrupt("the frame of a record has no record section");
   TDUMP_RETURN_IF_ERROR(CheckPayload(record, context));
+  if (record.payload && with_digests)
+    TDUMP_RETURN_IF_ERROR(CheckDigests(record));
   TDUMP_RETURN_IF_ERROR(CheckParts(context.file_bytes, context.swapped, &record));
   return record;
+}
+
+}  // namespace
+
+Result<Record> DecodeRecord(const DecodeContext& context, std::span<const std::byte> body) {
+  return Decode(context, body, true);
+}
+
+Result<Record> DecodeRecordMeta(const DecodeContext& context, std::span<const std::byte> body) {
+  return Decode(context, body, false);
 }
 
 Result<CallRecord> DecodeCall(const DecodeContext& context, std::span<const std::byte> body) {

@@ -22,6 +22,8 @@ struct DecodeContext {
 };
 
 Result<Record> DecodeRecord(const DecodeContext& context, std::span<const std::byte> body);
+// The same without tile_digests.
+Result<Record> DecodeRecordMeta(const DecodeContext& context, std::span<const std::byte> body);
 Result<CallRecord> DecodeCall(const DecodeContext& context, std::span<const std::byte> body);
 
 }  // namespace tdump::io
