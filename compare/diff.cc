@@ -241,12 +241,15 @@ class Differ {
     if (notes_.size() < kMostListed) ++notes_[head];
   }
 
-  // Of the first step that has the weight: what follows depends on what was computed. The same for
-  // what an optimizer keeps, "weight.exp_avg".
+  // Of the first step that has the weight; of a later one, which depends on what was computed, where
+  // no step before it differs: then what updates the weight does. What an optimizer keeps,
+  // "weight.exp_avg", depends on what was computed from the start.
   void AddParameter(const Row& row, const Outcome& outcome) {
     if (row.key.role == Role::kState && row.key.arg.find('.') != std::string::npos) return;
     const auto [first, added] = weight_steps_.try_emplace({row.rank_b, row.name}, row.step_b);
-    if (!added && first->second != row.step_b) return;
+    const bool later = !added && first->second != row.step_b;
+    if (later && (!outcome.bits_differ || finder_.DiffersBefore(row.step_b, !outcome.fails)))
+      return;
     ParameterReport& p = report_.parameters;
     if (!outcome.fails && !outcome.comparison.verdict.Judged()) {
       ++p.not_judged;
@@ -268,7 +271,9 @@ class Differ {
                              .rank = row.rank_b,
                              .step = row.step_b,
                              .buffer = buffer,
-                             .outside = outcome.fails});
+                             .outside = outcome.fails,
+                             .within = outcome.comparison.verdict.tolerance == Answer::kSame,
+                             .drifted = later});
   }
 
   void AddInput(const Row& row, const Outcome& outcome, bool failing) {
@@ -333,6 +338,7 @@ class Differ {
     origin.rank = first.rank;
     origin.name = origin.path = first.path;
     origin.parameter = first.name;
+    origin.drifted = first.drifted;
     return origin;
   }
 

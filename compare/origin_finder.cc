@@ -38,6 +38,7 @@ void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
   origin->name = origin->path = parameter.path;
   origin->op.clear();
   origin->parameter = parameter.name;
+  origin->drifted = parameter.drifted;
 }
 
 // Whether what is known of one rank is about the other: where ranks are put together, of any.
@@ -144,6 +145,9 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
       suspect.passed_by.push_back(parameter);
   }
   suspect.outside_before = OutsideBefore(pass, pair, outcome);
+  const std::optional<Explanation>& explanation = outcome.explanation;
+  suspect.adds_error =
+      explanation && explanation->in_known && !explanation->within && !explanation->follows;
   return suspect;
 }
 
@@ -163,10 +167,16 @@ std::optional<ParameterDifference> OriginFinder::OutsideBefore(const PassDiff& p
   return earliest;
 }
 
-// The operator's own differing parameter, null when there is none.
+bool OriginFinder::DiffersBefore(uint64_t step, bool bits) const {
+  const Suspects& suspects = bits ? bits_ : beyond_bound_;
+  return !suspects.list.empty() && suspects.step < step;
+}
+
+// The operator's own parameter that differed by then, null when there is none.
 const ParameterDifference* OriginFinder::OwnParameter(const Origin& origin) const {
   for (const ParameterDifference& parameter : *parameters_) {
-    if (SameRank(parameter.rank, origin.rank) && PathWithin(parameter.path, origin.path))
+    if (parameter.step <= origin.step && SameRank(parameter.rank, origin.rank) &&
+        PathWithin(parameter.path, origin.path))
       return &parameter;
   }
   return nullptr;
@@ -177,11 +187,14 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) co
   std::vector<Candidate> candidates;
   for (Suspect& suspect : suspects->list) {
     Origin& origin = suspect.origin;
-    if (const ParameterDifference* own = OwnParameter(origin)) {
+    const ParameterDifference* own = OwnParameter(origin);
+    if (own != nullptr) {
       origin.parameter = own->name;
+      origin.drifted = own->drifted;
       if (origin.rank == kAllRanks) origin.rank = own->rank;  // every rank has the wrong sum
     }
     suspect.candidate.own_parameter = !origin.parameter.empty();
+    suspect.own_within = own != nullptr && own->within;
     candidates.push_back(suspect.candidate);
   }
   Suspect chosen = suspects->list[ChooseOrigin(candidates)];
@@ -214,7 +227,10 @@ OriginFinder::Choice OriginFinder::Choose() {
                     beyond->key_hash == bits->key_hash;
   if (same) return choice;
   const bool reproducible = reproducible_from_ && *reproducible_from_ <= bits->candidate.step;
-  if (bits->candidate.own_parameter || reproducible) {
+  // A weight within its bound is no cause of an error that a later operator adds by itself.
+  const bool by_parameter =
+      bits->candidate.own_parameter && !(bits->own_within && beyond->adds_error);
+  if (by_parameter || reproducible) {
     bits->origin.by_bits = true;
     choice.origin = bits->origin;
   } else {

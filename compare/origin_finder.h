@@ -20,9 +20,11 @@ namespace tdump::compare {
 struct ParameterDifference {
   std::string name, path;
   int32_t rank = 0;
-  uint64_t step = 0;  // first seen
+  uint64_t step = 0;  // first seen to differ
   bool buffer = false;
   bool outside = false;  // its values are known, and outside their bound
+  bool within = false;   // its values are known, and within their bound
+  bool drifted = false;  // it was equal at an earlier step
 };
 
 struct Origin {
@@ -35,7 +37,8 @@ struct Origin {
   std::optional<Row> row;      // the first differing observation
   std::vector<Row> inputs;     // the call's recorded inputs
   std::optional<Row> last_agreeing;
-  std::string parameter;                             // the operator's own parameter that differs
+  std::string parameter;  // the operator's own parameter that differs
+  bool drifted = false;   // that parameter was equal at an earlier step
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
 };
 
@@ -55,6 +58,10 @@ class OriginFinder {
     std::optional<Origin> origin;
     std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
   };
+  // Whether an observation of a step of B before `step`, of the passes so far, is outside its
+  // bound; or, with `bits`, differs at all.
+  bool DiffersBefore(uint64_t step, bool bits) const;
+
   // Once, after the last pass.
   Choice Choose();
   // Of the pass that holds the likeliest origin, else of the first; empty where nothing differs.
@@ -70,6 +77,9 @@ class OriginFinder {
     std::vector<ParameterDifference> passed_by;
     // The first of the parameters outside their bound that a call before the difference used.
     std::optional<ParameterDifference> outside_before;
+    // Its error is more than what went into it, and its own roundings, explain.
+    bool adds_error = false;
+    bool own_within = false;  // its own parameter differs within its bound
   };
 
   // Suspects of the earliest step that has any, and which keys differ there on which rank.

@@ -187,6 +187,7 @@ Json OriginJson(const Origin& o) {
                {"rank_a", RankJson(o.rank_a)},
                {"step_a", o.step_a},
                {"parameter", o.parameter},
+               {"drifted", o.drifted},
                {"ranks_alike", o.ranks_alike},
                {"ranks_agreeing", o.ranks_agreeing}};
   json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);
@@ -200,7 +201,10 @@ Json DifferingJson(const ParameterReport& parameters, bool buffers) {
   Json list = Json::array();
   for (const ParameterDifference& d : parameters.differing) {
     if (d.buffer == buffers)
-      list.push_back({{"name", d.name}, {"rank", RankJson(d.rank)}, {"step", d.step}});
+      list.push_back({{"name", d.name},
+                      {"rank", RankJson(d.rank)},
+                      {"step", d.step},
+                      {"drifted", d.drifted}});
   }
   return list;
 }

@@ -56,17 +56,27 @@ std::string WeightsText(const DiffReport& report) {
         fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - p.buffers_differing),
                     CountText(p.buffers_compared));
   text += " equal on every rank";
-  std::map<std::string, std::vector<int32_t>> ranks;
-  for (const ParameterDifference& difference : p.differing)
-    ranks[difference.name].push_back(difference.rank);
-  size_t shown = 0;
-  for (const auto& [name, list] : ranks) {
-    if (shown++ == kMostNames) break;
-    text += fmt::format("\nnot on {}: {}",
-                        list.front() == kAllRanks ? RankText(kAllRanks) : RanksText(list),
-                        Printable(name));
+  struct Where {
+    std::vector<int32_t> ranks;
+    uint64_t step = 0;
+    bool drifted = false;
+  };
+  std::map<std::string, Where> places;
+  for (const ParameterDifference& difference : p.differing) {
+    Where& where = places[difference.name];
+    if (where.ranks.empty()) where.step = difference.step;
+    where.ranks.push_back(difference.rank);
+    where.drifted = where.drifted || difference.drifted;
   }
-  if (ranks.size() > kMostNames)
+  size_t shown = 0;
+  for (const auto& [name, where] : places) {
+    if (shown++ == kMostNames) break;
+    text += fmt::format(
+        "\nnot on {}{}: {}",
+        where.ranks.front() == kAllRanks ? RankText(kAllRanks) : RanksText(where.ranks),
+        where.drifted ? fmt::format(" from step {} on", where.step) : "", Printable(name));
+  }
+  if (places.size() > kMostNames)
     text += fmt::format("\n{} more: --json",
                         CountText(p.differing_names + p.buffers_differing - kMostNames));
   return text;
@@ -255,6 +265,11 @@ std::vector<std::string> OriginLines(const Origin& origin) {
   std::vector<std::string> lines = {InputsOfOrigin(origin)};
   if (!origin.parameter.empty())
     lines.push_back("its parameter differs: " + Printable(origin.parameter));
+  if (origin.drifted)
+    lines.push_back(
+        "at an earlier step it was equal, and all operators before it agree: look at what updates "
+        "it; an optimizer that divides by the size of the gradient (Adam) turns the rounding of a "
+        "tiny one into whole steps");
   if (origin.row) {
     const Row& row = *origin.row;
     const char* what = origin.kind != OriginKind::kOperator ? ""

@@ -16,6 +16,7 @@ namespace tdump::compare {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnlikely = 2;  // more than the error of unrelated tensors
 constexpr size_t kMostWholes = 16;  // shapes that both sides may have
 
 const Dims& AnyDims() {
@@ -156,7 +157,8 @@ Result<double> ErrorOf(const ShardSet& set, const LayoutCandidate& candidate, co
   TDUMP_ASSIGN_OR_RETURN(const double error, SampledError(*mine, *theirs));
   if (!(error <= kAgree)) return error;
   TDUMP_ASSIGN_OR_RETURN(const bool one, HasOneSummand(candidate.plan, Opener(set)));
-  return one ? 1.0 : error;  // that it agrees says nothing: it may be copies, of which one is left
+  // That it agrees says nothing: it may be copies, of which one is left. Any other is likelier.
+  return one ? kUnlikely : error;
 }
 
 LayoutQuestion QuestionOf(const ShardSet& set, const Shape& whole) {

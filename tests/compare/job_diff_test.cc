@@ -106,10 +106,11 @@ TEST(JobDiff, PartialSumsAreAdded) {
   EXPECT_THAT(report.job->how_b, Contains(Key(HasSubstr("sum"))));
 }
 
-// A sum with zeros would agree, and hide that a rank lost its copy. (Of dumps without hashes.)
+// A sum with zeros would agree, and hide that a rank lost its copy.
 TEST(JobDiff, ACopyOfZerosIsNoSummand) {
   const Tensor zeros = Matrix(2, 4, std::vector<float>(8, 0));
   for (const auto& outs : {std::vector<Tensor>{zeros, kWhole}, {kWhole, zeros}}) {
+    EXPECT_EQ(DiffOk(OneRank(kWhole), Ranks(outs)).overall, Overall::kDiffers);
     FakeRun run(2);
     for (const int32_t rank : {0, 1}) {
       PassBuilder pass = run.Pass(rank, 0);
@@ -118,6 +119,9 @@ TEST(JobDiff, ACopyOfZerosIsNoSummand) {
     }
     EXPECT_EQ(DiffOk(OneRank(kWhole), run).overall, Overall::kDiffers);
   }
+  // That it is one can be told.
+  EXPECT_EQ(DiffOk(OneRank(kWhole), Ranks({zeros, kWhole}), WithDims("fc@output", "x y partial[rank]")).overall,
+            Overall::kSame);
   // All of it zero is no question.
   EXPECT_EQ(DiffOk(OneRank(zeros), Ranks({zeros, zeros})).overall, Overall::kSame);
 }

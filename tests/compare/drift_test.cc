@@ -1,0 +1,167 @@
+// Whole diffs of runs whose weights part on the way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compare/report.h"
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const Tensor kInput = Vector<float>("float32", {1, 2});
+const Tensor kGood = Vector<float>("float32", {3, 4});
+const Tensor kBad = Vector<float>("float32", {3, 5});
+const Tensor kNear = Vector<float>("float32", {3, 4.0f + 0x1p-21f});  // one rounding away
+
+std::string Text(const DiffReport& report) {
+  return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, false,
+                    Style(false));
+}
+
+void FullParam(PassBuilder* pass, const std::string& path, const Tensor& weight) {
+  pass->Param(path, "weight", weight);
+  pass->last()->payload = weight.record.payload;
+}
+
+struct Step {
+  Tensor weight, first, second;  // of module "second"; what the modules return
+};
+
+FakeRun Training(const std::vector<Step>& steps) {
+  FakeRun run(1);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    PassBuilder pass = run.Pass(0, i);
+    FullParam(&pass, "second", steps[i].weight);
+    pass.Module("first", kInput, steps[i].first);
+    pass.Module("second", steps[i].first, steps[i].second);
+  }
+  return run;
+}
+
+const Step kAgrees = {kGood, kGood, kGood};
+
+TEST(Drift, AWeightIsNamedFromTheStepOnAtWhichItParts) {
+  const FakeRun a = Training({kAgrees, kAgrees, kAgrees});
+  const FakeRun b = Training({kAgrees, kAgrees, {kBad, kGood, kBad}});
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->step, 2u);
+  EXPECT_EQ(report.origin->name, "second");
+  EXPECT_EQ(report.origin->parameter, "second.weight");
+  EXPECT_TRUE(report.origin->drifted);
+  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 parameters equal on every rank\n"
+                                      "          not on rank 0 from step 2 on: second.weight\n"));
+  EXPECT_THAT(Text(report), HasSubstr("at an earlier step it was equal"));
+}
+
+TEST(Drift, AWeightAloneIsTheOriginOfItsStep) {
+  const DiffReport report =
+      DiffOk(Training({kAgrees, kAgrees}), Training({kAgrees, {kBad, kGood, kGood}}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kParameter);
+  EXPECT_EQ(report.origin->step, 1u);
+}
+
+TEST(Drift, WhatFollowsFromAnEarlierStepIsNotBlamed) {
+  const DiffReport report =
+      DiffOk(Training({kAgrees, kAgrees}), Training({{kGood, kBad, kBad}, {kBad, kGood, kBad}}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->step, 0u);
+  EXPECT_EQ(report.origin->name, "first");
+  EXPECT_EQ(report.parameters.differing_names, 0u);
+  EXPECT_THAT(Text(report), HasSubstr("weights   1 of 1 parameters equal on every rank\n"));
+}
+
+TEST(Drift, RoundingOfTheStepBeforeExplainsTheRoundingOfAWeight) {
+  const FakeRun a = Training({kAgrees, kAgrees});
+  const Step later = {kNear, kGood, kGood};
+  EXPECT_EQ(DiffOk(a, Training({{kGood, kGood, kNear}, later})).parameters.differing_names, 0u);
+  EXPECT_EQ(DiffOk(a, Training({kAgrees, later})).parameters.differing_names, 1u);
+  // Beyond rounding it does not.
+  const Step beyond = {kBad, kGood, kGood};
+  EXPECT_EQ(DiffOk(a, Training({{kGood, kGood, kNear}, beyond})).parameters.differing_names, 1u);
+}
+
+TEST(Drift, AWeightFirstSeenLaterIsNoCauseOfWhatWasBefore) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    const Tensor& value = run == &a ? kGood : kBad;
+    PassBuilder first = run->Pass(0, 0);
+    first.Module("second", kInput, value);
+    PassBuilder later = run->Pass(0, 1);
+    FullParam(&later, "second", value);
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->step, 0u);
+  EXPECT_EQ(report.origin->parameter, "");
+  EXPECT_EQ(report.parameters.differing_names, 1u);  // it is not known to have been equal
+  EXPECT_THAT(Text(report), Not(HasSubstr("at an earlier step it was equal")));
+}
+
+// Modules in a row, the weight of the first off by `weight_db`, and what each returns by `out_db`.
+constexpr size_t kCount = 1 << 12;
+using Numbers = std::vector<float>;
+
+Numbers Noisy(Numbers numbers, double db, std::mt19937* random) {
+  std::normal_distribution<float> normal(0, static_cast<float>(std::pow(10, -db / 20)));
+  for (float& x : numbers) x += normal(*random);
+  return numbers;
+}
+Tensor Of(const Numbers& numbers) {
+  return MakeTensor<float>("float32", {64, static_cast<int64_t>(kCount / 64)}, numbers);
+}
+
+FakeRun WithNoise(uint32_t seed, double weight_db, const std::vector<double>& out_db) {
+  std::mt19937 values(7), noise(seed);
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  FullParam(&pass, "0", Of(Noisy(Noisy(Numbers(kCount), 0, &values), weight_db, &noise)));
+  Tensor in = Of(Noisy(Numbers(kCount), 0, &values));
+  for (size_t i = 0; i < out_db.size(); ++i) {
+    const Tensor out = Of(Noisy(Noisy(Numbers(kCount), 0, &values), out_db[i], &noise));
+    pass.Module(std::to_string(i), in, out);
+    in = out;
+  }
+  return run;
+}
+
+NoiseModel NoiseBetween(const FakeRun& a, const FakeRun& b) {
+  NoiseModel noise;
+  DiffOptions options;
+  options.on_pass = [&](const PassDiff& diff, const PassPair&) {
+    for (const Outcome& outcome : diff.outcomes) {
+      const auto record = diff.a->Get(outcome.ids.a);
+      noise.Add(NameOf(*record), record->key, outcome.comparison.verdict.bitwise == Answer::kSame,
+                outcome.comparison.metrics);
+    }
+  };
+  DiffOk(a, b, options);
+  return noise;
+}
+
+TEST(Drift, AWeightWithinTheNoiseIsNoCauseOfWhatALaterOperatorAdds) {
+  const FakeRun a = WithNoise(1, 60, {60, 60, 60, 60});
+  DiffOptions options;
+  options.pass.noise = std::make_shared<NoiseModel>(
+      NoiseBetween(a, WithNoise(2, 60, {60, 60, 60, 60})));
+  EXPECT_EQ(DiffOk(a, WithNoise(3, 60, {60, 60, 60, 60}), options).overall, Overall::kSame);
+  const DiffReport report = DiffOk(a, WithNoise(3, 60, {60, 60, 17, 17}), options);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "2");
+  EXPECT_FALSE(report.origin->by_bits);
+}
+
+}  // namespace
+}  // namespace tdump::compare
