@@ -38,7 +38,8 @@ Examples:
   tdump-export runs/a:0/2 --npz -o out --select 'layers\\.3\\.'
   tdump-export runs/a:0/2/encoder.layer.3@input#0 --npy -o out
 
-Exit status: 0 done, 2 trouble, or something that was asked for could not be read (the rest is written).
+Exit status: 0 done, 2 trouble, nothing that was asked for is there, or not all of it could be read (the rest is
+written). tdump-diff reads .npz and .safetensors back under the keys.
 """
 _PLACE = re.compile(r"(?P<run>.+?):(?P<step>\d+)(?:/(?P<rank>\d+)?(?:/(?P<name>.+))?)?")
 _NAME = re.compile(r"(?P<base>.*?)(?:::call(?P<call>\d+))?(?:@(?P<role>\w+))?(?:#(?P<arg>.*))?", re.DOTALL)
@@ -59,6 +60,8 @@ class Selection:
         self._rank = int(place["rank"]) if place and place["rank"] else None
         self._name = place["name"] if place else None
         self._select = [re.compile(pattern) for pattern in patterns]
+        self._stems: set[str] = set()
+        self._opened = self._matched = 0
 
     def passes(self) -> Iterator[tuple[PassEntry, Pass]]:
         """In the order of the run; those that cannot be opened go into ``damage``."""
@@ -77,11 +80,43 @@ class Selection:
                 continue
             if not entry.part:
                 self.damage.extend(map(str, opened.damage))
+            self._opened += 1
             yield entry, opened
 
     def records(self, opened: Pass) -> Iterator[Record]:
         """In the order of the file."""
-        return (record for record in opened.records() if self._wants(record))
+        for record in opened.records():
+            if self._wants(record):
+                self._matched += 1
+                yield record
+
+    def stem(self, entry: PassEntry) -> str:
+        """The start of the names of what is written of a pass, another one for each."""
+        process = f"_p{entry.process}" if entry.process else ""
+        stem = first = f"step{entry.step}_rank{entry.rank}{process}{'_extra' if entry.extra else ''}"
+        number = 1
+        while stem in self._stems:
+            number += 1
+            stem = f"{first}_{number}"
+        self._stems.add(stem)
+        return stem
+
+    def why_nothing(self) -> str:
+        """After the visit: why nothing was written, with what is there; empty where something matched."""
+        if self._matched or self.damage:
+            return ""
+        if not self._opened:
+            steps, ranks = {e.step for e in self.run.passes}, {e.rank for e in self.run.passes}
+            if not steps:
+                return "the run holds no pass"
+            return (
+                f"no pass of step {'any' if self._step is None else self._step}, rank "
+                f"{'any' if self._rank is None else self._rank}; the run has steps {min(steps)} to {max(steps)}, "
+                f"ranks {min(ranks)} to {max(ranks)}"
+            )
+        asked = [self._name] if self._name is not None else []
+        asked += [f"--select {pattern.pattern}" for pattern in self._select]
+        return f"no record matches {' and '.join(asked)}; tdump-view --names lists them" if asked else ""
 
     def _wants(self, record: Record) -> bool:
         if self._name is not None and not _means(self._name, record):
@@ -138,7 +173,10 @@ def _export(options: argparse.Namespace) -> tuple[str, list[str]]:
         from tdump._export_arrays import WRITERS
 
         write = WRITERS[options.format]
-    return write(selection, directory), selection.damage
+    written = write(selection, directory)
+    if nothing := selection.why_nothing():
+        raise Trouble(f"{options.address}: {nothing}")
+    return written, selection.damage
 
 
 def _as_text(options: argparse.Namespace) -> NoReturn:
@@ -164,6 +202,9 @@ def main(arguments: list[str] | None = None) -> int:
         written, damage = _export(options)
     except (Trouble, DamagedError, OSError, ValueError, KeyError) as error:
         print(f"{_TOOL}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print(f"{_TOOL}: not enough memory for one of the tensors: --select leaves it out", file=sys.stderr)
         return 2
     for text in damage:
         print(f"{_TOOL}: damaged: {text}", file=sys.stderr)

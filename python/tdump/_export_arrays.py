@@ -18,7 +18,7 @@ from tdump._io import DamagedError
 
 if TYPE_CHECKING:
     from tdump._export import Selection
-    from tdump.reader import Pass, PassEntry, Record
+    from tdump.reader import Pass, Record
 
 # The names that the safetensors format has for dtypes; others are left out, and told.
 _SAFETENSORS = {
@@ -83,11 +83,12 @@ def write_npy(selection: Selection, directory: Path) -> str:
     """One file a tensor, and names.tsv with a line for each. Returns what was written, in words."""
     lines = ["\t".join(_HEAD)]
     for entry, opened in selection.passes():
+        stem = selection.stem(entry)
         for name, record in _with_values(selection, opened):
             array = _values(selection, opened, record)
             if array is None:
                 continue
-            file = _file_name(f"step{entry.step}_rank{entry.rank}_p{entry.process}_{name}") + ".npy"
+            file = _file_name(f"{stem}_{name}") + ".npy"
             with whole_file(directory / file) as part, part.open("wb") as out:
                 np.lib.format.write_array(out, array, allow_pickle=False)
             cells = (file, entry.step, entry.rank, record.key, record.dtype, list(array.shape), record.hash or "")
@@ -97,18 +98,13 @@ def write_npy(selection: Selection, directory: Path) -> str:
     return f"{len(lines) - 1:,} tensors in {directory}; names.tsv says which is which"
 
 
-def _pass_file(entry: PassEntry, suffix: str) -> str:
-    process = f"_p{entry.process}" if entry.process else ""
-    return f"step{entry.step}_rank{entry.rank}{process}{'_extra' if entry.extra else ''}.{suffix}"
-
-
 def write_npz(selection: Selection, directory: Path) -> str:
     """One file for each pass, with the names of the dtypes as an array of their own. Returns what was written."""
     files = tensors = 0
     for entry, opened in selection.passes():
         dtypes = {}
         with (
-            whole_file(directory / _pass_file(entry, "npz")) as part,
+            whole_file(directory / f"{selection.stem(entry)}.npz") as part,
             zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive,
         ):
             for name, record in _with_values(selection, opened):
@@ -136,7 +132,7 @@ def write_safetensors(selection: Selection, directory: Path) -> str:
         left_out += len(records) - len(known)
         # The header comes first and says where each tensor is: what cannot be read must be known before.
         chosen = {name: record for name, record in known.items() if _values(selection, opened, record) is not None}
-        with whole_file(directory / _pass_file(entry, "safetensors")) as part, part.open("wb") as out:
+        with whole_file(directory / f"{selection.stem(entry)}.safetensors") as part, part.open("wb") as out:
             out.write(_safetensors_header(chosen))
             for record in chosen.values():
                 array = _values(selection, opened, record)

@@ -82,18 +82,46 @@ def test_safetensors(tmp_path, capsys):
 def test_an_address_and_a_pattern_select(tmp_path):
     key = "encoder.layer.0.dense@output#f32"
     assert key in values()
-    for number, (address, count) in enumerate(
-        [
-            (f"{PASS}:41/2/{key}", 1),
-            (f"{PASS}:41/2/encoder.layer.0.dense#f32", 1),
-            (f"{PASS}:41/3", 0),
-            (f"{PASS}:40", 0),
-        ]
-    ):
+    for number, address in enumerate([f"{PASS}:41/2/{key}", f"{PASS}:41/2/encoder.layer.0.dense#f32"]):
         export(address, "--npy", "-o", tmp_path / str(number))
-        assert len(list((tmp_path / str(number)).glob("*.npy"))) == count, address
+        assert len(list((tmp_path / str(number)).glob("*.npy"))) == 1, address
     export(PASS, "--npy", "-o", tmp_path / "select", "--select", "Critic")
-    assert {p.name.split("_p0_")[1][:6] for p in (tmp_path / "select").glob("*.npy")} == {"Critic"}
+    assert {p.name.split("_rank2_")[1][:6] for p in (tmp_path / "select").glob("*.npy")} == {"Critic"}
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "parquet"])
+@pytest.mark.parametrize(
+    ("place", "select", "why"),
+    [
+        (":41/3", [], "no pass of step 41, rank 3; the run has steps 41 to 41, ranks 2 to 2"),
+        (":40", [], "no pass of step 40, rank any"),
+        (":41/2/nowhere", [], "no record matches nowhere"),
+        ("", ["--select", "^nowhere$"], "no record matches --select ^nowhere$"),
+    ],
+)
+def test_what_is_not_there_is_told(tmp_path, capsys, kind, place, select, why):
+    export(f"{PASS}{place}", f"--{kind}", "-o", tmp_path, *select, status=2)
+    assert why in capsys.readouterr().err
+
+
+def test_each_pass_has_its_own_files():
+    selection = _export.Selection(str(PASS), [])
+    passes = [SimpleNamespace(step=1, rank=0, process=p, extra=extra) for p, extra in [(0, 0), (0, 0), (1, 0), (0, 1)]]
+    assert [selection.stem(entry) for entry in passes] == [
+        "step1_rank0",
+        "step1_rank0_2",
+        "step1_rank0_p1",
+        "step1_rank0_extra",
+    ]
+
+
+def test_a_tensor_too_large_for_the_memory_is_told(tmp_path, monkeypatch, capsys):
+    def none_left(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(_export_arrays, "_values", none_left)
+    export(PASS, "--npy", "-o", tmp_path, status=2)
+    assert "not enough memory" in capsys.readouterr().err
 
 
 def test_parquet_has_every_record_and_pass(tmp_path):
