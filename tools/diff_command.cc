@@ -103,7 +103,7 @@ int DiffCommand::Run(int argc, char** argv) {
 
 int DiffCommand::Compare(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
-  auto diff = settings_.ForEngine();
+  auto diff = settings_.ForEngine(&watched_);
   if (!diff.ok()) return Fail(kTool, diff.status().message());
   if (!settings_.mpi) return CompareSides(&*diff);
   const auto team = OpenMpiTeam();
@@ -128,6 +128,25 @@ bool DiffCommand::AllAreReady(const compare::DiffOptions& diff, const Status& st
   }
   if (trouble != 0 && trouble == worst) Fail(kTool, status.message());
   return worst == 0;
+}
+
+std::vector<std::string> DiffCommand::UnusedRules(const compare::DiffOptions& diff) const {
+  std::vector<std::string> unused;
+  if (diff.pass.rules == nullptr) return unused;
+  int64_t index = 0;
+  while (const compare::BoundRule* rule = diff.pass.rules->At(index++)) {
+    if (!rules_used_.contains(rule)) unused.push_back(rule->where);
+  }
+  return unused;
+}
+
+// What was asked for and had nothing to do. In a team other processes may have met it.
+void DiffCommand::NoteUnused(const compare::DiffOptions& diff, compare::DiffReport* report) const {
+  if (diff.team != nullptr || report->overall == compare::Overall::kNotComparable) return;
+  for (const std::string& text : watched_.Unused())
+    report->notes.push_back(text + " had nothing to do: it matches no name that it applies to");
+  for (const std::string& where : UnusedRules(diff))
+    report->notes.push_back("rule " + where + " decided nothing: it matches no name, or an earlier rule does");
 }
 
 int DiffCommand::SuggestMap(const compare::DiffOptions& diff, const compare::RunSide& a,
@@ -167,10 +186,16 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
     if (!AllAreReady(*diff, noise.status())) return kExitTrouble;
     diff->pass.noise = std::move(*noise);
   }
+  diff->on_pass = [this, also = diff->on_pass](const compare::PassDiff& pass,
+                                               const compare::PassPair& pair) {
+    for (const compare::Outcome& outcome : pass.outcomes) rules_used_.insert(outcome.rule);
+    if (also) also(pass, pair);
+  };
   auto report = compare::Diff(*sources.a.side, *sources.b.side, *diff);
   if (!IsFirst(*diff)) return kExitOk;
   if (!report.ok()) return Fail(kTool, report.status().message());
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
+  NoteUnused(*diff, &*report);
   const compare::SideInfo a = DescribeCompared(sources.a, diff->pairing.ranks);
   const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);
   if (const Status status = reports.Finish(*report, a, b, diff->pass.require_bits); !status.ok())

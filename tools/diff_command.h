@@ -1,8 +1,13 @@
 // The command behind tdump-diff: options in, report out.
 #pragma once
 
+#include <string>
+#include <unordered_set>
+#include <vector>
+
 #include "tools/diff_options.h"
 #include "tools/options.h"
+#include "tools/watched_patterns.h"
 
 namespace tdump::tools {
 
@@ -20,9 +25,13 @@ class DiffCommand {
                         const compare::RunSide& b);
   static bool IsFirst(const compare::DiffOptions& diff);
   static bool AllAreReady(const compare::DiffOptions& diff, const Status& status);
+  std::vector<std::string> UnusedRules(const compare::DiffOptions& diff) const;
+  void NoteUnused(const compare::DiffOptions& diff, compare::DiffReport* report) const;
 
   Options options_;
   DiffSettings settings_;
+  WatchedPatterns watched_;
+  std::unordered_set<const compare::BoundRule*> rules_used_;
 };
 
 }  // namespace tdump::tools

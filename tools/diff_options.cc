@@ -42,7 +42,8 @@ char TakeSide(std::string* text) {
 }
 
 // "REGEX: dims": up to the first colon with a blank behind it.
-Result<compare::DimsRule> ParseDimsRule(std::string text) {
+Result<compare::DimsRule> ParseDimsRule(std::string text, WatchedPatterns* watched) {
+  const std::string whole = text;
   compare::DimsRule rule;
   rule.side = TakeSide(&text);
   const size_t colon = text.find(": ");
@@ -51,16 +52,18 @@ Result<compare::DimsRule> ParseDimsRule(std::string text) {
         fmt::format("'{}': expected 'REGEX: dims', e.g. 'mlp.fc1: s b h[tp]'", text));
   }
   TDUMP_ASSIGN_OR_RETURN(rule.matches, MatchAny({text.substr(0, colon)}));
+  rule.matches = watched->Watch("--dims '" + whole + "'", std::move(rule.matches));
   TDUMP_ASSIGN_OR_RETURN(rule.dims, compare::Dims::Parse(text.substr(colon + 2)));
   return rule;
 }
 
-Result<std::optional<compare::JobOptions>> ParseJob(const DiffSettings& settings) {
+Result<std::optional<compare::JobOptions>> ParseJob(const DiffSettings& settings,
+                                                    WatchedPatterns* watched) {
   if (settings.map.empty() && settings.dims.empty() && settings.topology.empty())
     return std::optional<compare::JobOptions>();
   compare::JobOptions job;
   for (const std::string& text : settings.dims) {
-    auto rule = ParseDimsRule(text);
+    auto rule = ParseDimsRule(text, watched);
     if (!rule.ok()) return std::move(rule).status().Annotate("--dims");
     job.dims.push_back(std::move(*rule));
   }
@@ -130,7 +133,7 @@ void DiffSettings::AddTo(Options* options) {
   options->Number("-j,--jobs", &jobs, "N", "threads (default: all cores, at most 16)");
 }
 
-Result<compare::DiffOptions> DiffSettings::ForEngine() const {
+Result<compare::DiffOptions> DiffSettings::ForEngine(WatchedPatterns* watched) const {
   if (across.empty() && b.empty())
     return InvalidArgument("B is missing: the run to compare with A, or --across AXIS");
   if (!across.empty() && !b.empty())
@@ -153,12 +156,13 @@ Result<compare::DiffOptions> DiffSettings::ForEngine() const {
     TDUMP_ASSIGN_OR_RETURN(compare::BoundRules rules, ReadBoundsFile(bounds));
     diff.pass.rules = std::make_shared<const compare::BoundRules>(std::move(rules));
   }
-  TDUMP_ASSIGN_OR_RETURN(diff.pass.select, MatchAny(select, true));
-  TDUMP_ASSIGN_OR_RETURN(diff.pass.align, MatchAny(align));
-  TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this));
+  TDUMP_ASSIGN_OR_RETURN(diff.pass.select, watched->MatchAny("--select", select, true));
+  TDUMP_ASSIGN_OR_RETURN(diff.pass.align, watched->MatchAny("--align", align));
+  TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this, watched));
   diff.shipped_maps = ShippedMaps;
-  TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed, MatchAny(allow_failed));
-  TDUMP_ASSIGN_OR_RETURN(diff.allow_unpaired, MatchAny(allow_unpaired));
+  TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed, watched->MatchAny("--allow-failed", allow_failed));
+  TDUMP_ASSIGN_OR_RETURN(diff.allow_unpaired,
+                         watched->MatchAny("--allow-unpaired", allow_unpaired));
   return diff;
 }
 

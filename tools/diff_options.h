@@ -7,6 +7,7 @@
 #include "compare/diff.h"
 #include "core/status.h"
 #include "tools/options.h"
+#include "tools/watched_patterns.h"
 
 namespace tdump::tools {
 
@@ -27,8 +28,8 @@ struct DiffSettings {
 
   // Adds every option; `this` outlives the parsing.
   void AddTo(Options* options);
-  // Error: the option, and what is wrong with its value.
-  Result<compare::DiffOptions> ForEngine() const;
+  // Error: the option, and what is wrong with its value. `watched` is given the patterns of names.
+  Result<compare::DiffOptions> ForEngine(WatchedPatterns* watched) const;
 
   bool requires_bits() const { return require == "bitwise"; }
 };

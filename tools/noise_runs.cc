@@ -36,6 +36,8 @@ Result<std::shared_ptr<const compare::NoiseModel>> MeasureNoise(
   quiet.pairing.step_shift = 0;  // a repeat counts as A does
   quiet.pass.rules = nullptr;
   quiet.pass.noise = nullptr;
+  quiet.pass.allow_failed = nullptr;  // whether they are used is seen by what they are asked
+  quiet.allow_unpaired = nullptr;
   auto noise = std::make_shared<compare::NoiseModel>();
   for (const std::string& text : repeats) {
     Status status = AddRepeat(a, text, quiet, noise.get());

@@ -14,6 +14,7 @@ using coordinator::test::BytesOf;
 using coordinator::test::ProcessImage;
 using coordinator::test::TensorImage;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A tensor of `count` numbers 1; `last` is the last of them.
 struct Shape {
@@ -131,6 +132,23 @@ TEST_F(DiffSwitchesTest, NoComputePrecisionHidesWhatIsNoRounding) {
     for (const char* precision : {"bf16", "fp8", "fp4"})
       EXPECT_EQ(Run("tdump-diff", {"a", "b", "--compute", precision}).status, 1) << precision;
   }
+}
+
+TEST_F(DiffSwitchesTest, WhatHadNothingToDoIsTold) {
+  Make("a", {Floats(kShapes[1], 1)});
+  Make("b", {Floats(kShapes[1], 2)});
+  Bounds("bounds:\n  - {name: norm, allow: nan}\n  - {name: mlp, allow: nan}\n");
+  const auto done = Run("tdump-diff", {"a", "b", "--allow-failed", "mlpp", "--allow-failed", "mlp",
+                                       "--allow-unpaired", "mlp", "--align", "mlp", "--select",
+                                       "m", "--select", "norm", "--bounds", "bounds.yaml"});
+  EXPECT_EQ(done.status, 0) << done.out << done.err;
+  for (const char* unused : {"--allow-failed 'mlpp' had nothing to do",
+                             "--allow-unpaired 'mlp' had nothing to do",
+                             "--align 'mlp' had nothing to do", "--select 'norm' had nothing to do",
+                             "rule bounds.yaml:2 decided nothing"})
+    EXPECT_THAT(done.out, HasSubstr(unused));
+  for (const char* used : {"--allow-failed 'mlp'", "--select 'm'", "rule bounds.yaml:3"})
+    EXPECT_THAT(done.out, Not(HasSubstr(std::string(used) + " "))) << done.out;
 }
 
 TEST_F(DiffSwitchesTest, MistakesAreTroubleWithTheirPlace) {
