@@ -265,14 +265,17 @@ Options ProbeOptions(Options options, const filters::Config& config, const std::
   return options;
 }
 
-Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& run,
+Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& run,
                                                   const filters::Config& config) {
-  TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, run));
+  TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, run.path));
+  const uint32_t generation = io::GenerationOf(run, *store);
   const filters::Config asked = WithoutPredicates(config);
   std::vector<RankEstimate> ranks;
   for (const io::ProcessEntry& process : store->processes()) {
     const int rank = process.identity.rank, world = process.identity.world;
-    if (process.passes.empty() || !config.ranks.Contains(rank, world)) continue;
+    if (process.identity.generation != generation || process.passes.empty() ||
+        !config.ranks.Contains(rank, world))
+      continue;
     TDUMP_ASSIGN_OR_RETURN(const auto plan, filters::CompiledPlan::Compile(
                                                 asked, {.rank = rank, .world = world, .note = {}}));
     OperatorTable operators;
@@ -299,7 +302,7 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& r
     estimate.later_steps = StepsBeyond(config.steps, estimate.steps.size(), &estimate.endless);
   }
   if (ranks.empty())
-    return NotFound(run + ": no pass of a selected rank, so there is nothing to estimate from");
+    return NotFound(run.path + ": no pass of a selected rank, so there is nothing to estimate from");
   return ranks;
 }
 

@@ -17,6 +17,7 @@
 #include "core/env.h"
 #include "core/status.h"
 #include "filters/config.h"
+#include "io/address.h"
 #include "launch/tdump_run/options.h"
 
 namespace tdump::launch {
@@ -39,8 +40,9 @@ struct RankEstimate {
   uint64_t files() const;
 };
 
-// What `config` would write for each selected rank of `run`, by its first two steps.
-Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const std::string& run,
+// What `config` would write for each selected rank of the generation that `run` means, by its first
+// two steps.
+Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& run,
                                                   const filters::Config& config);
 
 // `options` for the run that is looked at: hashes of the first two selected steps, in `directory`.

@@ -28,7 +28,7 @@ int Fail(const std::string& message, int status) {
 }
 
 // Looks at the run in `run` and says what `config` would write. Exit status: 0, or 2.
-int PrintEstimate(const filters::Config& config, const std::string& run) {
+int PrintEstimate(const filters::Config& config, const io::RunRef& run) {
   const auto ranks = EstimateFromRun(Env::Posix(), run, config);
   if (!ranks.ok()) return Fail(ranks.status().message(), 2);
   // A reader that leaves is no trouble, and must not end this process before it has cleared up.
@@ -64,7 +64,9 @@ int Conclude(const ProbeDirectory& probe, const filters::Config& config, int sta
   int printed = 2;
   std::error_code error;
   if (std::filesystem::exists(probe.run(), error)) {
-    printed = PrintEstimate(ConfigOfJob(probe.path(), config), probe.run());
+    io::RunRef run;
+    run.path = probe.run();
+    printed = PrintEstimate(ConfigOfJob(probe.path(), config), run);
   } else {
     printed = Fail(
         "the command ended without running an operator that is recorded, so there is nothing to "
@@ -82,7 +84,7 @@ int EstimateOfRun(const Options& options, const Installation& installation) {
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
   const auto run = io::ResolveRun(Env::Posix(), options.from);
   if (!run.ok()) return Fail(run.status().message(), 2);
-  return PrintEstimate(settings->config, run->path);
+  return PrintEstimate(settings->config, *run);
 }
 
 int EstimateOfJob(const Options& options, const Installation& installation) {

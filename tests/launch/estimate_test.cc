@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/env.h"
+#include "tests/coordinator/run_image.h"
+
 namespace tdump::launch {
 namespace {
 
@@ -54,6 +57,29 @@ TEST(Estimate, SaysWhatTheOutputOptionsChange) {
   EXPECT_THAT(EstimateText(ranks, config, 1e9), HasSubstr("less than that, the oldest steps go"));
   config.limit_bytes = 5120;
   EXPECT_THAT(EstimateText(ranks, config, 1e9), HasSubstr("limit      output.limit 5.0 KiB\n"));
+}
+
+TEST(Estimate, IsOfOneGenerationOfARun) {
+  const std::unique_ptr<Env> env = NewMemoryEnv();
+  for (const uint32_t generation : {0u, 1u}) {
+    const std::vector<std::string> modules =
+        generation == 0 ? std::vector<std::string>{"a"} : std::vector<std::string>{"a", "b"};
+    coordinator::test::ProcessImage process(env.get(), "run",
+                                            {.generation = generation, .pid = 10 + generation});
+    process.Tensors(0, coordinator::test::OneOfEach(modules)).Exit(1);
+  }
+  filters::Config config = filters::DefaultConfig();
+  io::RunRef run;
+  run.path = "run";
+  const auto newest = EstimateFromRun(env.get(), run, config);
+  ASSERT_TRUE(newest.ok()) << newest.status().message();
+  ASSERT_EQ(newest->size(), 1u);
+  EXPECT_EQ((*newest)[0].steps[0].records, 2u);
+  run.generation = 0;
+  const auto first = EstimateFromRun(env.get(), run, config);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ASSERT_EQ(first->size(), 1u);
+  EXPECT_EQ((*first)[0].steps[0].records, 1u);
 }
 
 }  // namespace
