@@ -89,10 +89,11 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
+constexpr size_t kLongWord = 64;  // not compared letter by letter
+
 // How alike two words are, 0 to 1: by edit distance, and at least half when one contains the other
 // (or one of its parts does).
 double WordLikeness(const std::string& a, const std::string& b) {
-  constexpr size_t kLongWord = 64;
   if (a == b) return 1;
   if (a.size() > kLongWord || b.size() > kLongWord) return 0;
   const double longer = static_cast<double>(std::max(a.size(), b.size()));
@@ -137,7 +138,10 @@ std::vector<std::string> NearNames(const std::string& selector,
   std::vector<std::pair<double, const std::string*>> scores;
   for (size_t i = 0; i < std::min(names.size(), kMostCompared); ++i) {
     const double score = Likeness(wanted, Words(names[i]));
-    if (score >= 0.4) scores.emplace_back(score, &names[i]);
+    if (score < 0.4) continue;
+    const bool small = selector.size() <= kLongWord && names[i].size() <= kLongWord;
+    const double edits = small ? static_cast<double>(EditDistance(selector, names[i])) : kLongWord;
+    scores.emplace_back(score - 1e-4 * edits, &names[i]);  // decides among equals
   }
   std::stable_sort(scores.begin(), scores.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });

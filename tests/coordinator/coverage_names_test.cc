@@ -32,6 +32,8 @@ TEST(NearNames, FindsWhatTheUserMeant) {
   EXPECT_THAT(NearNames("(lm_head|^embd)$", names, 3), ElementsAre("embed"));
   EXPECT_THAT(NearNames("decoder.layers.4.mpl", names, 1),
               ElementsAre("decoder.layers.4.mlp.linear_fc2"));
+  EXPECT_THAT(NearNames("blocks2.mlp.2", {"blocks.0.mlp.2", "blocks.1.mlp.2", "blocks.2.mlp.2"}, 1),
+              ElementsAre("blocks.2.mlp.2"));
   EXPECT_THAT(NearNames("zzz", names, 3), IsEmpty());
   EXPECT_THAT(NearNames("", names, 3), IsEmpty());
 }
