@@ -79,15 +79,23 @@ class Differ {
     TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a, b, pairing_options_));
     AddDamageOf(a_);
     AddDamageOf(b_);
+    PassResults::Ways ways;
+    ways.by_digest =
+        !options_.on_row && !options_.pass.verify && !options_.pass.rules && !report_.job;
+    // What puts ranks together learns from one step for the next, in one process.
+    ways.one_at_a_time = report_.job.has_value();
     if (!pairing.pairs.empty() && !report_.job) {
-      SignatureCheck signature = CheckSignature(a, b, pairing.pairs.front());
+      const PassPair& first = pairing.pairs.front();
+      if (ways.by_digest) ways.first = EqualKeys(a, b, first);
+      const bool equal = ways.first && *ways.first;
+      SignatureCheck signature = CheckSignature(a, b, first, equal);
       report_.signature = std::move(signature.notes);
       if (!signature.refusal.empty() && !options_.pass.select) {
         report_.why_not = std::move(signature.refusal);
         return std::move(report_);
       }
     }
-    TDUMP_RETURN_IF_ERROR(ComparePasses(a, b, pairing.pairs, diff_pair));
+    TDUMP_RETURN_IF_ERROR(ComparePasses(a, b, pairing.pairs, diff_pair, ways));
     for (const PassRef& pass : pairing.only_a) AddStatus(unpaired_.AddPass('A', pass, a, b));
     for (const PassRef& pass : pairing.only_b) AddStatus(unpaired_.AddPass('B', pass, b, a));
     report_.parameters.compared = parameters_.seen.size();
@@ -108,12 +116,7 @@ class Differ {
   }
 
   Status ComparePasses(const RunSide& a, const RunSide& b, const std::vector<PassPair>& pairs,
-                       const DiffPair& diff_pair) {
-    PassResults::Ways ways;
-    ways.by_digest =
-        !options_.on_row && !options_.pass.verify && !options_.pass.rules && !report_.job;
-    // What puts ranks together learns from one step for the next, in one process.
-    ways.one_at_a_time = report_.job.has_value();
+                       const DiffPair& diff_pair, const PassResults::Ways& ways) {
     if (report_.job && options_.team != nullptr && options_.team->rank() != 0) return {};
     PassResults results(a, b, options_.pass, diff_pair, ways,
                         report_.job ? nullptr : options_.team);

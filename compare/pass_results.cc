@@ -22,6 +22,14 @@ std::string TextOf(const io::Hash128& keys) {
 
 }  // namespace
 
+std::optional<io::Hash128> EqualKeys(const RunSide& a, const RunSide& b, const PassPair& pair) {
+  const Result<io::PassDigest> of_a = a.DigestOf(pair.a);
+  if (!of_a.ok()) return std::nullopt;
+  const Result<io::PassDigest> of_b = b.DigestOf(pair.b);
+  const bool equal = of_b.ok() && of_a->keys == of_b->keys && of_a->values == of_b->values;
+  return equal ? std::optional(of_a->keys) : std::nullopt;
+}
+
 Status PassResults::ForEach(const std::vector<PassPair>& pairs, const Consume& consume) {
   std::vector<size_t> mine;  // process 0 takes all in hand, in order
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -43,7 +51,7 @@ Status PassResults::ForEach(const std::vector<PassPair>& pairs, const Consume& c
   RunInOrder(
       mine.size(), at_once,
       [&](unsigned, size_t k) {
-        return is_own(mine[k]) && !enough ? Compare(pairs[mine[k]], options) : Compared();
+        return is_own(mine[k]) && !enough ? Compare(pairs[mine[k]], mine[k], options) : Compared();
       },
       [&](size_t k, Compared&& compared) {
         const size_t i = mine[k];
@@ -68,15 +76,14 @@ PassResults::Diff PassResults::CompareAll(const PassPair& pair,
   return std::make_shared<const PassDiff>(std::move(diff));
 }
 
-PassResults::Compared PassResults::Compare(const PassPair& pair, const PassDiffOptions& options) {
-  if (ways_.by_digest) {
-    const Result<io::PassDigest> a = a_.DigestOf(pair.a);
-    if (a.ok()) {
-      const Result<io::PassDigest> b = b_.DigestOf(pair.b);
-      if (b.ok() && a->keys == b->keys && a->values == b->values)
-        return {CompareEqual(pair, a->keys, options), a->keys};
-    }
-  }
+std::optional<io::Hash128> PassResults::KeysOf(const PassPair& pair, size_t i) const {
+  if (!ways_.by_digest) return std::nullopt;
+  return i == 0 && ways_.first ? *ways_.first : EqualKeys(a_, b_, pair);
+}
+
+PassResults::Compared PassResults::Compare(const PassPair& pair, size_t i,
+                                           const PassDiffOptions& options) {
+  if (const auto keys = KeysOf(pair, i)) return {CompareEqual(pair, *keys, options), keys};
   return {CompareAll(pair, options), std::nullopt};
 }
 

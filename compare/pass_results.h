@@ -25,6 +25,10 @@
 
 namespace tdump::compare {
 
+// The keys of a pair of passes that their digests say are equal; none where they differ, or say
+// nothing.
+std::optional<io::Hash128> EqualKeys(const RunSide& a, const RunSide& b, const PassPair& pair);
+
 class PassResults {
  public:
   using DiffPair = std::function<Result<PassDiff>(const PassPair&, const PassDiffOptions&)>;
@@ -34,6 +38,8 @@ class PassResults {
   struct Ways {
     bool by_digest = false;      // results may stand for other passes; not where rows are asked for
     bool one_at_a_time = false;  // `diff_pair` is not thread-safe
+    // EqualKeys of the first pair, where it is known.
+    std::optional<std::optional<io::Hash128>> first;
   };
 
   // The sides, options and team outlive it. `diff_pair` compares one pair. `team`: none, or of
@@ -64,7 +70,8 @@ class PassResults {
   };
 
   Diff CompareAll(const PassPair& pair, const PassDiffOptions& options) const;
-  Compared Compare(const PassPair& pair, const PassDiffOptions& options);
+  std::optional<io::Hash128> KeysOf(const PassPair& pair, size_t i) const;
+  Compared Compare(const PassPair& pair, size_t i, const PassDiffOptions& options);
   Diff CompareEqual(const PassPair& pair, const io::Hash128& keys, const PassDiffOptions& options);
   std::shared_ptr<const PassDiff> Find(const io::Hash128& keys);
   void Keep(const io::Hash128& keys, std::shared_ptr<const PassDiff> diff);

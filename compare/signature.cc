@@ -40,8 +40,8 @@ Model ModelOf(const RunSide& side, const PassRef& pass) {
 
 class Signatures {
  public:
-  Signatures(const RunSide& a, const RunSide& b, const PassPair& first)
-      : a_(a), b_(b), model_a_(ModelOf(a, first.a)), model_b_(ModelOf(b, first.b)) {}
+  Signatures(const RunSide& a, const RunSide& b, Model model_a, Model model_b)
+      : a_(a), b_(b), model_a_(std::move(model_a)), model_b_(std::move(model_b)) {}
 
   SignatureCheck Check() {
     const RunFacts a = a_.Facts(), b = b_.Facts();
@@ -94,8 +94,10 @@ class Signatures {
 
 }  // namespace
 
-SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first) {
-  return Signatures(a, b, first).Check();
+SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first,
+                              bool equal) {
+  if (equal) return Signatures(a, b, {}, {}).Check();
+  return Signatures(a, b, ModelOf(a, first.a), ModelOf(b, first.b)).Check();
 }
 
 }  // namespace tdump::compare

@@ -17,7 +17,9 @@ struct SignatureCheck {
 
 // Refused: of the parameters that both sides have under one name, more than half have other shapes:
 // these are models of different sizes. `first`: the first pair of passes, from whose tensors the
-// models' classes and parameters are read; a side that cannot be opened says nothing.
-SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first);
+// models' classes and parameters are read; a side that cannot be opened says nothing. `equal`: the
+// two hold the same, so they are not read.
+SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first,
+                              bool equal = false);
 
 }  // namespace tdump::compare

@@ -149,10 +149,14 @@ Result<std::span<const std::byte>> FrameCursor::View(uint64_t offset, uint64_t b
       offset >= start_ && offset - start_ <= filled_ && bytes <= filled_ - (offset - start_);
   if (!inside) {
     const uint64_t want = std::min(std::max(bytes, window_), file_.size() - offset);
+    const bool begins_inside = offset >= start_ && offset - start_ < filled_;
+    const uint64_t kept = begins_inside ? filled_ - (offset - start_) : 0;  // not read again
     if (buffer_.size() < want) buffer_.resize(want);
+    if (kept > 0) std::memmove(buffer_.data(), buffer_.data() + (offset - start_), kept);
     start_ = offset;
     filled_ = 0;
-    TDUMP_RETURN_IF_ERROR(file_.Read(offset, std::span(buffer_).first(want)));
+    TDUMP_RETURN_IF_ERROR(
+        file_.Read(offset + kept, std::span(buffer_).subspan(kept, want - kept)));
     filled_ = want;
   }
   return std::span<const std::byte>(buffer_).subspan(offset - start_, bytes);
