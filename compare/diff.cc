@@ -307,10 +307,10 @@ class Differ {
       if (!report_.origin && !report_.parameters.differing.empty())
         report_.origin = FromParameter();
     } else if (c.judged == 0) {
+      const bool weights = report_.parameters.not_judged == c.paired;
       report_.why_not = fmt::format(
-          "of {} pairs only shape and dtype were kept, which agree; capture with level hash or "
-          "full",
-          c.paired);
+          "of {} pairs only shape and dtype were kept, which agree; capture with {}", c.paired,
+          weights ? "a rule {role: [param, state], level: full}" : "level hash or full");
     } else {
       report_.overall = Overall::kSame;
     }

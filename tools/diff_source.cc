@@ -163,6 +163,11 @@ std::vector<std::string> NotesOf(const DiffSources& sources) {
     if (source->asked != nullptr && source->asked->left_out() > 0)
       notes.push_back(LeftOut(side, *source->asked));
     if (source->foreign == nullptr) continue;
+    const compare::foreign::NamePrefix prefix = source->foreign->prefix();
+    if (!prefix.dropped.empty())
+      notes.push_back(fmt::format("{}: names were taken without '{}'", side, prefix.dropped));
+    if (!prefix.added.empty())
+      notes.push_back(fmt::format("{}: names were taken with '{}' before them", side, prefix.added));
     const std::vector<std::string> skipped = source->foreign->skipped();
     for (size_t i = 0; i < skipped.size() && i < kMostNotes; ++i)
       notes.push_back(fmt::format("{}: {}", side, skipped[i]));

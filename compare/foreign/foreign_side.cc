@@ -203,13 +203,31 @@ Status ForeignSide::LoadKeys() const {
   });
 }
 
+// The same in every step as well.
+void ForeignSide::LoadPrefix(const DumpContents& contents) const {
+  if (prefix_) return;
+  std::vector<std::string> here, there;
+  for (const DumpTensor& tensor : contents.tensors) {
+    if (!tensor.name.knows_role) here.push_back(PlainNameOf(tensor.name));
+  }
+  for (const auto& [name, key] : *keys_) there.push_back(name);
+  prefix_ = FindPrefix(here, there);
+  if (other_dump_ != nullptr) prefix_->added.clear();  // the other one drops it
+}
+
+NamePrefix ForeignSide::prefix() const {
+  std::lock_guard lock(mutex_);
+  return prefix_.value_or(NamePrefix{});
+}
+
 void ForeignSide::TakeKey(bool only, NamedKey* named) const {
   if (named->knows_role) return;
   Key& key = named->key;
-  auto [first, last] = keys_->equal_range(PlainNameOf(*named));
+  const std::string name = prefix_->Applied(PlainNameOf(*named));
+  auto [first, last] = keys_->equal_range(name);
   // A parameter in a list: its place is its name.
   if (first == last && !key.arg.empty())
-    std::tie(first, last) = keys_->equal_range(PlainNameOf(*named) + "." + key.arg);
+    std::tie(first, last) = keys_->equal_range(name + "." + key.arg);
   if (std::any_of(first, last, [&](const auto& item) { return item.second == key; })) return;
   const auto the_only = [&](auto&& takes) -> const Key* {
     const Key* found = nullptr;
@@ -231,6 +249,7 @@ Result<DumpContents> ForeignSide::ReadWithKeys(const PassRef& pass) const {
   DumpContents contents = Read(pass);
   std::lock_guard lock(mutex_);
   TDUMP_RETURN_IF_ERROR(LoadKeys());
+  LoadPrefix(contents);
   const bool only = takes_only_key_ && contents.tensors.size() == 1;
   for (DumpTensor& tensor : contents.tensors) TakeKey(only, &tensor.name);
   return contents;

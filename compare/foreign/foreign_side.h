@@ -10,6 +10,7 @@
 #include "compare/foreign/asked_side.h"
 #include "compare/foreign/dump_catalog.h"
 #include "compare/foreign/dump_reader.h"
+#include "compare/foreign/name_prefix.h"
 #include "compare/run_side.h"
 
 namespace tdump::compare::foreign {
@@ -74,12 +75,15 @@ class ForeignSide : public RunSide {
 
   // "'name': os.system (offset 12), never run", of the steps that were opened.
   std::vector<std::string> skipped() const;
+  // What stood before names of one side only, once a step was opened.
+  NamePrefix prefix() const;
 
  private:
   ForeignSide(Env* env, std::string path, DumpCatalog catalog);
   DumpContents Read(const PassRef& pass) const;
   Result<DumpContents> ReadWithKeys(const PassRef& pass) const;
   Status LoadKeys() const;
+  void LoadPrefix(const DumpContents& contents) const;
   void TakeKey(bool only, NamedKey* named) const;
 
   std::shared_ptr<OpenFiles> files_;
@@ -93,6 +97,7 @@ class ForeignSide : public RunSide {
   bool takes_only_key_ = false;
   mutable std::mutex mutex_;
   mutable std::optional<KeysByName> keys_;
+  mutable std::optional<NamePrefix> prefix_;
   mutable std::vector<std::string> skipped_;
 };
 

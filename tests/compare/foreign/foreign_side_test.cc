@@ -280,6 +280,41 @@ TEST_F(ForeignSideTest, NamesTakeTheRolesOfTheOtherSide) {
               ElementsAre("a@output#0", "b@param#weight", "c@output#", "d@output#", "e@output#"));
 }
 
+TEST_F(ForeignSideTest, APrefixOfOneSideIsNoName) {
+  Store("d/long.pt", Pass({"model.a.weight", "model.b.0.weight", "model.b.1.weight", "step"}));
+  Store("d/short.pt", Pass({"a.weight", "b.0.weight", "b.1.weight"}));
+  const auto longer = Side("d/long.pt"), shorter = Side("d/short.pt");
+  const FixedSide without({"a@param#weight", "b.0@param#weight", "b.1@param#weight"});
+  const FixedSide with({"m.net.a@param#weight", "m.net.b.0@param#weight", "m.net.b.1@param#weight"});
+  longer->TakeKeysOf(&without);
+  EXPECT_THAT(Keys(*longer), ElementsAre("a@param#weight", "b.0@param#weight", "b.1@param#weight",
+                                         "step@output#"));
+  EXPECT_EQ(longer->prefix().dropped, "model.");
+  shorter->TakeKeysOf(&with);
+  EXPECT_THAT(Keys(*shorter), ElementsAre("m.net.a@param#weight", "m.net.b.0@param#weight",
+                                          "m.net.b.1@param#weight"));
+  EXPECT_EQ(shorter->prefix().added, "m.net.");
+}
+
+TEST_F(ForeignSideTest, OfTwoDumpsOneDropsItsPrefix) {
+  Store("d/long.pt", Pass({"module.a", "module.b"}));
+  Store("d/short.pt", Pass({"a", "b"}));
+  const auto longer = Side("d/long.pt"), shorter = Side("d/short.pt");
+  longer->TakeKeysOf(shorter.get());
+  shorter->TakeKeysOf(longer.get());
+  EXPECT_THAT(Keys(*longer), ElementsAre("a@output#", "b@output#"));
+  EXPECT_THAT(Keys(*shorter), ElementsAre("a@output#", "b@output#"));
+}
+
+TEST_F(ForeignSideTest, AFewNamesMakeNoPrefix) {
+  Store("d/x.pt", Pass({"x.a", "x.b", "x.c", "d"}));
+  const auto side = Side("d/x.pt");
+  const FixedSide other({"a@output#", "d@output#"});
+  side->TakeKeysOf(&other);
+  EXPECT_THAT(Keys(*side), ElementsAre("x.a@output#", "x.b@output#", "x.c@output#", "d@output#"));
+  EXPECT_TRUE(side->prefix().empty());
+}
+
 TEST_F(ForeignSideTest, OneDumpTakesWhatTheOtherSays) {
   const std::string parameter = Global("torch._utils", "_rebuild_parameter") + "(" +
                                 Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1}) + "\x88" +
