@@ -129,9 +129,12 @@ class Draft {
           "'core_attention@input#0$',\n"
           "                  'rotary\\w*@output(#0)?$']\n";
     }
+    const std::string alone = AloneText(a_, done_a_, "A") + AloneText(b_, done_b_, "B");
     text += rules_.empty() ? "rules: []  # no rule was found, or the names are equal\n"
                            : "rules:\n" + rules_;
-    return text + AloneText(a_, done_a_, "A") + AloneText(b_, done_b_, "B");
+    if (rules_.empty() && !alone.empty())
+      text += "  # To use a line of these, write 'rules:' without [].\n";
+    return text + alone;
   }
 
  private:
@@ -306,10 +309,10 @@ class Draft {
     std::string text;
     for (size_t i = 0; i < templates.size(); ++i) {
       if (done[i]) continue;
-      text += fmt::format("  # - {{name: {}, {}skip: true}}  # {}\n",
+      const std::string cls = settings::Printable(LastComponent(templates[i].cls), 80);
+      text += fmt::format("  # - {{name: {}, {}skip: true}}{}{}\n",
                           settings::YamlScalar("^" + PatternOf(templates[i].text) + "$"),
-                          side == "A" ? "of: first, " : "",
-                          settings::Printable(LastComponent(templates[i].cls), 80));
+                          side == "A" ? "of: first, " : "", cls.empty() ? "" : "  # ", cls);
     }
     if (!text.empty()) text.insert(0, fmt::format("  # Only {} has these:\n", side));
     return text;

@@ -116,7 +116,10 @@ void UnpairedList::AddRecords(const PassDiff& pass, const PassPair& pair) {
 
 std::string UnpairedList::Advice() const {
   if (!options_->shipped_maps) return "";
-  return AdviceText(AdviseMap(options_->shipped_maps(), names_a_, names_b_));
+  std::string advice = AdviceText(AdviseMap(options_->shipped_maps(), names_a_, names_b_));
+  if (advice.empty() && !names_a_.empty() && !names_b_.empty())
+    advice = "if it is one model under other names, --suggest-map drafts a map from A and B";
+  return advice;
 }
 
 std::string UnpairedList::NamesText() const {

@@ -33,6 +33,20 @@ std::string PlainNameOf(const NamedKey& named) {
   return PlainName(named.key.root, named.key.path, named.key.op);
 }
 
+// What a checkpoint calls "mlp.fc1.weight" is a parameter of mlp.fc1, also where the other side has
+// no such name: maps are about modules.
+void TakeWeightKey(Key* key) {
+  const size_t dot = key->path.rfind('.');
+  if (dot == std::string::npos || dot == 0 || !key->op.empty() || !key->arg.empty()) return;
+  const std::string last = key->path.substr(dot + 1);
+  const bool param = last == "weight" || last == "bias" || last.starts_with("weight_");
+  const bool state = last == "running_mean" || last == "running_var";
+  if (!param && !state) return;
+  key->role = param ? Role::kParam : Role::kState;
+  key->arg = last;
+  key->path.resize(dot);
+}
+
 std::string NameOfKey(const Key& key) {
   io::Record record;
   record.key = key;
@@ -242,7 +256,10 @@ void ForeignSide::TakeKey(bool only, NamedKey* named) const {
       [&](const Key& other) { return other.role == Role::kOutput && other.phase == key.phase; });
   if (taken == nullptr) taken = the_only([](const Key&) { return true; });
   if (only && first == last && keys_->size() == 1) taken = &keys_->begin()->second;
-  if (taken != nullptr) key = *taken;
+  if (taken != nullptr)
+    key = *taken;
+  else if (catalog_.kind == DumpKind::kFiles)
+    TakeWeightKey(&key);
 }
 
 Result<DumpContents> ForeignSide::ReadWithKeys(const PassRef& pass) const {

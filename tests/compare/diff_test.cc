@@ -445,6 +445,17 @@ TEST(Diff, ShapesAndDtypesAloneProveNothing) {
   const DiffReport report = DiffOk(a, b);
   EXPECT_EQ(report.overall, Overall::kNotComparable);
   EXPECT_THAT(report.why_not, HasSubstr("only shape and dtype were kept"));
+  EXPECT_THAT(report.why_not, HasSubstr("capture with level hash or full"));
+}
+
+TEST(Diff, WeightsWithoutValuesSayWhatToCapture) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Param("x", "weight", kGood);
+    pass.last()->hash.reset();
+  }
+  EXPECT_THAT(DiffOk(a, b).why_not, HasSubstr("{role: [param, state], level: full}"));
 }
 
 TEST(Diff, OtherNamesAreNotComparable) {

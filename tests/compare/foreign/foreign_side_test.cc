@@ -306,6 +306,16 @@ TEST_F(ForeignSideTest, OfTwoDumpsOneDropsItsPrefix) {
   EXPECT_THAT(Keys(*shorter), ElementsAre("a@output#", "b@output#"));
 }
 
+// So that maps, which are about modules, apply to a checkpoint.
+TEST_F(ForeignSideTest, WeightsOfACheckpointAreParameters) {
+  Store("d/x.pt", Pass({"a.b.weight", "a.b.bias", "a.bn.running_mean", "a.c", "weight"}));
+  const auto side = Side("d/x.pt");
+  const FixedSide other({"q@output#"});
+  side->TakeKeysOf(&other);
+  EXPECT_THAT(Keys(*side), ElementsAre("a.b@param#weight", "a.b@param#bias",
+                                       "a.bn@state#running_mean", "a.c@output#", "weight@output#"));
+}
+
 TEST_F(ForeignSideTest, AFewNamesMakeNoPrefix) {
   Store("d/x.pt", Pass({"x.a", "x.b", "x.c", "d"}));
   const auto side = Side("d/x.pt");
