@@ -23,6 +23,10 @@ bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
   return !a.rank() && !b.rank() && a.world() != b.world();
 }
 
+bool IsGradient(Role role) {
+  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
+}
+
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
@@ -106,6 +110,7 @@ class Differ {
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
     report_.origin = std::move(choice.origin);
+    if (report_.origin) report_.origin->weights_unseen = AreWeightsUnseen(*report_.origin);
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     report_.growth = finder_.growth();
@@ -186,12 +191,14 @@ class Differ {
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
     if (!outcome.error.empty()) return AddUnreadable(pass, pair, outcome);
     Count(outcome);
+    if (outcome.is_weight()) weights_at_.insert(pair.b.step);
+    trains_ = trains_ || IsGradient(outcome.role);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     const bool listed = outcome.fails && report_.failing.size() < options_.top;
     for (const std::string& note : outcome.comparison.notes) CountNote(note);
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
-    if (outcome.is_weight()) AddParameter(row, outcome);
+    if (outcome.is_weight()) AddParameter(row, pair.b.rank, outcome);
     if (outcome.root_input) AddInput(row, outcome, counts_as_failing);
     if (options_.on_row) options_.on_row(row);
     if (listed) report_.failing.push_back(std::move(row));
@@ -244,12 +251,13 @@ class Differ {
     if (notes_.size() < kMostListed) ++notes_[head];
   }
 
-  // Of the first step that has the weight; of a later one, which depends on what was computed, where
-  // no step before it differs: then what updates the weight does. What an optimizer keeps,
+  // Of the first step that has the weight; of a later one, which depends on what was computed,
+  // where no step before it differs: then what updates the weight does. What an optimizer keeps,
   // "weight.exp_avg", depends on what was computed from the start.
-  void AddParameter(const Row& row, const Outcome& outcome) {
+  // `rank`: of the pass; where ranks are put together the row's is that of one element.
+  void AddParameter(const Row& row, int32_t rank, const Outcome& outcome) {
     if (row.key.role == Role::kState && row.key.arg.find('.') != std::string::npos) return;
-    const auto [first, added] = weight_steps_.try_emplace({row.rank_b, row.name}, row.step_b);
+    const auto [first, added] = weight_steps_.try_emplace({rank, row.name}, row.step_b);
     const bool later = !added && first->second != row.step_b;
     if (later && (!outcome.bits_differ || finder_.DiffersBefore(row.step_b, !outcome.fails)))
       return;
@@ -277,6 +285,12 @@ class Differ {
                              .outside = outcome.fails,
                              .within = outcome.comparison.verdict.tolerance == Answer::kSame,
                              .drifted = later});
+  }
+
+  bool AreWeightsUnseen(const Origin& origin) const {
+    const bool trains = trains_ || b_.Facts().boundary.starts_with("optimizer");
+    return trains && origin.kind != OriginKind::kInputs && !weights_at_.contains(origin.step) &&
+           finder_.DiffersBefore(origin.step, /*bits=*/true);
   }
 
   void AddInput(const Row& row, const Outcome& outcome, bool failing) {
@@ -356,6 +370,8 @@ class Differ {
   };
   Names parameters_, buffers_;
   std::map<std::pair<int32_t, std::string>, uint64_t> weight_steps_;  // rank, name: first step
+  std::set<uint64_t> weights_at_;                                     // steps of B
+  bool trains_ = false;                                               // gradients were seen
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::set<std::pair<std::string, std::string>> damaged_;  // file, what

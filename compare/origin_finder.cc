@@ -157,7 +157,7 @@ std::optional<ParameterDifference> OriginFinder::OutsideBefore(const PassDiff& p
   std::optional<ParameterDifference> earliest;
   uint64_t used = difference.call;
   for (const ParameterDifference& parameter : *parameters_) {
-    if (!parameter.outside || parameter.rank != pair.b.rank) continue;
+    if (!parameter.outside || !SameRank(parameter.rank, pair.b.rank)) continue;
     for (const auto& [begin, call] : pass.calls) {
       if (begin >= used || call.path != parameter.path || call.end >= difference.order) continue;
       used = begin;
@@ -199,10 +199,12 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) co
   }
   Suspect chosen = suspects->list[ChooseOrigin(candidates)];
   Origin& origin = chosen.origin;
-  if (chosen.outside_before)
+  if (chosen.outside_before) {
     BlameParameter(*chosen.outside_before, &origin);
-  else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty())
+    origin.last_agreeing.reset();  // it may come after what used the parameter
+  } else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty()) {
     BlameParameter(chosen.passed_by.front(), &origin);
+  }
   for (const int32_t rank : suspects->ranks) {
     if (rank == origin.rank) continue;
     const auto keys = suspects->differing.find(rank);

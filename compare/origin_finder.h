@@ -39,6 +39,8 @@ struct Origin {
   std::optional<Row> last_agreeing;
   std::string parameter;  // the operator's own parameter that differs
   bool drifted = false;   // that parameter was equal at an earlier step
+  // Weights were trained before this step, with rounding that differs, and not recorded at it.
+  bool weights_unseen = false;
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
 };
 

@@ -188,6 +188,7 @@ Json OriginJson(const Origin& o) {
                {"step_a", o.step_a},
                {"parameter", o.parameter},
                {"drifted", o.drifted},
+               {"weights_unseen", o.weights_unseen},
                {"ranks_alike", o.ranks_alike},
                {"ranks_agreeing", o.ranks_agreeing}};
   json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);
@@ -201,10 +202,8 @@ Json DifferingJson(const ParameterReport& parameters, bool buffers) {
   Json list = Json::array();
   for (const ParameterDifference& d : parameters.differing) {
     if (d.buffer == buffers)
-      list.push_back({{"name", d.name},
-                      {"rank", RankJson(d.rank)},
-                      {"step", d.step},
-                      {"drifted", d.drifted}});
+      list.push_back(
+          {{"name", d.name}, {"rank", RankJson(d.rank)}, {"step", d.step}, {"drifted", d.drifted}});
   }
   return list;
 }

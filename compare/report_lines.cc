@@ -270,6 +270,12 @@ std::vector<std::string> OriginLines(const Origin& origin) {
         "at an earlier step it was equal, and all operators before it agree: look at what updates "
         "it; an optimizer that divides by the size of the gradient (Adam) turns the rounding of a "
         "tiny one into whole steps");
+  if (origin.weights_unseen)
+    lines.push_back(
+        "weights were not recorded at this step, and the steps before it differ in rounding: they "
+        "may "
+        "have parted (Adam turns the rounding of a tiny gradient into whole steps); capture role "
+        "param at every step to see");
   if (origin.row) {
     const Row& row = *origin.row;
     const char* what = origin.kind != OriginKind::kOperator ? ""

@@ -16,7 +16,7 @@ namespace tdump::compare {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr double kUnlikely = 2;  // more than the error of unrelated tensors
+constexpr double kUnlikely = 2;     // more than the error of unrelated tensors
 constexpr size_t kMostWholes = 16;  // shapes that both sides may have
 
 const Dims& AnyDims() {

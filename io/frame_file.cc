@@ -155,8 +155,7 @@ Result<std::span<const std::byte>> FrameCursor::View(uint64_t offset, uint64_t b
     if (kept > 0) std::memmove(buffer_.data(), buffer_.data() + (offset - start_), kept);
     start_ = offset;
     filled_ = 0;
-    TDUMP_RETURN_IF_ERROR(
-        file_.Read(offset + kept, std::span(buffer_).subspan(kept, want - kept)));
+    TDUMP_RETURN_IF_ERROR(file_.Read(offset + kept, std::span(buffer_).subspan(kept, want - kept)));
     filled_ = want;
   }
   return std::span<const std::byte>(buffer_).subspan(offset - start_, bytes);

@@ -269,8 +269,7 @@ Result<Record> Decode(const DecodeContext& context, std::span<const std::byte> b
   TDUMP_RETURN_IF_ERROR(cursor.status());
   if (!found) return Corrupt("the frame of a record has no record section");
   TDUMP_RETURN_IF_ERROR(CheckPayload(record, context));
-  if (record.payload && with_digests)
-    TDUMP_RETURN_IF_ERROR(CheckDigests(record));
+  if (record.payload && with_digests) TDUMP_RETURN_IF_ERROR(CheckDigests(record));
   TDUMP_RETURN_IF_ERROR(CheckParts(context.file_bytes, context.swapped, &record));
   return record;
 }

@@ -146,7 +146,8 @@ void DiffCommand::NoteUnused(const compare::DiffOptions& diff, compare::DiffRepo
   for (const std::string& text : watched_.Unused())
     report->notes.push_back(text + " had nothing to do: it matches no name that it applies to");
   for (const std::string& where : UnusedRules(diff))
-    report->notes.push_back("rule " + where + " decided nothing: it matches no name, or an earlier rule does");
+    report->notes.push_back("rule " + where +
+                            " decided nothing: it matches no name, or an earlier rule does");
 }
 
 int DiffCommand::SuggestMap(const compare::DiffOptions& diff, const compare::RunSide& a,

@@ -167,7 +167,8 @@ std::vector<std::string> NotesOf(const DiffSources& sources) {
     if (!prefix.dropped.empty())
       notes.push_back(fmt::format("{}: names were taken without '{}'", side, prefix.dropped));
     if (!prefix.added.empty())
-      notes.push_back(fmt::format("{}: names were taken with '{}' before them", side, prefix.added));
+      notes.push_back(
+          fmt::format("{}: names were taken with '{}' before them", side, prefix.added));
     const std::vector<std::string> skipped = source->foreign->skipped();
     for (size_t i = 0; i < skipped.size() && i < kMostNotes; ++i)
       notes.push_back(fmt::format("{}: {}", side, skipped[i]));

@@ -46,8 +46,8 @@ NamePrefix FindPrefix(const std::vector<std::string>& names,
   size_t most = CountMet(names, there, best);
   const auto offer = [&](NamePrefix prefix) {
     const size_t met = CountMet(names, there, prefix);
-    const auto here = static_cast<size_t>(
-        std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+    const auto here =
+        static_cast<size_t>(std::count_if(names.begin(), names.end(), [&](const std::string& name) {
           return name.starts_with(prefix.dropped);
         }));
     if (met <= most || 2 * met <= here) return;

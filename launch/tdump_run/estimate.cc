@@ -302,7 +302,8 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
     estimate.later_steps = StepsBeyond(config.steps, estimate.steps.size(), &estimate.endless);
   }
   if (ranks.empty())
-    return NotFound(run.path + ": no pass of a selected rank, so there is nothing to estimate from");
+    return NotFound(run.path +
+                    ": no pass of a selected rank, so there is nothing to estimate from");
   return ranks;
 }
 

@@ -109,6 +109,53 @@ TEST(Drift, AWeightFirstSeenLaterIsNoCauseOfWhatWasBefore) {
   EXPECT_THAT(Text(report), Not(HasSubstr("at an earlier step it was equal")));
 }
 
+// The shards of a weight are one weight, whichever of them differs.
+TEST(Drift, AWeightThatRanksShareIsNamedFromItsStepOn) {
+  const Tensor whole = Vector<float>("float32", {1, 2, 3, 4}),
+               left = Vector<float>("float32", {1, 2}), right = Vector<float>("float32", {3, 4}),
+               drifted = Vector<float>("float32", {3, 5});
+  FakeRun a(1), b(2);
+  for (const uint64_t step : {0, 1}) {
+    PassBuilder one = a.Pass(0, step);
+    FullParam(&one, "first", whole);
+    one.Module("first", kInput, kGood);
+    one.Module("second", kGood, kGood);
+    for (const int32_t rank : {0, 1}) {
+      PassBuilder pass = b.Pass(rank, step);
+      FullParam(&pass, "first", rank == 0 ? left : step == 0 ? right : drifted);
+      pass.Module("first", kInput, kGood);
+      pass.Module("second", kGood, step == 0 ? kGood : kBad);
+    }
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kParameter);
+  EXPECT_EQ(report.origin->parameter, "first.weight");
+  EXPECT_EQ(report.origin->step, 1u);
+  EXPECT_EQ(report.origin->rank, 1);
+  EXPECT_TRUE(report.origin->drifted);
+  EXPECT_THAT(Text(report), HasSubstr("not on rank 1 from step 1 on: first.weight\n"));
+}
+
+TEST(Drift, WeightsThatWereNotSeenAtTheStepAreTold) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    const bool other = run == &b;
+    PassBuilder first = run->Pass(0, 0);
+    FullParam(&first, "second", kGood);
+    first.Module("second", kInput, other ? kNear : kGood);
+    first.End(first.Begin("second", "", {}), "second", "", {{"grad", kGood}});
+    first.last()->key.role = Role::kParamGrad;
+    PassBuilder later = run->Pass(0, 1);
+    later.Module("second", kInput, other ? kBad : kGood);
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->step, 1u);
+  EXPECT_TRUE(report.origin->weights_unseen);
+  EXPECT_THAT(Text(report), HasSubstr("weights were not recorded at this step"));
+}
+
 // Modules in a row, the weight of the first off by `weight_db`, and what each returns by `out_db`.
 constexpr size_t kCount = 1 << 12;
 using Numbers = std::vector<float>;
@@ -153,8 +200,8 @@ NoiseModel NoiseBetween(const FakeRun& a, const FakeRun& b) {
 TEST(Drift, AWeightWithinTheNoiseIsNoCauseOfWhatALaterOperatorAdds) {
   const FakeRun a = WithNoise(1, 60, {60, 60, 60, 60});
   DiffOptions options;
-  options.pass.noise = std::make_shared<NoiseModel>(
-      NoiseBetween(a, WithNoise(2, 60, {60, 60, 60, 60})));
+  options.pass.noise =
+      std::make_shared<NoiseModel>(NoiseBetween(a, WithNoise(2, 60, {60, 60, 60, 60})));
   EXPECT_EQ(DiffOk(a, WithNoise(3, 60, {60, 60, 60, 60}), options).overall, Overall::kSame);
   const DiffReport report = DiffOk(a, WithNoise(3, 60, {60, 60, 17, 17}), options);
   EXPECT_EQ(report.overall, Overall::kDiffers);

@@ -120,8 +120,10 @@ TEST(JobDiff, ACopyOfZerosIsNoSummand) {
     EXPECT_EQ(DiffOk(OneRank(kWhole), run).overall, Overall::kDiffers);
   }
   // That it is one can be told.
-  EXPECT_EQ(DiffOk(OneRank(kWhole), Ranks({zeros, kWhole}), WithDims("fc@output", "x y partial[rank]")).overall,
-            Overall::kSame);
+  EXPECT_EQ(
+      DiffOk(OneRank(kWhole), Ranks({zeros, kWhole}), WithDims("fc@output", "x y partial[rank]"))
+          .overall,
+      Overall::kSame);
   // All of it zero is no question.
   EXPECT_EQ(DiffOk(OneRank(zeros), Ranks({zeros, zeros})).overall, Overall::kSame);
 }

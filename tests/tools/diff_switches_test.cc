@@ -139,13 +139,13 @@ TEST_F(DiffSwitchesTest, WhatHadNothingToDoIsTold) {
   Make("b", {Floats(kShapes[1], 2)});
   Bounds("bounds:\n  - {name: norm, allow: nan}\n  - {name: mlp, allow: nan}\n");
   const auto done = Run("tdump-diff", {"a", "b", "--allow-failed", "mlpp", "--allow-failed", "mlp",
-                                       "--allow-unpaired", "mlp", "--align", "mlp", "--select",
-                                       "m", "--select", "norm", "--bounds", "bounds.yaml"});
+                                       "--allow-unpaired", "mlp", "--align", "mlp", "--select", "m",
+                                       "--select", "norm", "--bounds", "bounds.yaml"});
   EXPECT_EQ(done.status, 0) << done.out << done.err;
-  for (const char* unused : {"--allow-failed 'mlpp' had nothing to do",
-                             "--allow-unpaired 'mlp' had nothing to do",
-                             "--align 'mlp' had nothing to do", "--select 'norm' had nothing to do",
-                             "rule bounds.yaml:2 decided nothing"})
+  for (const char* unused :
+       {"--allow-failed 'mlpp' had nothing to do", "--allow-unpaired 'mlp' had nothing to do",
+        "--align 'mlp' had nothing to do", "--select 'norm' had nothing to do",
+        "rule bounds.yaml:2 decided nothing"})
     EXPECT_THAT(done.out, HasSubstr(unused));
   for (const char* used : {"--allow-failed 'mlp'", "--select 'm'", "rule bounds.yaml:3"})
     EXPECT_THAT(done.out, Not(HasSubstr(std::string(used) + " "))) << done.out;

@@ -285,7 +285,8 @@ TEST_F(ForeignSideTest, APrefixOfOneSideIsNoName) {
   Store("d/short.pt", Pass({"a.weight", "b.0.weight", "b.1.weight"}));
   const auto longer = Side("d/long.pt"), shorter = Side("d/short.pt");
   const FixedSide without({"a@param#weight", "b.0@param#weight", "b.1@param#weight"});
-  const FixedSide with({"m.net.a@param#weight", "m.net.b.0@param#weight", "m.net.b.1@param#weight"});
+  const FixedSide with(
+      {"m.net.a@param#weight", "m.net.b.0@param#weight", "m.net.b.1@param#weight"});
   longer->TakeKeysOf(&without);
   EXPECT_THAT(Keys(*longer), ElementsAre("a@param#weight", "b.0@param#weight", "b.1@param#weight",
                                          "step@output#"));
