@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
 namespace tdump::coordinator {
 namespace {
@@ -50,7 +49,7 @@ void StepAligner::Report(int32_t rank, const StepReport& report, int64_t now_ns)
   const bool settled = report.local < member.extras + column_;
   if (settled || (place != member.reports.end() && place->local == report.local)) return;
   member.reports.insert(place, report);
-  if (member.reports.size() > kReportsKept) member.reports.pop_front();
+  if (member.reports.size() > kReportsKept) member.DropFirst();
   if (waiting_since_ns_ < 0) waiting_since_ns_ = now_ns;
 }
 
@@ -72,16 +71,18 @@ const StepReport* StepAligner::Next(const Member& member) const {
 
 // Steps that were settled without this rank.
 void StepAligner::DropSettled(Member* member) {
-  while (!member->reports.empty() && member->Global(member->reports.front()) < column_)
-    member->reports.pop_front();
+  std::vector<StepReport>& reports = member->reports;
+  const auto first = std::find_if(reports.begin(), reports.end(), [&](const StepReport& report) {
+    return member->Global(report) >= column_;
+  });
+  reports.erase(reports.begin(), first);
 }
 
-std::vector<int32_t> StepAligner::Reporting() const {
-  std::vector<int32_t> ranks;
+void StepAligner::FindReporting() {
+  reporting_.clear();
   for (size_t rank = 0; rank < members_.size(); ++rank) {
-    if (Has(members_[rank])) ranks.push_back(static_cast<int32_t>(rank));
+    if (Has(members_[rank])) reporting_.push_back(static_cast<int32_t>(rank));
   }
-  return ranks;
 }
 
 bool StepAligner::EveryoneReported(int64_t now_ns, Progress* progress) {
@@ -102,24 +103,25 @@ bool StepAligner::EveryoneReported(int64_t now_ns, Progress* progress) {
 
 // The shape most ranks have; among equals the one that more of the other ranks come to with their
 // next step, else that of the lowest rank.
-StepAligner::Majority StepAligner::ShapeOfColumn(const std::vector<int32_t>& ranks) const {
-  struct Support {
-    int fronts = 0;
-    int followers = 0;
-    int32_t first = 0;
+StepAligner::Majority StepAligner::ShapeOfColumn(const std::vector<int32_t>& ranks) {
+  supports_.clear();
+  const auto find = [this](uint64_t shape) {
+    return std::find_if(supports_.begin(), supports_.end(),
+                        [&](const auto& entry) { return entry.first == shape; });
   };
-  std::map<uint64_t, Support> shapes;
   for (int32_t rank : ranks) {
-    const auto [entry, fresh] = shapes.try_emplace(members_[Index(rank)].reports.front().shape);
-    if (fresh) entry->second.first = rank;
+    const uint64_t shape = members_[Index(rank)].reports.front().shape;
+    auto entry = find(shape);
+    if (entry == supports_.end())
+      entry = supports_.insert(entry, {shape, {.fronts = 0, .followers = 0, .first = rank}});
     ++entry->second.fronts;
   }
   for (int32_t rank : ranks) {
     const Member& member = members_[Index(rank)];
     const StepReport* next = Next(member);
     if (next == nullptr || next->shape == member.reports.front().shape) continue;
-    const auto found = shapes.find(next->shape);
-    if (found != shapes.end()) ++found->second.followers;
+    const auto found = find(next->shape);
+    if (found != supports_.end()) ++found->second.followers;
   }
   const auto less = [](const auto& a, const auto& b) {
     const Support &x = a.second, &y = b.second;
@@ -127,11 +129,11 @@ StepAligner::Majority StepAligner::ShapeOfColumn(const std::vector<int32_t>& ran
     if (x.followers != y.followers) return x.followers < y.followers;
     return x.first > y.first;
   };
-  const auto best = std::max_element(shapes.begin(), shapes.end(), less);
-  const auto as_many = std::count_if(shapes.begin(), shapes.end(), [&](const auto& entry) {
+  const auto best = std::max_element(supports_.begin(), supports_.end(), less);
+  const auto as_many = std::count_if(supports_.begin(), supports_.end(), [&](const auto& entry) {
     return entry.second.fronts == best->second.fronts;
   });
-  return {best->first, shapes.size() == 1, as_many > 1};
+  return {best->first, supports_.size() == 1, as_many > 1};
 }
 
 // How many steps the rank ran before one of `shape`; 0: none of its next steps is.
@@ -146,7 +148,7 @@ size_t StepAligner::StepsUntil(const Member& member, uint64_t shape) const {
 void StepAligner::TakeOut(int32_t rank, bool by_time, Progress* progress) {
   Member& member = members_[Index(rank)];
   progress->extras.push_back({rank, member.reports.front().local, by_time});
-  member.reports.pop_front();
+  member.DropFirst();
   ++member.extras;
 }
 
@@ -217,7 +219,7 @@ void StepAligner::Settle(const std::vector<int32_t>& ranks) {
     member.lags.push_back(member.reports.front().began_ns - OthersBegan(ranks, rank));
     if (member.lags.size() > kLagsKept) member.lags.erase(member.lags.begin());
   }
-  for (int32_t rank : ranks) members_[Index(rank)].reports.pop_front();
+  for (int32_t rank : ranks) members_[Index(rank)].DropFirst();
   ++column_;
 }
 
@@ -242,7 +244,8 @@ StepAligner::Progress StepAligner::Advance(int64_t now_ns) {
     }
     if (waiting_since_ns_ < 0) waiting_since_ns_ = now_ns;
     if (!EveryoneReported(now_ns, &progress)) return progress;
-    const std::vector<int32_t> ranks = Reporting();
+    FindReporting();
+    const std::vector<int32_t>& ranks = reporting_;
     if (ranks.empty()) {
       SkipToReported();
       continue;

@@ -19,7 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <utility>
 #include <vector>
 
 namespace tdump::coordinator {
@@ -64,7 +64,8 @@ class StepAligner {
 
  private:
   struct Member {
-    std::deque<StepReport> reports;  // not placed yet
+    // Not placed yet. A vector: a step or two as a rule, and then it allocates nothing.
+    std::vector<StepReport> reports;
     uint64_t extras = 0;
     bool left = false;
     bool lost = false;
@@ -72,6 +73,7 @@ class StepAligner {
     std::vector<int64_t> lags;  // begin minus that of the others, of the latest columns
 
     uint64_t Global(const StepReport& report) const { return report.local - extras; }
+    void DropFirst() { reports.erase(reports.begin()); }
   };
   enum class Outcome : uint8_t { kDecided, kUndecided, kExtraFound };
 
@@ -79,14 +81,14 @@ class StepAligner {
   const StepReport* Next(const Member& member) const;
   void DropSettled(Member* member);
   void SkipToReported();
-  std::vector<int32_t> Reporting() const;
+  void FindReporting();
   bool EveryoneReported(int64_t now_ns, Progress* progress);
   struct Majority {
     uint64_t shape = 0;
     bool unanimous = false;
     bool draw = false;
   };
-  Majority ShapeOfColumn(const std::vector<int32_t>& ranks) const;
+  Majority ShapeOfColumn(const std::vector<int32_t>& ranks);
   size_t StepsUntil(const Member& member, uint64_t shape) const;
   Outcome ByShape(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
   Outcome ByTime(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
@@ -94,8 +96,17 @@ class StepAligner {
   void Settle(const std::vector<int32_t>& ranks);
   int64_t OthersBegan(const std::vector<int32_t>& ranks, int32_t except) const;
 
+  // How many ranks stand behind a shape.
+  struct Support {
+    int fronts = 0;     // have it in this column
+    int followers = 0;  // come to it with their next step
+    int32_t first = 0;
+  };
+
   Options options_;
   std::vector<Member> members_;
+  std::vector<int32_t> reporting_;                      // of FindReporting, its memory kept
+  std::vector<std::pair<uint64_t, Support>> supports_;  // of ShapeOfColumn, as well
   uint64_t column_ = 0;
   int64_t waiting_since_ns_ = -1;  // since somebody had reported for the present column
 };

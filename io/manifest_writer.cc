@@ -32,12 +32,12 @@ class FileManifestWriter final : public ManifestWriter {
 
   Status Append(FrameKind kind, const std::string& body) noexcept override {
     try {
-      std::string bytes;
-      FrameBuilder frame(kind, &bytes);
-      bytes += body;
-      frame.Finish();
       std::lock_guard lock(mutex_);
-      return WriteLocked(bytes);
+      frame_.clear();
+      FrameBuilder frame(kind, &frame_);
+      frame_ += body;
+      frame.Finish();
+      return WriteLocked(frame_);
     } catch (const std::exception& error) {
       return Internal(error.what());
     }
@@ -70,20 +70,10 @@ class FileManifestWriter final : public ManifestWriter {
   const std::string path_;
   std::mutex mutex_;
   const std::unique_ptr<WritableFile> file_;
+  std::string frame_;      // as it is built, its memory kept
   uint64_t end_ = 0;       // of the last whole frame
   uint64_t reserved_ = 0;  // end of the preallocated room
 };
-
-// kPass and pass-file kinds never come here; each entry goes into the
-// frame kind that readers look in.
-template <class T>
-Status AppendOne(ManifestWriter* writer, FrameKind kind, const T& entry) noexcept {
-  try {
-    return writer->Append(kind, EncodeSection(entry));
-  } catch (const std::exception& error) {
-    return Internal(error.what());
-  }
-}
 
 }  // namespace
 
@@ -99,8 +89,21 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(Env* env, const s
   return std::unique_ptr<ManifestWriter>(std::move(writer));
 }
 
+// Each entry goes into the frame kind that readers look in.
+template <class Section>
+Status ManifestWriter::AppendOne(FrameKind kind, const Section& entry) noexcept {
+  try {
+    std::lock_guard lock(body_mutex_);
+    body_.clear();
+    AppendSection(entry, &body_);
+    return Append(kind, body_);
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
+}
+
 Status ManifestWriter::Append(const IdentitySection& entry) noexcept {
-  return AppendOne(this, FrameKind::kIdentity, entry);
+  return AppendOne(FrameKind::kIdentity, entry);
 }
 Status ManifestWriter::Append(const PassDoneSection& entry,
                               const std::optional<PassPlaceSection>& place) noexcept {
@@ -113,28 +116,28 @@ Status ManifestWriter::Append(const PassDoneSection& entry,
   }
 }
 Status ManifestWriter::Append(const RemovedSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kRemoved, entry);
+  return AppendOne(FrameKind::kRemoved, entry);
 }
 Status ManifestWriter::Append(const StepMapSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kStepMap, entry);
+  return AppendOne(FrameKind::kStepMap, entry);
 }
 Status ManifestWriter::Append(const ExpectSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kExpect, entry);
+  return AppendOne(FrameKind::kExpect, entry);
 }
 Status ManifestWriter::Append(const OperatorCountSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kExpect, entry);
+  return AppendOne(FrameKind::kExpect, entry);
 }
 Status ManifestWriter::Append(const RuleSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kRule, entry);
+  return AppendOne(FrameKind::kRule, entry);
 }
 Status ManifestWriter::Append(const NoteSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kNote, entry);
+  return AppendOne(FrameKind::kNote, entry);
 }
 Status ManifestWriter::Append(const AgreementSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kAgreement, entry);
+  return AppendOne(FrameKind::kAgreement, entry);
 }
 Status ManifestWriter::Append(const CloseSection& entry) noexcept {
-  return AppendOne(this, FrameKind::kClose, entry);
+  return AppendOne(FrameKind::kClose, entry);
 }
 
 }  // namespace tdump::io

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -44,6 +45,13 @@ class ManifestWriter {
 
  protected:
   FileHeader header_;
+
+ private:
+  template <class Section>
+  Status AppendOne(FrameKind kind, const Section& entry) noexcept;
+
+  std::mutex body_mutex_;
+  std::string body_;  // of AppendOne, its memory kept
 };
 
 }  // namespace tdump::io

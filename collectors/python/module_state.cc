@@ -1,7 +1,6 @@
 #include "collectors/python/module_state.h"
 
 #include <string_view>
-#include <unordered_set>
 
 #include "collectors/python/python_tensor.h"
 #include "collectors/torch/capture.h"
@@ -34,9 +33,14 @@ bool IsLazy(PyObject* module) {
   return false;
 }
 
+// Parameters and buffers of the modules of a root, each tensor once a pass.
 class StateRecorder {
  public:
-  explicit StateRecorder(Runtime* runtime) : recorder_(*runtime->recorder) {}
+  StateRecorder(Runtime* runtime, ModuleRoot* root)
+      : recorder_(*runtime->recorder), root_(*root), scope_(root->state_scope) {
+    root_.recorded.Clear();
+    root_.watched.Clear();
+  }
 
   void Record(PyObject* module, OperatorId op) {
     if (IsLazy(module)) return;  // gets its shapes in its first forward; recorded in the next pass
@@ -55,7 +59,7 @@ class StateRecorder {
     PyObject *name, *tensor;
     Py_ssize_t position = 0;
     while (PyDict_Next(tensors, &position, &name, &tensor)) {
-      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !seen_.insert(tensor).second) continue;
+      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.recorded.Insert(tensor)) continue;
       const char* text = PyUnicode_AsUTF8(name);
       if (text == nullptr) {
         PyErr_Clear();
@@ -69,7 +73,7 @@ class StateRecorder {
     PyObject *name, *tensor;
     Py_ssize_t position = 0;
     while (parameters != nullptr && PyDict_Next(parameters, &position, &name, &tensor)) {
-      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !watched_.insert(tensor).second) continue;
+      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.watched.Insert(tensor)) continue;
       const char* text = PyUnicode_AsUTF8(name);
       if (text != nullptr)
         WatchParameterGradient(op, text, TensorOf(tensor));
@@ -79,8 +83,8 @@ class StateRecorder {
   }
 
   Recorder& recorder_;
-  Recorder::CallScope scope_;
-  std::unordered_set<PyObject*> seen_, watched_;
+  ModuleRoot& root_;
+  Recorder::CallScope& scope_;
 };
 
 void Expect(Runtime* runtime, ModuleRoot* root) {
@@ -106,10 +110,10 @@ void OnOutermostCall(Runtime* runtime, ModuleRoot* root) {
   if (!runtime->gate->armed() || root->state_pass == pass) return;
   root->state_pass = pass;
   ModuleTable& table = ModuleTable::Get();
-  StateRecorder recorder(runtime);
+  StateRecorder states(runtime, root);
   for (PyObject* module : root->members) {
     const ModuleEntry* entry = table.Find(module);
-    if (entry != nullptr && !entry->ignored) recorder.Record(module, entry->op);
+    if (entry != nullptr && !entry->ignored) states.Record(module, entry->op);
   }
 }
 

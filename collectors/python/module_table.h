@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectors/python/pointer_set.h"
+#include "core/recorder.h"
 #include "core/runtime.h"
 
 namespace tdump::collectors {
@@ -23,6 +25,8 @@ struct ModuleRoot {
   bool stale = false;                  // modules were moved or added since it was named
   bool expected = false;               // the coverage knows which operators to expect
   uint64_t state_pass = ~uint64_t{0};  // pass in which parameters and buffers were recorded last
+  PointerSet recorded, watched;        // of their tensors, in that pass
+  Recorder::CallScope state_scope;     // its memory kept
 };
 
 struct ModuleEntry {

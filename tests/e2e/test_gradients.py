@@ -215,16 +215,27 @@ def test_gradients_are_in_the_pass_of_their_step(boundary, tmp_path, app):
     assert len(passes) == 3
 
 
-def test_weights_of_a_diff_are_those_before_the_first_step(tmp_path, app):
-    """Parameters of later steps and what the optimizer keeps depend on what was computed."""
+def weights_of_diff(tmp_path, app, jobs) -> str:
+    """What tdump-diff says of the runs of two jobs of which parameters and their gradients were kept."""
     (tmp_path / "c.yaml").write_text("capture: [{role: [param, state, param_grad], level: full}]\n")
-    rates = STEPPED.replace("SGD(", "SGD(momentum=0.9, params="), STEPPED.replace("SGD(", "SGD(params=")
-    for name, text in zip("ab", rates, strict=True):
+    for name, text in zip("ab", jobs, strict=True):
         job = app("torch_seed = __import__('torch').manual_seed(0)" + text, f"{name}.py")
         done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", name, "--", sys.executable, job], tmp_path)
         assert done.returncode == 0, done.stderr
-    done = execute([BUILD / "bin" / "tdump-diff", "a", "b"], tmp_path)
-    assert "weights   2 of 2 parameters equal" in done.stdout, done.stdout
+    return execute([BUILD / "bin" / "tdump-diff", "a", "b"], tmp_path).stdout
+
+
+def test_weights_that_follow_from_other_gradients_are_not_told(tmp_path, app):
+    """Parameters of later steps and what the optimizer keeps depend on what was computed."""
+    told = weights_of_diff(tmp_path, app, (STEPPED, STEPPED.replace("* step", "* (step + 1)")))
+    assert "weights   2 of 2 parameters equal" in told, told
+
+
+def test_weights_that_an_optimizer_parts_are_told(tmp_path, app):
+    """With and without momentum the first update is the same, the second is not."""
+    rates = STEPPED.replace("SGD(", "SGD(momentum=0.9, params="), STEPPED.replace("SGD(", "SGD(params=")
+    told = weights_of_diff(tmp_path, app, rates)
+    assert "weights   0 of 2 parameters equal" in told and "not on rank 0 from step 2 on: 0.weight" in told, told
 
 
 def test_a_job_without_a_backward_is_told(tmp_path, app):

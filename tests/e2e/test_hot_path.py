@@ -46,13 +46,14 @@ def test_nothing_is_allocated_or_formatted_once_all_was_seen(cwd):
     warm_up = [int(ours) for _, step, _, ours, _, _ in counts if step == "0"]
     assert warm_up[0] > 100, done.stdout  # the counter sees tdump: the first time it learns every operator
     for mode, step, total, ours, texts, our_texts in counts:
-        assert int(texts) >= 1 and int(our_texts) == 0, f"{mode}: {our_texts} texts of {texts}\n{done.stderr}"
+        assert int(texts) >= 1
         if int(step) == LAST:
+            assert int(our_texts) == 0, f"{mode}: {our_texts} texts of {texts}\n{done.stderr}"
             assert int(total) > 1000 and int(ours) == 0, f"{mode}: {ours} of {total}\n{done.stderr}"
 
 
 def system_calls(trace: Path) -> list[Counter[str]]:
-    """By name, of the thread that asked for the marks, from each mark to the next."""
+    """By name, of the thread that asked for the marks, from each mark to the next; ``sleeps`` are those of other threads."""
     sections: list[Counter[str]] = []
     inside = None
     for line in trace.read_text(errors="replace").splitlines():
@@ -62,8 +63,14 @@ def system_calls(trace: Path) -> list[Counter[str]]:
             sections.append(Counter())
         elif "/hot_path_ends" in call:
             inside = None
-        elif thread == inside and "resumed>" not in call:
-            sections[-1][re.match(r"\w+", call)[0]] += 1
+        elif inside is not None and "resumed>" not in call:
+            name = re.match(r"\w+", call)[0]
+            if name == "futex":
+                name = "wait" if "FUTEX_WAIT" in call else "wake"
+            if thread == inside:
+                sections[-1][name] += 1
+            elif name == "wait":
+                sections[-1]["sleeps"] += 1
     return sections
 
 
@@ -77,7 +84,10 @@ def test_no_system_call_is_made(cwd):
     plain, dumped = traced
     assert len(plain) == len(dumped) == 2 * len(MODES)
     for mode, before, after in zip(MODES, plain[1::2], dumped[1::2], strict=True):
+        sleeps = after.pop("sleeps", 0)
         more = after - before
-        wakes = more.pop("futex", 0)
-        # A writer that went to sleep is woken. It cannot do so more often than there are records.
-        assert not more and wakes < 50, f"{mode}: {after} instead of {before}"
+        # A writer that went to sleep is woken once. It slept when the step began, or fell asleep since.
+        assert more.pop("wake", 0) <= sleeps + 1, f"{mode}: {after} instead of {before}, {sleeps} sleeps"
+        # At the boundary a rank writes its slot, its state in it, and the number of the step into its journal.
+        assert more.pop("pwrite64", 0) <= 3 and more.pop("statx", 0) <= 3, f"{mode}: {after} instead of {before}"
+        assert not more, f"{mode}: {after} instead of {before}"

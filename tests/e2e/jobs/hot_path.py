@@ -1,8 +1,8 @@
 """MiniLM on one batch, six steps in each of the modes named on the command line (inference, no_grad, training).
 
-Of the first and the last step of each mode, between the first leaf of the model and the last (in training to the end of
-backward), it prints what the thread allocated and formatted, or, where nothing counts, marks the place for strace by
-asking for files that are not there."""
+Of the first and the last step of each mode, from before the model is called until it has returned (in training to the end of
+backward), so with the boundary between two steps, it prints what the thread allocated and formatted, or, where nothing
+counts, marks the place for strace by asking for files that are not there."""
 
 import ctypes
 import importlib.util
@@ -23,12 +23,9 @@ transformers.utils.logging.disable_progress_bar()
 model = transformers.AutoModel.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32).eval()
 process = ctypes.CDLL(None)
 counter = process if hasattr(process, "counting_begin") else None
-watching = False
 
 
-def begin(module, args):
-    if not watching:
-        return
+def begin():
     if counter is None:
         os.access("/hot_path_begins", os.F_OK)
     else:
@@ -45,12 +42,13 @@ def end(what):
     print(what, "allocations {} of tdump {} texts {} of tdump {}".format(*counts))
 
 
-model.embeddings.word_embeddings.register_forward_pre_hook(begin)
 ids = torch.arange(2 * 16).reshape(2, 16) + 1000
 mask = torch.ones_like(ids)
 for mode in sys.argv[1:]:
     for step in range(STEPS):
         watching = step in (0, STEPS - 1)
+        if watching:
+            begin()
         with torch.set_grad_enabled(mode == "training"), torch.inference_mode(mode == "inference"):
             output = model(input_ids=ids, attention_mask=mask).last_hidden_state
             if mode == "training":
