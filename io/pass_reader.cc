@@ -29,6 +29,12 @@ bool LacksDigests(const Record& record) {
          record.tile_digests.empty();
 }
 
+bool SamePlace(const PayloadRef& x, const PayloadRef& y) {
+  return x.offset == y.offset && x.stored_bytes == y.stored_bytes &&
+         x.logical_bytes == y.logical_bytes && x.codec == y.codec && x.same_as == y.same_as &&
+         x.earlier == y.earlier;
+}
+
 class FilePassReader : public PassReader {
  public:
   FilePassReader(Env* env, std::unique_ptr<FrameFile> file, PassContents contents, bool complete)
@@ -83,9 +89,10 @@ class FilePassReader : public PassReader {
   Result<Decoded> DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
                            Decoder<Decoded> decode) const;
   Status Walk(const std::function<bool(const Record&)>& visit, Decoder<Record> decode) const;
-  Result<Record> RecordAt(FrameCursor* cursor, uint64_t offset) const {
-    return DecodeAt<Record>(cursor, offset, FrameKind::kRecord, DecodeRecord);
-  }
+  Result<Record> RecordAt(FrameCursor* cursor, const IndexEntry& entry,
+                          Decoder<Record> decode = DecodeRecord) const;
+  // A record of ForEachRecordMeta again, with its tile digests.
+  Result<Record> WithDigests(const Record& record) const;
   void BuildKeyMap() const;
 
   std::unique_ptr<FrameFile> file_;
@@ -95,8 +102,8 @@ class FilePassReader : public PassReader {
   PayloadReader payloads_;
   std::vector<IndexEntry> by_id_;
   mutable std::once_flag key_map_built_;
-  // Hash of the key's text -> frame offset.
-  mutable std::unordered_multimap<uint64_t, uint64_t> key_map_;
+  // Hash of the key's text -> where its record is.
+  mutable std::unordered_multimap<uint64_t, IndexEntry> key_map_;
 };
 
 template <class Decoded>
@@ -113,13 +120,20 @@ Result<Decoded> FilePassReader::DecodeAt(FrameCursor* cursor, uint64_t offset, F
   return decoded;
 }
 
+Result<Record> FilePassReader::RecordAt(FrameCursor* cursor, const IndexEntry& entry,
+                                        Decoder<Record> decode) const {
+  Result<Record> record = DecodeAt<Record>(cursor, entry.frame_offset, FrameKind::kRecord, decode);
+  if (!record.ok() || record->id == entry.record) return record;
+  return file_->Error(entry.frame_offset,
+                      fmt::format("record: {}, the index says {}", record->id, entry.record));
+}
+
 Status FilePassReader::Walk(const std::function<bool(const Record&)>& visit,
                             Decoder<Record> decode) const {
   FrameCursor cursor(*file_, kWalkWindow);
   Status first;
   for (const IndexEntry& entry : contents_.index.records) {
-    const Result<Record> record =
-        DecodeAt<Record>(&cursor, entry.frame_offset, FrameKind::kRecord, decode);
+    const Result<Record> record = RecordAt(&cursor, entry, decode);
     if (!record.ok()) {
       if (first.ok()) first = record.status();
     } else if (!visit(*record)) {
@@ -151,17 +165,25 @@ Result<Record> FilePassReader::Get(uint64_t record) const {
   if (entry == by_id_.end() || entry->record != record) {
     return NotFound(fmt::format("{}: no record {}", path(), record));
   }
+  if (const auto next = entry + 1; next != by_id_.end() && next->record == record)
+    return file_->Error(next->frame_offset, RepeatedNumber(record));
   FrameCursor cursor(*file_, kSingleWindow);
-  return RecordAt(&cursor, entry->frame_offset);
+  return RecordAt(&cursor, *entry);
+}
+
+Result<Record> FilePassReader::WithDigests(const Record& record) const {
+  TDUMP_ASSIGN_OR_RETURN(Record found, Get(record.id));
+  if (found.payload && SamePlace(*found.payload, *record.payload)) return found;
+  return Corrupt(fmt::format("{}: record {} ('{}'): its payload is not where it was", path(),
+                             record.id, ToText(record.key)));
 }
 
 void FilePassReader::BuildKeyMap() const {
   FrameCursor cursor(*file_, kWalkWindow);
   key_map_.reserve(contents_.index.records.size());
   for (const IndexEntry& entry : contents_.index.records) {
-    const Result<Record> record = RecordAt(&cursor, entry.frame_offset);
-    if (record.ok())
-      key_map_.emplace(std::hash<std::string>{}(ToText(record->key)), entry.frame_offset);
+    const Result<Record> record = RecordAt(&cursor, entry);
+    if (record.ok()) key_map_.emplace(std::hash<std::string>{}(ToText(record->key)), entry);
   }
 }
 
@@ -182,7 +204,7 @@ Result<Record> FilePassReader::PayloadOwner(const Record& record) const {
     return NotFound(fmt::format("{}: record {} ('{}') has no payload: kept {}", path(), record.id,
                                 ToText(record.key), PartsToString(record.parts_kept)));
   }
-  if (LacksDigests(record)) return Get(record.id);
+  if (LacksDigests(record)) return WithDigests(record);
   Record owner = record;
   constexpr int kMostHops = 16;
   for (int hop = 0; owner.payload && owner.payload->same_as != 0; ++hop) {

@@ -156,6 +156,10 @@ std::optional<PassSection> ReadPassSection(const FrameFile& file) {
   return contents.pass;
 }
 
+std::string RepeatedNumber(uint64_t record) {
+  return fmt::format("record: {} is the number of a record before it", record);
+}
+
 Damage DamageAt(const FrameFile& file, uint64_t offset, std::string what) {
   // Errors of FrameFile carry file and offset already.
   const std::string prefix = file.path() + ": ";

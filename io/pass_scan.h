@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/status.h"
@@ -34,6 +35,9 @@ PassContents ScanFrames(const FrameFile& file);
 std::optional<PassSection> ReadPassSection(const FrameFile& file);
 // `pass` missing: what the header knows.
 PassInfo InfoOf(const FileHeader& header, const std::optional<PassSection>& pass);
+
+// What is said of the second of two records with the same number: neither is found by it.
+std::string RepeatedNumber(uint64_t record);
 
 Damage DamageAt(const FrameFile& file, uint64_t offset, std::string what);
 

@@ -29,6 +29,7 @@ class Verifier {
     by_id_ = contents_.index.records;
     std::stable_sort(by_id_.begin(), by_id_.end(),
                      [](const IndexEntry& a, const IndexEntry& b) { return a.record < b.record; });
+    CheckNumbers();
     for (const IndexEntry& entry : contents_.index.records)
       TDUMP_RETURN_IF_ERROR(CheckRecord(entry.frame_offset));
     for (uint64_t offset : contents_.index.calls) TDUMP_RETURN_IF_ERROR(CheckCall(offset));
@@ -48,6 +49,13 @@ class Verifier {
   }
   DecodeContext Context() const {
     return {contents_.names, file_.swapped(), file_.size(), file_.header().ordinal, file_.base()};
+  }
+
+  void CheckNumbers() {
+    for (size_t i = 1; i < by_id_.size(); ++i) {
+      if (by_id_[i].record != by_id_[i - 1].record) continue;
+      damage_.push_back(DamageAt(file_, by_id_[i].frame_offset, RepeatedNumber(by_id_[i].record)));
+    }
   }
 
   Result<Record> RecordAt(uint64_t offset) {

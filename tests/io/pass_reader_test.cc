@@ -10,8 +10,11 @@
 namespace tdump::io::test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class PassReaderTest : public ::testing::Test {
  protected:
@@ -25,6 +28,16 @@ class PassReaderTest : public ::testing::Test {
     std::vector<Record> records;
     EXPECT_TRUE(reader
                     .ForEachRecord([&](const Record& r) {
+                      records.push_back(r);
+                      return true;
+                    })
+                    .ok());
+    return records;
+  }
+  static std::vector<Record> Metas(const PassReader& reader) {
+    std::vector<Record> records;
+    EXPECT_TRUE(reader
+                    .ForEachRecordMeta([&](const Record& r) {
                       records.push_back(r);
                       return true;
                     })
@@ -86,6 +99,79 @@ TEST_F(PassReaderTest, FollowsASharedPayload) {
   ASSERT_TRUE(mapped.ok()) << mapped.status().message();
   EXPECT_EQ(std::memcmp(mapped->data(), FloatBytes({1, 2, 3, 4, 5, 6}).data(), 24), 0);
 }
+
+TEST_F(PassReaderTest, ReadsPayloadsOfRecordsWithoutDigests) {
+  const auto reader = Open(Complete());
+  for (const Record& record : Metas(*reader)) {
+    EXPECT_THAT(record.tile_digests, IsEmpty());
+    EXPECT_THAT(Floats(*reader, record), ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_THAT(reader->PayloadOwner(record)->tile_digests, SizeIs(sizeof(Hash128)));
+    EXPECT_EQ(reader->MapPayload(record)->size(), 24u);
+  }
+}
+
+// What stands before the record of two floats under the same number.
+enum class Namesake { kNoPayload, kOtherValues, kMore, kShares };
+
+class NamesakeTest : public PassReaderTest, public ::testing::WithParamInterface<Namesake> {
+ protected:
+  static std::string Before(Image* image) {
+    PayloadSection shared;
+    shared.logical_bytes = 8;
+    shared.same_as = 1;
+    RecordSection record = FloatRecord(1, {2});
+    switch (GetParam()) {
+      case Namesake::kNoPayload:
+        record.parts_asked = record.parts_kept = kPartMeta;
+        return EncodeSection(record);
+      case Namesake::kOtherValues:
+        return EncodeSection(record) + image->Payload(FloatBytes({7, 8}));
+      case Namesake::kMore:
+        return EncodeSection(FloatRecord(1, {3})) + image->Payload(FloatBytes({7, 8, 9}));
+      case Namesake::kShares:
+        return EncodeSection(record) + EncodeSection(shared);
+    }
+    return "";
+  }
+};
+
+TEST_P(NamesakeTest, NeitherIsTakenForTheOther) {
+  Image two(kPassMagic);
+  two.Name(1, "float32");
+  two.Name(2, "cpu");
+  two.Operator(0, 2);
+  two.Record(1, Before(&two));
+  two.Record(1, EncodeSection(FloatRecord(1, {2})) + two.Payload(FloatBytes({1, 2})));
+  two.Finish();
+  const auto reader = Open(two.bytes());
+  EXPECT_THAT(Floats(*reader, Records(*reader).at(1)), ElementsAre(1, 2));
+  EXPECT_THAT(reader->Get(1).status().message(), HasSubstr("number of a record before it"));
+  const Record meta = Metas(*reader).at(1);
+  std::array<std::byte, 8> bytes;
+  EXPECT_EQ(reader->ReadPayload(meta, 0, bytes).code(), StatusCode::kCorrupt);
+  EXPECT_EQ(reader->PayloadOwner(meta).status().code(), StatusCode::kCorrupt);
+  EXPECT_EQ(reader->MapPayload(meta).status().code(), StatusCode::kCorrupt);
+  EXPECT_THAT(Verify(two.bytes()), Contains(HasSubstr("number of a record before it")));
+}
+
+TEST_F(PassReaderTest, AnIndexThatNamesAnotherRecordIsToldOfIt) {
+  Image image(kPassMagic);
+  image.Name(1, "float32");
+  image.Name(2, "cpu");
+  image.Operator(0, 2);
+  image.Record(1, EncodeSection(FloatRecord(2, {2})) + image.Payload(FloatBytes({1, 2})));
+  image.Record(2, EncodeSection(FloatRecord(1, {2})) + image.Payload(FloatBytes({3, 4})));
+  image.Finish();
+  const auto reader = Open(image.bytes());
+  EXPECT_THAT(reader->Get(1).status().message(), HasSubstr("record: 2, the index says 1"));
+  const auto all = [](const Record&) { return true; };
+  EXPECT_FALSE(reader->ForEachRecord(all).ok());
+  EXPECT_FALSE(reader->ForEachRecordMeta(all).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NamesakeTest,
+                         ::testing::Values(Namesake::kNoPayload, Namesake::kOtherValues,
+                                           Namesake::kMore, Namesake::kShares));
 
 TEST_F(PassReaderTest, ReadsPartOfAPayload) {
   const auto reader = Open(Complete());
