@@ -24,7 +24,7 @@ signature: false
 collect: {aten: on}
 capture:
   - {op: '.*', role: [input, output, before, after], phase: [forward, backward], level: full}
-  - {role: [input, output], level: full}
+  - {role: [input, output, param_grad], level: full}
 """
 
 
@@ -64,7 +64,7 @@ def job(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=MODES)
 def seen(request, job):
-    """Of a mode: its name, its passes, and the copies of its operators and of the outputs of its second model."""
+    """Of a mode: its name, its passes, and the copies of its operators and of what its modules were seen to have."""
     mode = request.param
     files = latest(job).passes(0)
     count, rest = divmod(len(files), len(MODES))  # as many steps in each mode
@@ -114,7 +114,49 @@ def test_outputs_before_and_after_writes_that_nothing_tells_of(seen):
         records = [r for r in p.records() if r.path.startswith("seen.") and r.kind != "aten"]
         recorded += [(r.path[5:], r.role, bytes_of(p.tensor(r))) for r in sorted(records, key=lambda r: r.seen)]
     # An Identity: its input is its output.
-    assert recorded == [(name, role, copy) for name, copy in expected for role in ("input", "output")]
+    outputs = expected["outputs"]
+    assert recorded == [(name, role, copy) for name, copy in outputs for role in ("input", "output")]
     names = ["first", "data", "in_place", "unsaid"]
-    assert [name for name, _ in expected] == 2 * names
-    assert len({copy for _, copy in expected}) == len(names)
+    assert [name for name, _ in outputs] == 2 * names
+    assert len({copy for _, copy in outputs}) == len(names)
+
+
+def test_what_every_leaf_of_minilm_takes_and_returns(seen):
+    _, passes, _, expected = seen
+    leaves = {path for path, _, _ in expected["leaves"]}
+    recorded = []
+    for p in passes:
+        records = [
+            r
+            for r in p.records()
+            if r.kind == "module" and r.path in leaves and (r.role, r.arg) in (("input", "0"), ("output", ""))
+        ]
+        recorded += [(r.path, r.role, bytes_of(p.tensor(r))) for r in sorted(records, key=lambda r: (r.seen, r.id))]
+    assert len(recorded) == len(expected["leaves"]) > 2 * LAYERS * 20
+    for mine, copy in zip(recorded, expected["leaves"], strict=True):
+        assert mine[:2] == copy[:2] and copy[2] in (None, mine[2]), mine[:2]
+    # Ids of positions and of kinds of token are one row, stored once; the pooler takes the first token of each text.
+    assert {path for path, _, copy in expected["leaves"] if copy is None} <= {
+        "embeddings.position_embeddings",
+        "embeddings.token_type_embeddings",
+        "pooler.dense",
+    }
+
+
+def test_gradients_of_parameters(seen):
+    mode, passes, _, expected = seen
+    recorded = []
+    for p in passes:
+        records = [
+            r for r in p.records() if r.role == "param_grad" and r.path.split(".")[0] in ("embeddings", "encoder")
+        ]
+        recorded.append({f"{r.path}.{r.arg}": bytes_of(p.tensor(r)) for r in records})
+    if mode != "training":
+        assert not any(recorded)
+        return
+    given = expected["gradients"]
+    assert len(given) == 2 and len(given[0]) == 5 + 16 * LAYERS
+    filled = [grads for grads in recorded if grads]
+    assert [set(grads) for grads in filled] == [set(grads) for grads in given]
+    for mine, copy in zip(filled, given, strict=True):
+        assert all(mine[name] == copy[name] for name in copy)

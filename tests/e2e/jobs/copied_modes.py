@@ -1,7 +1,7 @@
 """MiniLM, then a model that is written behind LibTorch's back, two steps of both in each of the modes named (inference,
 no_grad, training). A second observer in the process, the library named first, copies the tensors of every operator into
-MODE.bin; forward hooks copy outputs of the second model into outputs.pt. They copy by address: no further operator
-runs."""
+MODE.bin; forward hooks copy what the leaves of MiniLM take and return, and outputs of the second model, into outputs.pt, and after
+backward the gradients of MiniLM's parameters. They copy by address: no further operator runs."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ class Behind(nn.Module):
         return total
 
 
+def bytes_at(tensor: torch.Tensor) -> bytes | None:
+    """None where they do not lie one behind the other."""
+    return ctypes.string_at(tensor.data_ptr(), tensor.nbytes) if tensor.is_contiguous() else None
+
+
+def copy_leaves(model: nn.Module, copies: list[tuple[str, str, bytes | None]]) -> None:
+    """From now on what each leaf takes first and what it returns: (path, role, bytes)."""
+    for path, module in model.named_modules():
+        if next(module.children(), None) is None:
+            module.register_forward_pre_hook(lambda m, a, p=path: copies.append((p, "input", bytes_at(a[0]))))
+            module.register_forward_hook(lambda m, a, out, p=path: copies.append((p, "output", bytes_at(out))))
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -58,9 +71,10 @@ def main() -> None:
     behind = Behind()
     outputs: list[tuple[str, bytes]] = []
     for name, module in behind.seen.items():
-        module.register_forward_hook(
-            lambda m, a, out, name=name: outputs.append((name, ctypes.string_at(out.data_ptr(), out.nbytes)))
-        )
+        module.register_forward_hook(lambda m, a, out, name=name: outputs.append((name, bytes_at(out))))
+    leaves: list[tuple[str, str, bytes | None]] = []
+    copy_leaves(minilm, leaves)
+    gradients: list[dict[str, bytes]] = []
     x = torch.randn(4, 8)
     copies = {}
     for mode in modes:
@@ -70,12 +84,15 @@ def main() -> None:
                 loss = minilm(input_ids=ids, attention_mask=mask).last_hidden_state.square().sum()
                 if mode == "training":
                     loss.backward()
+                    given = {name: p.grad for name, p in minilm.named_parameters() if p.grad is not None}
+                    gradients.append({name: bytes_at(gradient) for name, gradient in given.items()})
                 loss = behind(x).sum()
                 if mode == "training":
                     loss.backward()
             observer.copy_operators_end(f"{mode}.bin".encode())
-        copies[mode] = outputs.copy()
+        copies[mode] = {"outputs": outputs.copy(), "leaves": leaves.copy(), "gradients": gradients.copy()}
         outputs.clear()
+        leaves.clear()
     torch.save(copies, "outputs.pt")
 
 
