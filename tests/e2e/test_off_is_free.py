@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
 import tdump
 import torch
 from conftest import TDUMP_RUN, execute, latest
@@ -126,3 +127,29 @@ def test_a_deep_model_needs_no_higher_recursion_limit(app, tmp_path):
     assert dumped.stdout == plain.stdout, dumped.stderr
     (p,) = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
     assert len(p) == 201
+
+
+CALLBACKS = """
+import ctypes, os, torch
+library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+enabled = library._ZN2at18hasGlobalCallbacksEv  # at::hasGlobalCallbacks()
+enabled.restype = ctypes.c_bool
+net, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+seen = []
+for step in range(40):
+    with torch.no_grad():
+        net(x)
+    seen.append(enabled())
+print([step for step in range(40) if seen[step]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"), [("steps: 30-31", [30, 31]), ("ranks: 1", []), ("steps: all", [*range(40)])]
+)
+def test_the_callback_of_operators_is_enabled_in_wanted_steps_only(choice, expected, app, tmp_path):
+    (tmp_path / "tdump.yaml").write_text(
+        f"{choice}\ncollect: {{aten: on}}\ncapture: [{{op: '.*', role: output, level: hash}}]\n"
+    )
+    done = execute([TDUMP_RUN, "-c", "tdump.yaml", "--", sys.executable, app(CALLBACKS)], tmp_path)
+    assert done.returncode == 0 and json.loads(done.stdout) == expected, done.stdout + done.stderr
