@@ -20,6 +20,7 @@ struct ViewRequest {
   std::string sort = "none";  // none, absmax, rms, nan, bytes
   uint64_t top = 40;          // rows; ~0: all
   uint64_t values = 4;        // of each record
+  bool exponents = false;     // count those of all values
   unsigned jobs = 0;          // threads; 0: one a core, at most 16
   std::string name_pattern;   // of --names
 };

@@ -63,6 +63,8 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.Number("--top", &top_, "N", "rows to show; default 40, or all as JSON");
   options_.Flag("--all", &all_, "all rows");
   options_.Integer("--values", &values_, "N", "first values of each record; default 4");
+  options_.Flag("--exponents", &exponents_,
+                "of the records of an address: how many values have which exponent");
   options_.Text("--txt", &txt_, "FILE",
                 "write exact text; DIR/ for one file a record, - for stdout");
   options_.Flag("--verify", &verify_, "read every byte and check it; exit 1 when damaged");
@@ -100,6 +102,7 @@ Status ViewCommand::Read() {
   else if (top_ != 0)
     request_.top = top_;
   if (values_ >= 0) request_.values = static_cast<uint64_t>(values_);
+  request_.exponents = exponents_;
   request_.jobs = jobs_;
   request_.name_pattern = names_pattern_;
   return {};
@@ -110,6 +113,8 @@ int ViewCommand::Run(int argc, char** argv) {
   if (coverage_ + names_ + records_ + verify_ > 1)
     return Fail(kViewTool, "--coverage, --names, --records and --verify: one at a time");
   if (const Status status = Read(); !status.ok()) return Fail(kViewTool, status.message());
+  if (exponents_ && (request_.filter.name.empty() || records_))
+    return Fail(kViewTool, "--exponents: of which records? tdump-view RUN:STEP/RANK/NAME");
   if (!txt_.empty()) return ViewText(request_, txt_);
   if (verify_) return ViewVerify(request_);
   if (names_) return ViewNames(request_);

@@ -24,6 +24,7 @@ class ViewCommand {
   std::string names_pattern_, steps_, ranks_, roles_, sort_ = "none", txt_;
   std::vector<std::string> arg_, select_;
   int values_ = -1;
+  bool exponents_ = false;
   unsigned top_ = 0, jobs_ = 0;
   bool all_ = false;
   ViewRequest request_;

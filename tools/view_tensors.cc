@@ -4,11 +4,13 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "coordinator/coverage_names.h"
 #include "core/text.h"
 #include "io/value_parts.h"
 #include "tools/coverage_json.h"
+#include "tools/exponents.h"
 #include "tools/record_text.h"
 #include "tools/statistics_text.h"
 #include "tools/value_stream.h"
@@ -120,6 +122,8 @@ class Viewer {
                                      {"rank", pass.process->identity.rank}};
       json.update(RecordJson(record));
       json["values"] = values.ok() ? nlohmann::ordered_json(*values) : nlohmann::ordered_json();
+      if (const auto exponents = ExponentsOf(pass, record))
+        json["exponents"] = ExponentsJson(*exponents);
       json_.push_back(std::move(json));
       return;
     }
@@ -144,7 +148,18 @@ class Viewer {
       line += fmt::format("  {:<12} {} = {}\n", "",
                           record.payload ? WhereText(record, values->size()) : "its first",
                           fmt::join(*values, "  "));
+    if (const auto exponents = ExponentsOf(pass, record))
+      line += ExponentsText(*exponents, std::string(kIndent, ' '));
     Say(line);
+  }
+
+  // Where they are asked for and values were kept.
+  std::optional<Exponents> ExponentsOf(const OpenPass& pass, const io::Record& record) {
+    if (!request_.exponents || (!record.payload && !record.slice)) return std::nullopt;
+    const auto exponents = CountExponents(*pass.reader, record);
+    if (exponents.ok()) return *exponents;
+    Trouble(exponents.status());
+    return std::nullopt;
   }
 
   // Once for each name and call.
@@ -210,6 +225,7 @@ class Viewer {
   }
 
   static constexpr size_t kMostCalls = 64;
+  static constexpr size_t kIndent = 15;  // of what is said of a record
 
   const ViewRequest& request_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();

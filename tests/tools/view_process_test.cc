@@ -130,6 +130,21 @@ TEST_F(ViewProcessTest, OneTensorByItsAddress) {
   EXPECT_EQ(View({"run:9/0/mlp"}).status, 2);
 }
 
+TEST_F(ViewProcessTest, CountsEveryExponent) {
+  const auto done = View({"run:0/0/mlp", "--exponents"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  // Of 1.25 and -4.5, and of 1 and 0.1.
+  EXPECT_THAT(done.out, HasSubstr("2 elements: 0 zero, 0 NaN, 0 Inf\n               2^0"));
+  const auto records = Json({"run:0/1/mlp", "--exponents"})["records"];
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0]["exponents"]["counts"], nlohmann::json({{"0", 1}, {"2", 1}}));
+  EXPECT_EQ(records[1]["exponents"]["nan"], 1);
+  EXPECT_EQ(records[1]["exponents"]["counts"], nlohmann::json({{"-4", 1}}));
+  EXPECT_EQ(Json({"run:0/0/norm", "--exponents"})["records"][0]["exponents"]["counts"],
+            nlohmann::json({{"64", 1}}));  // 2^64 - 1, as a double
+  EXPECT_EQ(View({"run", "--exponents"}).status, 2);
+}
+
 TEST_F(ViewProcessTest, ExportsText) {
   EXPECT_THAT(View({"run:0/0/mlp@input#0", "--txt", "x.txt"}).out, HasSubstr("1 record in x.txt"));
   EXPECT_THAT(Text(Path("x.txt")), HasSubstr("\n1.25 -4.5\n"));
