@@ -64,13 +64,12 @@ uint64_t SelectedRanks(const filters::Config& config, int world) {
   return count;
 }
 
-constexpr uint64_t kMostFiles = 10'000;  // of a run, output.layout: auto
-
 io::PassFilesOptions FileOptions(const filters::Config& config, uint64_t limit_bytes,
-                                 uint64_t writers) {
+                                 uint64_t world, uint64_t writers) {
   io::PassFilesOptions options;
   if (config.layout == filters::OutputLayout::kPacked) options.single_files = 0;
-  if (config.layout == filters::OutputLayout::kAuto) options.single_files = kMostFiles / writers;
+  if (config.layout == filters::OutputLayout::kAuto)
+    options.single_files = SingleFiles(world, writers);
   options.durability = static_cast<io::Durability>(config.durability);
   options.direct = config.direct;
   options.ring = config.ring;
@@ -190,7 +189,7 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
   const uint64_t free_bytes = asked.ok() ? *asked : 0;
   facts.free_bytes = free_bytes;
   facts.limit_bytes = RunLimitBytes(config.limit_bytes, free_bytes);
-  facts.arena_bytes = ArenaBytes(config.host_bytes, local_ranks);
+  facts.arena_bytes = ArenaBytes(Env::Posix(), config.host_bytes, local_ranks);
   if (!selected) return {};
   const uint64_t writers = std::max<uint64_t>(SelectedRanks(config, identity.world), 1);
   sink = io::CaptureSink::Create(
@@ -200,7 +199,8 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
        .max_block = static_cast<double>(config.max_block_percent) / 100,
        .thread = config.thread,
        .disk_limit_bytes = std::max<uint64_t>(facts.limit_bytes / writers, 1),
-       .files = FileOptions(config, facts.limit_bytes, writers),
+       .files =
+           FileOptions(config, facts.limit_bytes, static_cast<uint64_t>(identity.world), writers),
        .report = [rank = identity.rank](const std::string& text) {
          TellUser(fmt::format("rank {}: {}", rank, text));
        }});

@@ -14,6 +14,10 @@ namespace {
 constexpr uint64_t kMiB = 1ull << 20;
 constexpr uint64_t kGiB = 1ull << 30;
 constexpr uint64_t kNone = ~uint64_t{0};
+constexpr uint64_t kMostFiles = 9'999;  // of a run, output.layout: auto
+constexpr uint64_t kFilesOfRun = 16;    // config, generations, merged manifest and the like
+constexpr uint64_t kFilesOfRank = 2;    // manifest and slot
+constexpr uint64_t kPackedFiles = 2;    // of a writer, where passes overlap
 
 // A limit file of the memory controller; "max" and anything that is no number are no limit.
 uint64_t LimitIn(Env* env, const std::string& path) {
@@ -76,15 +80,23 @@ uint64_t MemoryOfNode(Env* env) {
   return std::min(node, CgroupLimit(env));
 }
 
-uint64_t ArenaBytes(uint64_t configured, int local_ranks) {
+uint64_t ArenaBytes(Env* env, uint64_t configured, int local_ranks) {
   if (configured != 0) return configured;
-  const uint64_t share =
-      MemoryOfNode(Env::Posix()) / static_cast<uint64_t>(std::max(local_ranks, 1));
-  return std::clamp(std::min(share, LimitOfProcess()) / 20, 16 * kMiB, 4 * kGiB);
+  return AutomaticArena(MemoryOfNode(env), LimitOfProcess(), local_ranks);
+}
+
+uint64_t AutomaticArena(uint64_t node, uint64_t process, int local_ranks) {
+  const uint64_t share = node / static_cast<uint64_t>(std::max(local_ranks, 1));
+  return std::clamp(std::min(share, process) / 20, 16 * kMiB, 4 * kGiB);
 }
 
 uint64_t RunLimitBytes(uint64_t configured, uint64_t free_bytes) {
   return configured != 0 ? configured : std::min(free_bytes / 10, 100 * kGiB);
+}
+
+uint64_t SingleFiles(uint64_t world, uint64_t writers) {
+  const uint64_t others = kFilesOfRun + world * kFilesOfRank + writers * kPackedFiles;
+  return others < kMostFiles ? (kMostFiles - others) / writers : 0;
 }
 
 }  // namespace tdump::launch

@@ -9,11 +9,17 @@ namespace tdump::launch {
 
 // memory.host: auto. min(4 GiB, 5 % of what this process's node or memory cgroup has / ranks on the
 // node, 5 % of what ulimit -v or -d leaves the process), at least 16 MiB.
-uint64_t ArenaBytes(uint64_t configured, int local_ranks);
+uint64_t ArenaBytes(Env* env, uint64_t configured, int local_ranks);
+// The same from what the node has and what the process may have, in bytes.
+uint64_t AutomaticArena(uint64_t node, uint64_t process, int local_ranks);
 // Bytes of memory of the node, or of the tightest memory cgroup this
 // process is in, whichever is less.
 uint64_t MemoryOfNode(Env* env);
 // output.limit: auto. 10 % of the free space, at most 100 GiB, for the whole run.
 uint64_t RunLimitBytes(uint64_t configured, uint64_t free_bytes);
+// output.layout: auto. How many passes of each of the `writers` (of `world` ranks) get a file of
+// their own before the later ones are packed: the run stays under 10,000 files, manifests, slots
+// and packed files included, as far as packing can do that.
+uint64_t SingleFiles(uint64_t world, uint64_t writers);
 
 }  // namespace tdump::launch
