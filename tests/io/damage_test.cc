@@ -134,6 +134,25 @@ std::set<size_t> FreeBytes(const std::string& file) {
   return free;
 }
 
+// The bytes of the file's header, of each frame's header, and of the footer of a pass.
+std::vector<size_t> HeadBytes(const std::string& file, bool footer) {
+  std::vector<size_t> bytes;
+  const auto add = [&](size_t begin, size_t count) {
+    for (size_t i = 0; i < count; ++i) bytes.push_back(begin + i);
+  };
+  add(0, sizeof(FileHeader));
+  const size_t end = file.size() - (footer ? sizeof(FileFooter) : 0);
+  for (size_t at = sizeof(FileHeader); at < end;) {
+    FrameHeader header;
+    std::memcpy(&header, file.data() + at, sizeof header);
+    EXPECT_EQ(header.magic, kFrameMagic) << at;
+    add(at, sizeof header);
+    at = PadTo(at + sizeof header + header.body_bytes, 8);
+  }
+  add(end, file.size() - end);
+  return bytes;
+}
+
 class DamageTest : public ::testing::Test {
  protected:
   DamageTest() : file_(FullPass()), whole_(ReadAll(env_.get(), file_)) {}
@@ -193,6 +212,20 @@ TEST_F(DamageTest, EveryFlippedByteIsToldOrMeansNothing) {
       const Content found = ReadAll(env_.get(), bytes);
       ASSERT_TRUE(found.told || free.contains(at)) << "byte " << at;
       ASSERT_NO_FATAL_FAILURE(ExpectNothingWrong(found)) << "byte " << at;
+    }
+  }
+}
+
+TEST_F(DamageTest, EveryFlippedBitOfHeadsAndFooterIsTold) {
+  const std::vector<size_t> heads = HeadBytes(file_, true);
+  EXPECT_GT(heads.size(), 64u + 10 * 32 + 64);
+  for (const size_t at : heads) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = file_;
+      bytes[at] ^= static_cast<char>(1 << bit);
+      const Content found = ReadAll(env_.get(), bytes);
+      ASSERT_TRUE(found.told) << "byte " << at << " bit " << bit;
+      ASSERT_NO_FATAL_FAILURE(ExpectNothingWrong(found)) << "byte " << at << " bit " << bit;
     }
   }
 }
@@ -415,6 +448,24 @@ TEST(ManifestDamage, EveryFlippedByteIsToldOrMeansNothing) {
     ASSERT_TRUE(found.told || free.contains(at)) << "byte " << at;
     for (const std::string& entry : found.entries)
       ASSERT_THAT(whole.entries, testing::Contains(entry)) << "byte " << at;
+  }
+}
+
+TEST(ManifestDamage, EveryFlippedBitOfHeadsIsTold) {
+  const auto env = NewMemoryEnv();
+  const std::string file = Manifest();
+  const Journal whole = ReadJournal(env.get(), file);
+  const std::vector<size_t> heads = HeadBytes(file, false);
+  EXPECT_EQ(heads.size(), 64u + 6 * 32);
+  for (const size_t at : heads) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = file;
+      bytes[at] ^= static_cast<char>(1 << bit);
+      const Journal found = ReadJournal(env.get(), bytes);
+      ASSERT_TRUE(found.told) << "byte " << at << " bit " << bit;
+      for (const std::string& entry : found.entries)
+        ASSERT_THAT(whole.entries, testing::Contains(entry)) << "byte " << at << " bit " << bit;
+    }
   }
 }
 

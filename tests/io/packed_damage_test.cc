@@ -2,6 +2,8 @@
 // values; never a crash.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "io/pass_store.h"
 #include "tests/io/sink_fixture.h"
 
@@ -113,16 +115,46 @@ TEST_F(PackedDamage, EveryFlippedByteGivesAnErrorOrTheRightValues) {
 
 // Every bit of the heads and the footer of a pass is covered by a checksum.
 TEST_F(PackedDamage, EveryBitOfHeadsAndFootersIsTold) {
+  std::vector<uint64_t> heads;
+  const auto add = [&](uint64_t begin, uint64_t bytes) {
+    for (uint64_t i = 0; i < bytes; ++i) heads.push_back(begin + i);
+  };
   for (const PassEntry& pass : passes_) {
-    for (const uint64_t begin : {pass.offset, pass.offset + sizeof(FileHeader),
-                                 pass.offset + pass.file_bytes - sizeof(FileFooter)}) {
-      const uint64_t size = begin == pass.offset + sizeof(FileHeader) ? 32 : 64;
-      for (uint64_t bit = 0; bit < 8 * size; ++bit) {
-        std::string bytes = file_;
-        bytes[begin + bit / 8] ^= static_cast<char>(1 << (bit % 8));
-        Put(path_, bytes);
-        ASSERT_TRUE(ReadAll()) << "byte " << begin + bit / 8 << " bit " << bit % 8;
-      }
+    add(pass.offset, sizeof(FileHeader));
+    const uint64_t footer = pass.offset + pass.file_bytes - sizeof(FileFooter);
+    for (uint64_t at = pass.offset + sizeof(FileHeader); at < footer;) {
+      FrameHeader header;
+      std::memcpy(&header, file_.data() + at, sizeof header);
+      ASSERT_EQ(header.magic, kFrameMagic) << at;
+      add(at, sizeof header);
+      at = PadTo(at + sizeof header + header.body_bytes, 8);
+    }
+    add(footer, sizeof(FileFooter));
+  }
+  EXPECT_GT(heads.size(), 2u * (64 + 8 * 32 + 64));
+  for (const uint64_t at : heads) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = file_;
+      bytes[at] ^= static_cast<char>(1 << bit);
+      Put(path_, bytes);
+      ASSERT_TRUE(ReadAll()) << "byte " << at << " bit " << bit;
+      ASSERT_FALSE(HasFailure()) << "byte " << at << " bit " << bit;
+    }
+  }
+}
+
+// The header of the packed file itself: where a manifest lists the passes nobody needs it.
+TEST_F(PackedDamage, EveryBitOfItsOwnHeaderGivesAnErrorOrTheRightValues) {
+  for (const bool listed : {true, false}) {
+    if (!listed) {
+      ASSERT_TRUE(rig_.env->Remove(rig_.directory + "/manifest.tdm").ok());
+    }
+    for (uint64_t bit = 0; bit < 8 * sizeof(FileHeader); ++bit) {
+      std::string bytes = file_;
+      bytes[bit / 8] ^= static_cast<char>(1 << (bit % 8));
+      Put(path_, bytes);
+      EXPECT_EQ(ReadAll(), !listed) << "byte " << bit / 8 << " bit " << bit % 8;
+      ASSERT_FALSE(HasFailure()) << "byte " << bit / 8 << " bit " << bit % 8;
     }
   }
 }
