@@ -72,6 +72,8 @@ class CaptureSinkImpl final : public CaptureSink {
   bool Drain(int timeout_ms) noexcept override;
   void AbandonAfterFork() noexcept override { abandoned_.store(true); }
 
+  const Arena& arena() const { return arena_; }
+
  private:
   struct Note {
     int level;

@@ -6,12 +6,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "core/statistics.h"
-#include "io/capture_sink.h"
+#include "io/capture_sink_impl.h"
 #include "io/hash.h"
 #include "tests/io/forwarding_env.h"
+#include "tests/io/resident.h"
 #include "tests/io/sink_fixture.h"
 
 namespace tdump::io {
@@ -225,40 +227,115 @@ TEST(CaptureLimits, AProducerThatNeverCommitsDoesNotStopThePass) {
   EXPECT_EQ(rig.Records("pass00001.tdp").size(), 1u);
 }
 
-TEST(CaptureLimits, SixtyFourThreadsAndASmallArena) {
-  SinkRig rig({.arena_bytes = 256 << 10});
-  const OperatorId op = rig.Op("a");
-  constexpr uint32_t kThreads = 64, kEach = 40;
-  std::atomic<uint64_t> sequence{0};
-  rig.Open(0);
-  std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (uint64_t i = 0; i < kEach; ++i) {
-        Call call;
-        call.op = op;
-        call.lane = t;
-        call.index = i;
-        call.begin = ++sequence;
-        // Every tenth is larger than a quarter of the arena.
-        const size_t bytes = i % 10 == 9 ? 70'000 + t : 500 + 50 * i;
-        rig.Keep(call, "0", Bytes(bytes, static_cast<uint8_t>(t), 7));
-        rig.sink->end_call(call, {}, {});
-      }
-    });
+// Many threads, each with payloads of its own, on a real disk: files in memory would count.
+class OneCap : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kThreads = 64, kEach = 40;
+  static constexpr uint64_t kArena = 256 << 10;
+
+  // Every tenth is larger than a quarter of the arena. 21 MB of all threads.
+  OneCap() {
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      for (uint32_t i = 0; i < kEach; ++i)
+        payloads_.push_back(Bytes(i % 10 == 9 ? 70'000 + t : 500 + 50 * i, uint8_t(t), 7));
+    }
   }
-  for (std::thread& thread : threads) thread.join();
-  ASSERT_TRUE(rig.sink->Drain(60'000));
-  uint64_t records = 0;
-  for (const Record& record : rig.Records("pass00000.tdp")) {
-    const uint64_t t = record.key.lane, i = record.key.call;
-    const size_t bytes = i % 10 == 9 ? 70'000 + t : 500 + 50 * i;
-    EXPECT_EQ(record.hash, HashPayload(Bytes(bytes, static_cast<uint8_t>(t), 7)));
-    EXPECT_EQ(record.parts_kept, kLevelFull);
-    ++records;
+  ~OneCap() override { std::filesystem::remove_all(directory_); }
+
+  const std::vector<std::byte>& Payload(uint64_t thread, uint64_t i) const {
+    return payloads_[thread * kEach + i];
   }
-  EXPECT_EQ(records, kThreads * kEach);
-  EXPECT_EQ(rig.Manifest().passes.at(0).calls, kThreads * kEach);
+
+  // All threads at once; `sets(t, i)`: the filter sets that want record i of thread t.
+  void Produce(const std::function<uint64_t(uint32_t, uint32_t)>& sets) {
+    const Arena& arena = static_cast<CaptureSinkImpl&>(*rig_.sink).arena();
+    ASSERT_EQ(arena.capacity(), kArena);
+    const OperatorId op = rig_.Op("a");
+    std::atomic<uint64_t> sequence{0}, most{0}, resident{0};
+    const uint64_t before = test::ResidentBytes();
+    rig_.Open(0);
+    std::vector<std::thread> threads;
+    for (uint32_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (uint32_t i = 0; i < kEach; ++i) {
+          Call call;
+          call.op = op;
+          call.lane = t;
+          call.index = i;
+          call.begin = ++sequence;
+          Keep(call, Payload(t, i), sets(t, i));
+          rig_.sink->end_call(call, {}, {});
+          Raise(&most, arena.used());
+          Raise(&resident, test::ResidentBytes());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(rig_.sink->Drain(60'000));
+    EXPECT_LE(most, kArena);
+    EXPECT_GT(most, kArena / 2);  // it was the bound
+    if (test::kMemoryIsOurs) {
+      EXPECT_LE(resident, before + kArena + kThreadsAndMetadata);
+    }
+  }
+
+  void ExpectAllIsThere(const std::function<uint64_t(uint32_t, uint32_t)>& sets) {
+    uint64_t records = 0;
+    for (const Record& record : rig_.Records("pass00000.tdp")) {
+      const auto t = static_cast<uint32_t>(record.key.lane),
+                 i = static_cast<uint32_t>(record.key.call);
+      EXPECT_EQ(record.hash, HashPayload(Payload(t, i)));
+      EXPECT_EQ(record.parts_kept, kLevelFull);
+      EXPECT_EQ(record.filter_sets, sets(t, i));
+      ++records;
+    }
+    EXPECT_EQ(records, kThreads * kEach);
+    EXPECT_EQ(rig_.Manifest().passes.at(0).calls, kThreads * kEach);
+  }
+
+ private:
+  static constexpr uint64_t kThreadsAndMetadata = 6 << 20;
+
+  static void Raise(std::atomic<uint64_t>* most, uint64_t value) {
+    uint64_t seen = *most;
+    while (seen < value && !most->compare_exchange_weak(seen, value)) {
+    }
+  }
+
+  void Keep(const Call& call, const std::vector<std::byte>& bytes, uint64_t sets) {
+    const int64_t sizes[] = {static_cast<int64_t>(bytes.size())}, strides[] = {1};
+    Observation seen = SinkRig::Seen("0", "uint8", sizes, strides);
+    seen.filter_sets = sets;
+    const Slot slot = rig_.sink->reserve(call, seen, kLevelFull, bytes.size());
+    if (slot.data != nullptr) {
+      std::memcpy(slot.data, bytes.data(), bytes.size());
+      rig_.sink->commit(slot);
+    } else if (slot.in_pieces) {
+      MemoryPieces pieces(bytes);
+      rig_.sink->stream(call, seen, kLevelFull, bytes.size(), &pieces);
+    }
+  }
+
+  const std::string directory_ =
+      std::filesystem::path(testing::TempDir()) / ("tdump_one_cap_" + std::to_string(::getpid()));
+  std::vector<std::vector<std::byte>> payloads_;
+  SinkRig rig_{{.arena_bytes = kArena}, Env::Posix(), directory_};
+};
+
+TEST_F(OneCap, SixtyFourThreadsAndASmallArena) {
+  const auto one = [](uint32_t, uint32_t) { return uint64_t{1}; };
+  ASSERT_NO_FATAL_FAILURE(Produce(one));
+  ExpectAllIsThere(one);
+}
+
+// As many filter sets as there can be: each thread goes through them, and all sets want every
+// eighth record, which is kept once.
+TEST_F(OneCap, SixtyThreeFilterSets) {
+  const auto sets = [](uint32_t t, uint32_t i) {
+    return i % 8 == 0 ? (uint64_t{1} << 63) - 1 : uint64_t{1} << (t + i) % 63;
+  };
+  ASSERT_NO_FATAL_FAILURE(Produce(sets));
+  ExpectAllIsThere(sets);
 }
 
 // A copy that is ready after it was asked `polls` times, or fails then.
