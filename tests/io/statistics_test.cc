@@ -5,6 +5,7 @@
 #define HWY_COMPILE_ALL_ATTAINABLE  // as io/statistics_tile.cc
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -52,12 +53,8 @@ std::vector<float> Normal(size_t n, float mean = 0) {
   return values;
 }
 
-// Straight from the definition: MomentsOfTile over decoded elements, merged level by level.
-TileMoments Defined(const DType& dtype, std::span<const std::byte> payload) {
-  const ValueDecoder decoder(dtype);
-  std::vector<double> values;
-  for (size_t at = 0; at < payload.size(); at += decoder.unit_bytes())
-    values.push_back(decoder.Decode(payload.subspan(at, decoder.unit_bytes())).real);
+// Straight from the definition: MomentsOfTile over the elements, merged level by level.
+TileMoments Defined(const std::vector<double>& values) {
   std::vector<TileMoments> level;
   for (size_t at = 0; at < values.size(); at += kTileElements) {
     const size_t n = std::min<size_t>(kTileElements, values.size() - at);
@@ -72,40 +69,93 @@ TileMoments Defined(const DType& dtype, std::span<const std::byte> payload) {
   return level.empty() ? TileMoments() : level[0];
 }
 
-template <class T>
-void ExpectAsDefined(const DType& dtype, const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  const Statistics got = StatisticsOf(dtype, bytes);
-  const Statistics want =
-      FinishStatistics(StatisticsKind::kReal, got.count, {}, Defined(dtype, bytes));
+void ExpectSame(double a, double b) {
+  EXPECT_EQ(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)) << a << " " << b;
+}
+
+// What does not differ from kind to kind. `values`: of the elements, NaN for one that takes no
+// part.
+void ExpectMoments(const Statistics& got, const std::vector<double>& values) {
+  const Statistics want = FinishStatistics(got.kind, got.count, {}, Defined(values));
+  EXPECT_EQ(got.count, values.size());
   EXPECT_EQ(got.finite, want.finite);
-  const auto same = [](double a, double b) {
-    EXPECT_EQ(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)) << a << " " << b;
-  };
-  same(got.min, want.min);
-  same(got.max, want.max);
-  same(got.mean, want.mean);
-  same(got.std, want.std);
-  same(got.l1, want.l1);
-  same(got.l2, want.l2);
-  // Counts, one by one.
-  const ValueDecoder decoder(dtype);
+  ExpectSame(got.min, want.min);
+  ExpectSame(got.max, want.max);
+  ExpectSame(got.std, want.std);
+  ExpectSame(got.l1, want.l1);
+  ExpectSame(got.l2, want.l2);
   ValueCounts counts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double x = decoder.Decode(bytes.subspan(i * sizeof(T), sizeof(T))).real;
+  for (const double x : values) {
+    counts.zeros += x == 0;
+    if (std::isfinite(x) && x != 0) ++counts.histogram[HistogramBin(x)];
+  }
+  EXPECT_EQ(got.zeros, counts.zeros);
+  EXPECT_THAT(got.histogram, testing::ElementsAreArray(counts.histogram));
+}
+
+// `parts`: of the elements, or of their real and imaginary parts.
+void ExpectSpecials(const Statistics& got, const std::vector<double>& parts) {
+  ValueCounts counts;
+  for (const double x : parts) {
     counts.nan += std::isnan(x);
     counts.positive_inf += x > 0 && std::isinf(x);
     counts.negative_inf += x < 0 && std::isinf(x);
-    counts.zeros += x == 0;
     counts.negative_zeros += x == 0 && std::signbit(x);
-    if (std::isfinite(x) && x != 0) ++counts.histogram[HistogramBin(x)];
   }
   EXPECT_EQ(got.nan, counts.nan);
   EXPECT_EQ(got.positive_inf, counts.positive_inf);
   EXPECT_EQ(got.negative_inf, counts.negative_inf);
-  EXPECT_EQ(got.zeros, counts.zeros);
   EXPECT_EQ(got.negative_zeros, counts.negative_zeros);
-  EXPECT_THAT(got.histogram, testing::ElementsAreArray(counts.histogram));
+}
+
+template <class T>
+void ExpectAsDefined(const DType& dtype, const std::vector<T>& units) {
+  SCOPED_TRACE(dtype.view());
+  const auto bytes = std::as_bytes(std::span(units));
+  const ValueDecoder decoder(dtype);
+  std::vector<double> values;
+  for (size_t i = 0; i < units.size(); ++i) {
+    for (uint32_t k = 0; k < decoder.elements_per_unit(); ++k)
+      values.push_back(decoder.Decode(bytes.subspan(i * sizeof(T), sizeof(T)), k).real);
+  }
+  const Statistics got = StatisticsOf(dtype, bytes);
+  EXPECT_EQ(got.kind, StatisticsKind::kReal);
+  ExpectMoments(got, values);
+  ExpectSpecials(got, values);
+  ExpectSame(got.mean, FinishStatistics(got.kind, got.count, {}, Defined(values)).mean);
+}
+
+// Moments of the values as doubles, and the sums that no double could hold.
+template <class T>
+void ExpectExact(const DType& dtype, const std::vector<T>& values) {
+  SCOPED_TRACE(dtype.view());
+  const Statistics got = Of(dtype, values);
+  EXPECT_EQ(got.kind, StatisticsKind::kInteger);
+  ExpectMoments(got, std::vector<double>(values.begin(), values.end()));
+  ExpectSpecials(got, {});
+  __int128 sum = 0;
+  for (const T value : values) sum += value;
+  EXPECT_TRUE(got.exact_sum == sum);
+  EXPECT_TRUE(got.exact_min == __int128{*std::ranges::min_element(values)});
+  EXPECT_TRUE(got.exact_max == __int128{*std::ranges::max_element(values)});
+}
+
+// `parts`: real, imaginary, real, ...
+template <class T>
+void ExpectMagnitudes(const DType& dtype, const std::vector<T>& parts) {
+  SCOPED_TRACE(dtype.view());
+  std::vector<double> magnitudes;
+  for (size_t i = 0; i < parts.size(); i += 2) {
+    const double real = parts[i], imaginary = parts[i + 1];
+    const bool finite = std::isfinite(real) && std::isfinite(imaginary);
+    magnitudes.push_back(finite ? Magnitude(real, imaginary)
+                                : std::numeric_limits<double>::quiet_NaN());
+  }
+  const Statistics got = Of(dtype, parts);
+  EXPECT_EQ(got.kind, StatisticsKind::kComplex);
+  ExpectMoments(got, magnitudes);
+  ExpectSpecials(got, std::vector<double>(parts.begin(), parts.end()));
+  ExpectSame(got.mean, FinishStatistics(got.kind, got.count, {}, Defined(magnitudes)).mean);
 }
 
 #if defined(__SSE2__)
@@ -155,6 +205,55 @@ TEST_P(StatisticsTargets, RandomBitsAreAsDefined) {
   for (size_t i = 0; i < every.size(); ++i) every[i] = static_cast<uint16_t>(i * 40503);
   ExpectAsDefined(kHalf, every);
   ExpectAsDefined(kBFloat16, every);
+}
+
+// All bytes there are, in an order that repeats nothing within a vector.
+TEST_P(StatisticsTargets, SmallFloatsAreAsDefined) {
+  std::vector<uint8_t> bytes(2 * kTileElements + 9);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 147 + i / 256);
+  for (const char* name :
+       {"float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"})
+    ExpectAsDefined(MakeDType(name, 8), bytes);
+  ExpectAsDefined(MakeDType("float4_e2m1fn_x2", 4, 2), bytes);
+}
+
+template <class T>
+void ExpectRandomIntegers(const char* name) {
+  const DType dtype = MakeDType(name, 8 * sizeof(T));
+  ExpectExact(dtype, RandomBits<T>(2 * kTileElements + 21, sizeof(T)));
+  std::vector<T> small(kTileElements + 3);  // many zeros
+  for (size_t i = 0; i < small.size(); ++i) small[i] = static_cast<T>(i % 3);
+  ExpectExact(dtype, small);
+  using Limits = std::numeric_limits<T>;
+  ExpectExact(dtype, std::vector<T>(kTileElements + 1, Limits::max()));
+  ExpectExact(dtype, std::vector<T>{Limits::lowest(), Limits::max(), 0, 1});
+}
+
+TEST_P(StatisticsTargets, IntegersAreExact) {
+  ExpectRandomIntegers<int8_t>("int8");
+  ExpectRandomIntegers<uint8_t>("uint8");
+  ExpectRandomIntegers<int16_t>("int16");
+  ExpectRandomIntegers<uint16_t>("uint16");
+  ExpectRandomIntegers<int32_t>("int32");
+  ExpectRandomIntegers<uint32_t>("uint32");
+  ExpectRandomIntegers<int64_t>("int64");
+  ExpectRandomIntegers<uint64_t>("uint64");
+  std::vector<uint8_t> flags(kTileElements + 77);
+  for (size_t i = 0; i < flags.size(); ++i) flags[i] = i % 5 < 2;
+  ExpectExact(MakeDType("bool", 8), flags);
+}
+
+TEST_P(StatisticsTargets, ComplexIsOfMagnitudes) {
+  std::vector<float> parts;
+  for (const uint32_t bits : RandomBits<uint32_t>(4 * kTileElements + 50, 5))
+    parts.push_back(std::bit_cast<float>(bits));  // every exponent, NaN and infinity
+  ExpectMagnitudes(MakeDType("complex64", 64), parts);
+  std::vector<double> wide;
+  for (const uint64_t bits : RandomBits<uint64_t>(2 * kTileElements + 6, 6))
+    wide.push_back(std::bit_cast<double>(bits));
+  ExpectMagnitudes(MakeDType("complex128", 128), wide);
+  ExpectMagnitudes(MakeDType("complex64", 64), Normal(2 * kTileElements + 8));
+  ExpectMagnitudes(MakeDType("complex64", 64), std::vector<float>{0, -0.0f, 3, -4, -0.0f, -0.0f});
 }
 
 TEST_P(StatisticsTargets, AnyNumberOfElements) {
