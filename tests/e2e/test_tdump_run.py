@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 
@@ -91,6 +92,27 @@ def test_a_wrong_config_is_told_once_by_four_ranks(tmp_path, case):
         lines = [line for line in failed.stderr.splitlines() if place in line]
         assert len(lines) == 1 and word in lines[0], failed.stderr
         assert not (tmp_path / "started").exists()
+
+
+MALFORMED = {  # K03 and its like
+    "brackets": ("[" * 100_000, r"1:\d+: nested deeper than 64 levels"),
+    "keys": ("{a: " * 100_000, r"1:\d+: nested deeper than 64 levels"),
+    "open list": ("steps: 0-1\nranks: [1, 2\n", r"[23]:\d+: "),
+    "open quotes": ("steps: '0-1\n", r"[12]:\d+: "),
+    "tab": ("capture:\n\t- {name: x}\n", r"2:\d+: "),
+    "alias of nothing": ("steps: *nothing\n", r"1:\d+: "),
+    "mix of tag, block and dedent": ("a: |\n  x\n y: !<\n- z: >9\n", r"\d+:\d+: "),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_yaml_is_told_with_its_place(tmp_path, case):
+    text, place = MALFORMED[case]
+    (tmp_path / "c.yaml").write_text(text)
+    for words, status in ((["--check"], 2), (["--explain", "norm"], 2), (["--", "touch", "started"], 125)):
+        failed = run(tmp_path, "-c", "c.yaml", *words)
+        assert failed.returncode == status and re.search("^c.yaml:" + place, failed.stderr, re.M), failed.stderr
+    assert not (tmp_path / "started").exists()
 
 
 def test_a_wrong_config_of_one_program_of_two_is_told(tmp_path):

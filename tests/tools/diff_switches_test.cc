@@ -13,6 +13,7 @@ namespace {
 using coordinator::test::BytesOf;
 using coordinator::test::ProcessImage;
 using coordinator::test::TensorImage;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -168,6 +169,35 @@ TEST_F(DiffSwitchesTest, MistakesAreTroubleWithTheirPlace) {
   const auto other = Run("tdump-diff", {"a", "a", "--noise", "other"});
   EXPECT_EQ(other.status, 2);
   EXPECT_THAT(other.err, HasSubstr("--noise other: "));
+}
+
+// K03 and its like, in every file of YAML that is read: no signal, the place instead.
+TEST_F(DiffSwitchesTest, MalformedYamlIsTroubleWithItsPlace) {
+  Make("a", {Floats(kShapes[1], 1)});
+  std::string keys, block;
+  for (int i = 0; i < 100'000; ++i) keys += "{a: ";
+  for (int i = 0; i < 1000; ++i) block += std::string(static_cast<size_t>(i), ' ') + "a:\n";
+  const std::pair<std::string, const char*> malformed[] = {
+      {std::string(100'000, '['), "1:[0-9]+: nested deeper than 64 levels"},
+      {keys, "1:[0-9]+: nested deeper than 64 levels"},
+      {block, "65:65: nested deeper than 64 levels"},
+      {"a: 1\nb: [1, 2\n", "[23]:[0-9]+: "},
+      {"a: 'x\n", "[12]:[0-9]+: "},
+      {"a:\n\t- b\n", "2:[0-9]+: "},
+      {"a: *nothing\n", "1:[0-9]+: "},
+      {"a: &x [*x]\n", "1:[0-9]+: an alias inside its own anchor"},
+      {"a: |\n  x\n y: !<\n- z: >9\n", "[0-9]+:[0-9]+: "},
+      {"a: 1\nb: \xff\n", "2:4: bytes that are not UTF-8"},
+  };
+  for (const auto& [yaml, place] : malformed) {
+    std::ofstream(Path("f.yaml")) << yaml;
+    for (const char* option : {"--map", "--bounds"}) {
+      const auto done = Run("tdump-diff", {"a", "a", option, "f.yaml"});
+      EXPECT_EQ(done.status, 2) << option << " " << yaml.substr(0, 40) << done.out;
+      EXPECT_THAT(done.err, ContainsRegex("tdump-diff: f.yaml:" + std::string(place)))
+          << option << " " << yaml.substr(0, 40);
+    }
+  }
 }
 
 }  // namespace
