@@ -253,7 +253,10 @@ TEST_P(StatisticsTargets, ComplexIsOfMagnitudes) {
     wide.push_back(std::bit_cast<double>(bits));
   ExpectMagnitudes(MakeDType("complex128", 128), wide);
   ExpectMagnitudes(MakeDType("complex64", 64), Normal(2 * kTileElements + 8));
-  ExpectMagnitudes(MakeDType("complex64", 64), std::vector<float>{0, -0.0f, 3, -4, -0.0f, -0.0f});
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  ExpectMagnitudes(MakeDType("complex64", 64),
+                   std::vector<float>{0, -0.0f, 3, -4, -0.0f, -0.0f, kNan, kInf, -kInf, -0.0f});
 }
 
 TEST_P(StatisticsTargets, AnyNumberOfElements) {
