@@ -17,6 +17,7 @@ import torch
 from conftest import BUILD, TDUMP_RUN, clean_environment, execute, latest, mpirun
 
 CXX = BUILD / "tests" / "cxx_modules"
+COUNTER = BUILD / "tests" / "jobs" / "count_allocations.so"
 TRAINING = BUILD / "bin" / "examples" / "tp_transformer"
 CONFIG = "steps: 0-2\ncollect: {aten: on}\n"
 
@@ -143,6 +144,36 @@ def test_a_hundred_children_beside_a_busy_writer(app, tmp_path):
     names = {r.name for r in tdump.load_pass(file).records()}
     assert {"first", "busy"} <= names and "child" not in names
     assert "object" not in done.stderr
+
+
+COUNTING = """
+import ctypes, os, sys
+import tdump, torch
+counter = ctypes.CDLL(None)
+tdump.step()
+tdump.tap(torch.ones(1), "first")
+seen = []
+for n in range(5):
+    if not counter.counting_begin():
+        sys.exit("tdump is not there")
+    pid = os.fork()
+    counts = (ctypes.c_long * 4)()
+    counter.counting_end(counts)
+    if pid == 0:
+        os._exit(counts[1] + counts[3])  # of this thread, while it forked
+    seen.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+counter.counting_begin()
+tdump.tap(torch.ones(1), "told")
+counter.counting_end(counts)
+print(seen, counts[1] > 0)
+"""
+
+
+def test_nothing_is_allocated_or_formatted_where_a_child_begins(app, tmp_path):
+    (tmp_path / "c.yaml").write_text("steps: {select: all, boundary: explicit}\n")
+    environment = {"PYTHONPATH": str(BUILD / "python"), "LD_PRELOAD": str(COUNTER)}
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, app(COUNTING)], tmp_path, environment)
+    assert (done.returncode, done.stdout) == (0, "[0, 0, 0, 0, 0] True\n"), done.stderr
 
 
 # ---- H11: a scheduler ends the job ----
