@@ -86,13 +86,15 @@ TEST(Metrics, SignOfZero) {
 }
 
 TEST(Metrics, EmptyAndScalar) {
-  const Metrics empty =
-      MeasureOk(MakeTensor<float>("float32", {0, 5}, {}), MakeTensor<float>("float32", {0, 5}, {}));
-  EXPECT_EQ(empty.elements, 0u);
-  EXPECT_EQ(empty.outside(), 0u);
-  EXPECT_EQ(empty.max_abs, 0);
-  EXPECT_EQ(empty.mean_abs, 0);
-  EXPECT_FALSE(empty.has_worst);
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{0}, {0, 5}, {5, 0}}) {
+    const Metrics empty =
+        MeasureOk(MakeTensor<float>("float32", sizes, {}), MakeTensor<float>("float32", sizes, {}));
+    EXPECT_EQ(empty.elements, 0u);
+    EXPECT_EQ(empty.outside(), 0u);
+    EXPECT_EQ(empty.max_abs, 0);
+    EXPECT_EQ(empty.mean_abs, 0);
+    EXPECT_FALSE(empty.has_worst);
+  }
   const Metrics scalar =
       MeasureOk(MakeTensor<float>("float32", {}, {2}), MakeTensor<float>("float32", {}, {5}));
   EXPECT_EQ(scalar.elements, 1u);

@@ -45,10 +45,22 @@ TEST(Verdict, NothingIsBroadcast) {
 }
 
 TEST(Verdict, EmptyShapesAreShapes) {
-  const auto a = MakeTensor<float>("float32", {0, 5}, {}),
-             b = MakeTensor<float>("float32", {5, 0}, {});
-  EXPECT_EQ(Answers(CompareTensors(a, a).verdict), "sssss");
-  EXPECT_EQ(Answers(CompareTensors(a, b).verdict), "ds---");
+  const std::vector<std::vector<int64_t>> shapes = {{0}, {0, 5}, {5, 0}};
+  for (const auto& one : shapes) {
+    for (const auto& other : shapes) {
+      const Verdict verdict = CompareTensors(MakeTensor<float>("float32", one, {}),
+                                             MakeTensor<float>("float32", other, {}))
+                                  .verdict;
+      EXPECT_EQ(Answers(verdict), one == other ? "sssss" : "ds---");
+      EXPECT_EQ(verdict.Fails(false), one != other);
+    }
+    // Of another dtype.
+    EXPECT_EQ(Answers(CompareTensors(MakeTensor<float>("float32", one, {}),
+                                     MakeTensor<int32_t>("int32", one, {}))
+                          .verdict)
+                  .substr(0, 2),
+              "sd");
+  }
 }
 
 struct Case {

@@ -71,9 +71,27 @@ def test_statistics_of_other_numbers(stats):
     magnitudes = tensors()["c64"].to(torch.complex128).abs()
     assert stats.record("c64").stats["max"] == pytest.approx(magnitudes.max().item(), rel=1e-15)
     assert stats.record("c64").stats["l2"] == pytest.approx(magnitudes.norm().item(), rel=1e-12)
-    assert stats.record("empty").stats["min"] is None and stats.record("empty").stats["count"] == 0
     # What is expanded is there once.
     assert stats.record("expanded").stats["count"] == 200
+
+
+@pytest.mark.parametrize("name", ["empty", "empty_rows", "empty_vector"])
+def test_statistics_of_nothing_are_none(stats, name):
+    """finegrain-ai/refiners#200"""
+    record = stats.record(name)
+    assert tuple(record.shape) == tuple(tensors()[name].shape)
+    have = dict(record.stats)
+    assert {key: have.pop(key) for key in ("count", "finite", "nan", "zeros")} == dict.fromkeys(
+        ("count", "finite", "nan", "zeros"), 0
+    )
+    for key in ("min", "max", "mean", "std", "mean_abs", "l1", "l2", "absmax", "rms"):
+        assert have[key] is None, key
+
+
+def test_statistics_of_one_element(stats):
+    have = stats.record("scalar").stats
+    assert stats.record("scalar").shape == () and have["count"] == 1
+    assert [have[key] for key in ("min", "max", "mean", "l1", "std")] == [-2.5, -2.5, -2.5, 2.5, None]
 
 
 def test_view_shows_and_sorts_statistics(stats):

@@ -25,6 +25,9 @@ def tensors() -> dict[str, torch.Tensor]:
         "expanded": x[:1].expand(50, 200),
         "smooth": torch.sin(torch.arange(300_000) * 1e-4),
         "empty": torch.empty(0, 5),
+        "empty_rows": torch.empty(5, 0),
+        "empty_vector": torch.empty(0),
+        "scalar": torch.tensor(-2.5),
     }
 
 
