@@ -60,6 +60,22 @@ def test_zero_points_by_channel_are_read_as_wide_as_they_are(seen, bits):
     assert seen[f"{name}.zero_points"].dtype == want.q_per_channel_zero_points().dtype
     assert torch.equal(got.int_repr(), want.int_repr()) and got.q_per_channel_axis() == 0
     assert torch.equal(got.dequantize(), want.dequantize())
+    points = seen.record(f"{name}.zero_points")
+    dtype = str(want.q_per_channel_zero_points().dtype).removeprefix("torch.")
+    assert (points.dtype, points.stats["count"], points.stats["sum"]) == (dtype, 4, 230)
+    assert (points.stats["min"], points.stats["max"]) == (30, 90)
+
+
+def test_dequantised_values_have_the_same_statistics_whatever_the_zero_points(seen):
+    """pytorch/executorch#21773"""
+    wide, narrow = (seen[f"per_channel_{bits}"].dequantize().double() for bits in (64, 32))
+    want = tensors()["per_channel_64"].dequantize().double()
+    for of in (torch.min, torch.max, torch.mean, torch.std, torch.linalg.norm):
+        assert of(wide) == of(want) and of(narrow) == pytest.approx(of(want).item(), rel=1e-6)
+    # The stored numbers have what their zero points leave: q = x / scale + zero point.
+    for bits in (64, 32):
+        numbers, have = tensors()[f"per_channel_{bits}"].int_repr(), seen.record(f"per_channel_{bits}").stats
+        assert (have["min"], have["max"], have["sum"]) == (numbers.min(), numbers.max(), numbers.sum())
 
 
 def test_statistics_are_of_the_components(seen):

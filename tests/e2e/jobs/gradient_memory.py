@@ -21,7 +21,7 @@ def peak() -> None:
 
     step()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-        for _ in range(5):
+        for _ in range(100):
             step()
     held = most = 0
     for event in seen.profiler.kineto_results.events():
