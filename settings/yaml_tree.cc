@@ -22,7 +22,7 @@ struct Refused {
 
 class Lines {
  public:
-  explicit Lines(std::string_view text) {
+  explicit Lines(std::string_view text) : text_(text) {
     for (size_t start = 0; start <= text.size();) {
       const size_t end = std::min(text.find('\n', start), text.size());
       lines_.push_back(text.substr(start, end - start));
@@ -40,8 +40,14 @@ class Lines {
     const std::string_view text = lines_[line];
     return text.substr(std::min<size_t>(text.size(), column));
   }
+  // The text from there on.
+  std::string_view From(const YAML::Mark& mark) const {
+    const std::string_view rest = Rest(mark.line, mark.column);
+    return rest.empty() ? rest : text_.substr(static_cast<size_t>(rest.data() - text_.data()));
+  }
 
  private:
+  std::string_view text_;
   std::vector<std::string_view> lines_;
 };
 
@@ -49,6 +55,7 @@ class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(const Lines* lines, Mistakes* mistakes) : lines_(lines), mistakes_(mistakes) {}
   YamlPtr root() const { return root_; }
+  const YAML::Mark& last_scalar() const { return last_scalar_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -65,6 +72,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     CheckTag(mark, tag);
+    last_scalar_ = mark;
     auto node = Make(YamlNode::Kind::kScalar, mark);
     node->text = value;
     node->weight = 1 + value.size() / 32;
@@ -187,8 +195,33 @@ class TreeBuilder final : public YAML::EventHandler {
   std::vector<Level> stack_;
   std::map<YAML::anchor_t, YamlPtr> anchors_;
   YamlPtr root_;
+  YAML::Mark last_scalar_ = YAML::Mark::null_mark();
   size_t total_ = 0;
 };
+
+// A scalar that begins, behind an anchor and a tag, with a quote that never ends. yaml-cpp takes it
+// for closed where the text ends with a line end; so it is the last one.
+bool HasOpenQuote(std::string_view text) {
+  const auto skip = [&](const char* characters, bool of_them) {
+    const size_t end =
+        of_them ? text.find_first_not_of(characters) : text.find_first_of(characters);
+    text.remove_prefix(std::min(end, text.size()));
+  };
+  while (text.starts_with('&') || text.starts_with('!')) {
+    skip(" \t\r\n", false);
+    skip(" \t\r\n", true);
+  }
+  if (!text.starts_with('\'') && !text.starts_with('"')) return false;
+  const char quote = text[0];
+  for (size_t i = 1; i < text.size(); ++i) {
+    const bool doubled = quote == '\'' && text.substr(i).starts_with("''");
+    if (doubled || (quote == '"' && text[i] == '\\'))
+      ++i;
+    else if (text[i] == quote)
+      return false;
+  }
+  return true;
+}
 
 // What to do about an error of the YAML text itself.
 std::string Hint(const std::string& message, std::string_view line) {
@@ -233,6 +266,9 @@ YamlPtr ParseDocument(std::string_view text, const Lines& lines, Mistakes* mista
   if (parser.HandleNextDocument(second)) {
     mistakes->Add(second.root() ? second.root()->at : Position{}, "a second document",
                   "one document per file");
+  }
+  if (HasOpenQuote(lines.From(builder.last_scalar()))) {
+    mistakes->Add(lines.At(builder.last_scalar()), "not YAML: a quote that is not closed");
   }
   const YamlPtr root = builder.root();
   return root == nullptr || (root->kind == YamlNode::Kind::kNull && root->text.empty()) ? EmptyMap()

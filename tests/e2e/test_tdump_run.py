@@ -98,7 +98,7 @@ MALFORMED = {  # K03 and its like
     "brackets": ("[" * 100_000, r"1:\d+: nested deeper than 64 levels"),
     "keys": ("{a: " * 100_000, r"1:\d+: nested deeper than 64 levels"),
     "open list": ("steps: 0-1\nranks: [1, 2\n", r"[23]:\d+: "),
-    "open quotes": ("steps: '0-1\n", r"[12]:\d+: "),
+    "open quotes": ("steps: '0-1\n", "1:8: not YAML: a quote that is not closed"),
     "tab": ("capture:\n\t- {name: x}\n", r"2:\d+: "),
     "alias of nothing": ("steps: *nothing\n", r"1:\d+: "),
     "mix of tag, block and dedent": ("a: |\n  x\n y: !<\n- z: >9\n", r"\d+:\d+: "),

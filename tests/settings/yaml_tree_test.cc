@@ -98,6 +98,18 @@ TEST(YamlTree, DeepNestingIsRefused) {  // K03
             std::string(64, '[') + std::string(64, ']'));
 }
 
+// yaml-cpp takes the end of the file for the quote.
+TEST(YamlTree, AQuoteIsClosed) {
+  for (const char* open : {"a: 'x\n", "a: \"x\n", "a: 'x", "a: 'it''\n", "a: \"x\\\"\n",
+                           "a: &q 'x\n", "b: 1\na:\n  - x\n  - 'y\n\n", "'a: 1\n", "a: \"\n"})
+    EXPECT_THAT(Flow(open), testing::ContainsRegex("^c:[0-9]+:[0-9]+: not YAML: ")) << open;
+  EXPECT_EQ(Flow("b: 1\na: 'x\n"), "c:2:4: not YAML: a quote that is not closed");
+  for (const char* closed :
+       {"a: 'x'\n", "a: 'it''s'\n", "a: ''\n", "a: \"\\\\\"\n", "a: x'\n", "a: &q 'x'\n",
+        "a: 'x' # it's\n", "a: \"x\n  y\"\n", "'a': it's\n", "a: |\n  'x\n", "a:\n"})
+    EXPECT_THAT(Flow(closed), testing::StartsWith("{a: ")) << closed;
+}
+
 TEST(YamlTree, BytesAreCheckedFirst) {
   EXPECT_EQ(Flow("a: 1\nb: \xff\n"), "c:2:4: bytes that are not UTF-8; expected UTF-8 text");
   EXPECT_EQ(Flow("a: \xed\xa0\x80\n"), "c:1:4: bytes that are not UTF-8; expected UTF-8 text");

@@ -182,7 +182,7 @@ TEST_F(DiffSwitchesTest, MalformedYamlIsTroubleWithItsPlace) {
       {keys, "1:[0-9]+: nested deeper than 64 levels"},
       {block, "65:65: nested deeper than 64 levels"},
       {"a: 1\nb: [1, 2\n", "[23]:[0-9]+: "},
-      {"a: 'x\n", "[12]:[0-9]+: "},
+      {"a: 'x\n", "1:4: not YAML: a quote that is not closed"},
       {"a:\n\t- b\n", "2:[0-9]+: "},
       {"a: *nothing\n", "1:[0-9]+: "},
       {"a: &x [*x]\n", "1:[0-9]+: an alias inside its own anchor"},
