@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "compare/main_dtype.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
 #include "compare/signature.h"
 #include "compare/step_align.h"
+#include "compare/text.h"
+#include "compare/topology.h"
 #include "compare/unpaired.h"
 #include "core/key.h"
 
@@ -71,12 +74,27 @@ class Differ {
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
     if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
+    bool looked = false;
     return RunPairs(a, b,
                     [&](const PassPair& pair, const PassDiffOptions& options) -> Result<PassDiff> {
                       TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs.Open(pair, Wanted(options)));
                       report_.job->map = pairs.MapText();
+                      if (!std::exchange(looked, true) &&
+                          IsRefused(CheckSignature(a_, b_, opened, job.map.has_value())))
+                        return InvalidArgument(report_.why_not);
                       return DiffViews(std::move(opened), options);
                     });
+  }
+
+  bool IsRefused(SignatureCheck signature) {
+    report_.signature = std::move(signature.notes);
+    if (signature.refusal.empty()) return false;
+    if (!options_.pass.select) {
+      report_.why_not = std::move(signature.refusal);
+      return true;
+    }
+    report_.signature.push_back(std::move(signature.refusal));
+    return false;
   }
 
   Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const DiffPair& diff_pair) {
@@ -92,14 +110,10 @@ class Differ {
       const PassPair& first = pairing.pairs.front();
       if (ways.by_digest) ways.first = EqualKeys(a, b, first);
       const bool equal = ways.first && *ways.first;
-      SignatureCheck signature = CheckSignature(a, b, first, equal);
-      report_.signature = std::move(signature.notes);
-      if (!signature.refusal.empty() && !options_.pass.select) {
-        report_.why_not = std::move(signature.refusal);
-        return std::move(report_);
-      }
+      if (IsRefused(CheckSignature(a, b, first, equal))) return std::move(report_);
     }
     TDUMP_RETURN_IF_ERROR(ComparePasses(a, b, pairing.pairs, diff_pair, ways));
+    if (!report_.why_not.empty()) return std::move(report_);  // of the first step, as it was opened
     for (const PassRef& pass : pairing.only_a) AddStatus(unpaired_.AddPass('A', pass, a, b));
     for (const PassRef& pass : pairing.only_b) AddStatus(unpaired_.AddPass('B', pass, b, a));
     report_.parameters.compared = parameters_.seen.size();
@@ -127,6 +141,7 @@ class Differ {
                         report_.job ? nullptr : options_.team);
     Status misfit;
     TDUMP_RETURN_IF_ERROR(results.ForEach(pairs, [&](size_t i, const PassResults::Diff& diff) {
+      if (!report_.why_not.empty()) return false;
       if (report_.inputs.judging_stopped && !IsBeforeParting(pairs[i])) {
         ++report_.inputs.passes_not_judged;
       } else if (report_.job && diff.status().code() == StatusCode::kInvalidArgument) {

@@ -66,9 +66,11 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims);
   std::vector<WholeTensor> tensors_a, tensors_b;
   Status status = of_a.status.ok() ? of_b.status : of_a.status;
+  bool other_size = false;
   if (status.ok()) {
     auto layouts = ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &memory_a_, &memory_b_);
     status = layouts.status();
+    other_size = !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
     if (layouts.ok()) {
       tensors_a = TensorsOf(of_a, layouts->a, layouts->how_a);
       tensors_b = TensorsOf(of_b, layouts->b, layouts->how_b);
@@ -91,6 +93,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     pairing.key_hashes.push_back(key_hash);
   };
   for (const uint64_t b : ids_b) pair(ids_a.front(), b);
+  if (other_size) step->opened.other_sizes.push_back({ids_a.front(), ids_b.front()});
   for (size_t i = 1; i < ids_a.size(); ++i) pair(ids_a[i], ids_b.front());
 }
 

@@ -64,6 +64,9 @@ struct RecordPairing {
 struct OpenedPair {
   std::unique_ptr<StepView> a, b;
   RecordPairing pairing;
+  // Pairs that no layout gives one shape, whatever it is: what ranks hold is too large or too
+  // small.
+  std::vector<RecordIds> other_sizes;
   std::vector<std::string> notes;
 };
 

@@ -316,6 +316,27 @@ Result<ResolvedLayouts> InferBoth(const ShardSet& a, const ShardSet& b, bool may
   return both;
 }
 
+// What the whole may have of a dimension.
+struct SizeRange {
+  uint64_t least = 0, most = 0;
+};
+
+// Of each dimension; empty where shards have other numbers of them.
+std::vector<SizeRange> SizeRanges(const ShardSet& set) {
+  std::vector<SizeRange> ranges(set.shards.front().shape.size());
+  std::set<io::Hash128> seen;
+  for (size_t i = 0; i < set.shards.size(); ++i) {
+    const Shape& shape = set.shards[i].shape;
+    if (shape.size() != ranges.size()) return {};
+    const bool copy = !set.hashes.empty() && !seen.insert(set.hashes[i]).second;
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      ranges[dim].least = std::max(ranges[dim].least, shape[dim]);
+      if (!copy) ranges[dim].most += shape[dim];
+    }
+  }
+  return ranges;
+}
+
 bool SameBytes(Source x, Source y, Status* status) {
   if (x->shape() != y->shape() || x->dtype() != y->dtype()) return false;
   const uint64_t unit = x->dtype().unit_bytes();
@@ -361,6 +382,15 @@ Result<ResolvedLayouts> ResolveLayouts(const ShardSet& a, const ShardSet& b, boo
   }
   return ResolvedLayouts{left.front().layout, right.front().layout, HowOf(left.front()),
                          HowOf(right.front())};
+}
+
+bool MayHaveOneShape(const ShardSet& a, const ShardSet& b) {
+  const std::vector<SizeRange> of_a = SizeRanges(a), of_b = SizeRanges(b);
+  if (of_a.size() != of_b.size()) return true;
+  for (size_t dim = 0; dim < of_a.size(); ++dim) {
+    if (of_a[dim].least > of_b[dim].most || of_b[dim].least > of_a[dim].most) return false;
+  }
+  return true;
 }
 
 Result<std::vector<DifferingReplica>> DifferingReplicas(const ShardSet& set,

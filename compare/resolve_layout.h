@@ -45,6 +45,11 @@ struct ResolvedLayouts {
 Result<ResolvedLayouts> ResolveLayouts(const ShardSet& a, const ShardSet& b, bool may_reorder,
                                        LayoutMemory* memory_a, LayoutMemory* memory_b);
 
+// Whether some layout may give both sides one shape: in every dimension what one rank holds is at
+// most what the other side's ranks hold together, copies counted once. True where the numbers of
+// dimensions differ, for one may be flat.
+bool MayHaveOneShape(const ShardSet& a, const ShardSet& b);
+
 // Shards that should equal another one by the plan, and do not: pairs (the one that is used, the
 // other), one for each distinct content. By hash where there are hashes, else by their bytes.
 struct DifferingReplica {

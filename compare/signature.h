@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/pass_diff.h"
+#include "compare/pairing.h"
 #include "compare/run_side.h"
 
 namespace tdump::compare {
@@ -21,5 +21,10 @@ struct SignatureCheck {
 // two hold the same, so they are not read.
 SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first,
                               bool equal = false);
+
+// The same where ranks are put together; `first`: the first pair of steps. `mapped`: names are, and
+// shapes of tensors whose names differ may as well (fused, padded): of those it is a note.
+SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const OpenedPair& first,
+                              bool mapped);
 
 }  // namespace tdump::compare

@@ -189,6 +189,9 @@ class FakeRun : public io::PassStore {
   void Place(int32_t rank, const std::string& coordinates) {
     processes_.at(static_cast<size_t>(rank)).identity.coordinates = coordinates;
   }
+  io::IdentitySection* identity(int32_t rank) {
+    return &processes_.at(static_cast<size_t>(rank)).identity;
+  }
   io::RunIndex* index() { return &index_; }
   std::vector<io::Damage>* damage(int32_t rank) {
     return &processes_.at(static_cast<size_t>(rank)).damage;
