@@ -129,6 +129,11 @@ class Differ {
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     report_.growth = finder_.growth();
     Judge(a, b, pairing);
+    for (std::string& note : unresolved_) report_.notes.push_back(std::move(note));
+    if (unresolved_left_ > 0)
+      report_.notes.push_back(
+          fmt::format("{} more could not be put together: --all, or --jsonl FILE",
+                      CountText(unresolved_left_)));
     for (const auto& [note, count] : notes_)
       report_.notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
     return std::move(report_);
@@ -210,7 +215,12 @@ class Differ {
     trains_ = trains_ || IsGradient(outcome.role);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     const bool listed = outcome.fails && report_.failing.size() < options_.top;
-    for (const std::string& note : outcome.comparison.notes) CountNote(note);
+    for (const std::string& note : outcome.comparison.notes) {
+      if (note == outcome.unresolved)
+        NoteUnresolved(note);
+      else
+        CountNote(note);
+    }
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
     if (outcome.is_weight()) AddParameter(row, pair.b.rank, outcome);
@@ -264,6 +274,15 @@ class Differ {
     std::string head = note.substr(0, note.find(':'));
     if (const size_t in = head.find(" in "); in != std::string::npos) head.resize(in);
     if (notes_.size() < kMostListed) ++notes_[head];
+  }
+
+  // Whole: each says something else of another tensor.
+  void NoteUnresolved(const std::string& note) {
+    if (std::find(unresolved_.begin(), unresolved_.end(), note) != unresolved_.end()) return;
+    if (unresolved_.size() < std::min(kMostListed, std::max<size_t>(options_.top, 1)))
+      unresolved_.push_back(note);
+    else
+      ++unresolved_left_;
   }
 
   // Of the first step that has the weight; of a later one, which depends on what was computed,
@@ -391,6 +410,8 @@ class Differ {
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::set<std::pair<std::string, std::string>> damaged_;  // file, what
   std::map<std::string, uint64_t> notes_;
+  std::vector<std::string> unresolved_;  // the first ones
+  uint64_t unresolved_left_ = 0;         // pairs with others
   UnpairedList unpaired_;
   std::set<std::string> told_;  // notes of passes
   uint64_t observations_judged_ = 0;

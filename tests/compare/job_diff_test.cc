@@ -33,6 +33,16 @@ std::string Text(const DiffReport& report, int32_t world_a = 1, int32_t world_b 
                     false, Style(false));
 }
 
+// Without the breaks of lines.
+std::string Joined(const std::string& text) {
+  std::string joined;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\n';
+    if (!blank || (!joined.empty() && joined.back() != ' ')) joined += blank ? ' ' : c;
+  }
+  return joined;
+}
+
 DiffOptions WithDims(const std::string& name, const std::string& dims, char side = 0) {
   DiffOptions options;
   options.job = JobOptions{};
@@ -180,6 +190,35 @@ TEST(JobDiff, WhatShapesCannotExplainAsksForDims) {
   EXPECT_EQ(report.overall, Overall::kDiffers);
   EXPECT_EQ(report.counts.unresolved, 1u);
   EXPECT_THAT(report.failing[0].comparison.notes[0], HasSubstr("--dims '^fc@output: ...'"));
+}
+
+TEST(JobDiff, WhyATensorCouldNotBePutTogetherIsToldWhole) {
+  // The text of the dims has a colon.
+  const DiffReport report =
+      DiffOk(OneRank(kWhole), Ranks({kLeft, kRight}), WithDims("fc@output", "b h[tp:sizes=3+1]"));
+  ASSERT_EQ(report.counts.unresolved, 1u);
+  const std::string why = report.failing[0].comparison.notes.back();
+  EXPECT_THAT(why, HasSubstr("'b h[tp:sizes=3+1]' (--dims)"));
+  EXPECT_THAT(report.notes, ElementsAre(why));
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("note " + why));
+}
+
+TEST(JobDiff, OfManyThatCouldNotBePutTogetherTheFirstAreTold) {
+  FakeRun a(1), b(2);
+  PassBuilder whole = a.Pass(0, 0), left = b.Pass(0, 0), right = b.Pass(1, 0);
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = "fc" + std::to_string(i);
+    whole.Module(name, kInput, kWhole);
+    left.Module(name, kInput, Matrix(2, 3, {1, 2, 3, 5, 6, 7}));
+    right.Module(name, kInput, Matrix(1, 2, {4, 8}));
+  }
+  DiffOptions options;
+  options.top = 5;
+  const DiffReport report = DiffOk(a, b, options);
+  ASSERT_EQ(report.counts.unresolved, 8u);
+  ASSERT_EQ(report.notes.size(), 6u);
+  EXPECT_THAT(report.notes[4], HasSubstr("--dims '^fc4@output: ...'"));
+  EXPECT_EQ(report.notes[5], "3 more could not be put together: --all, or --jsonl FILE");
 }
 
 TEST(JobDiff, UnevenShardsFollowTheirShapes) {
