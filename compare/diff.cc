@@ -26,6 +26,27 @@ bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
   return !a.rank() && !b.rank() && a.world() != b.world();
 }
 
+// The place of the one rank of a side among the stages of a pipeline, where its capture tells.
+std::optional<uint32_t> StageOf(const RunSide& side) {
+  if (!side.rank()) return std::nullopt;
+  const auto at = ParseCoordinates(side.CoordinatesOf(*side.rank()));
+  if (!at.ok()) return std::nullopt;
+  const auto stage = at->find("pp");
+  return stage == at->end() ? std::nullopt : std::optional(stage->second);
+}
+
+// Stages may count their layers from 0 on each: equal names are then other layers of the model. A
+// map may say which.
+std::string WhyNotStages(const RunSide& a, const RunSide& b, const DiffOptions& options) {
+  const auto of_a = StageOf(a), of_b = StageOf(b);
+  if (!of_a || !of_b || *of_a == *of_b || (options.job && options.job->map)) return "";
+  return fmt::format(
+      "{} is stage {} of a pipeline (pp) and {} stage {}: their layers are not the same; name "
+      "ranks "
+      "of one stage, or compare the whole runs",
+      a.label(), *of_a, b.label(), *of_b);
+}
+
 bool IsGradient(Role role) {
   return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
 }
@@ -41,6 +62,8 @@ class Differ {
         unpaired_(&options, &report_) {}
 
   Result<DiffReport> Run() {
+    report_.why_not = WhyNotStages(a_, b_, options_);
+    if (!report_.why_not.empty()) return std::move(report_);
     if (pairing_options_.align_steps) TDUMP_RETURN_IF_ERROR(AlignSteps());
     if (options_.job || PutsRanksTogether(a_, b_)) return RunJob();
     return RunPairs(a_, b_, [this](const PassPair& pair, const PassDiffOptions& options) {

@@ -392,6 +392,32 @@ TEST(JobDiff, StagesAreNotPairedByNameAlone) {
   EXPECT_EQ(equal.counts.unpaired_a, 2u);
 }
 
+// Rank 1's layers.0 is layer 1 of the model: no copy of rank 0's, whatever it is called.
+TEST(JobDiff, RanksOfTwoStagesAreNotCompared) {
+  const FakeRun run = Stages({{Value(1)}, {Value(2)}}, true);
+  const auto of = [&](int32_t a, int32_t b, const DiffOptions& options = {}) {
+    const auto report = Diff(run.side(a), run.side(b), options);
+    EXPECT_TRUE(report.ok()) << report.status().message();
+    return report.ok() ? *report : DiffReport();
+  };
+  for (const DiffReport& report : {of(0, 1), of(0, 1, WithDims("fc", "..."))}) {
+    EXPECT_EQ(report.overall, Overall::kNotComparable);
+    EXPECT_EQ(report.counts.paired, 0u);
+    EXPECT_EQ(report.why_not,
+              "run is stage 0 of a pipeline (pp) and run stage 1: their layers are not the same; "
+              "name ranks of one stage, or compare the whole runs");
+  }
+  EXPECT_EQ(of(1, 1).overall, Overall::kSame);
+  // Nobody says that the ranks are stages.
+  const FakeRun unknown = Stages({{Value(1)}, {Value(2)}}, false);
+  EXPECT_EQ(Diff(unknown.side(0), unknown.side(1), {})->overall, Overall::kDiffers);
+  // A map may say which layer it is.
+  DiffOptions mapped;
+  mapped.job = JobOptions{};
+  mapped.job->map = *NameMap::Parse("version: 1\nrules: [{name: layers, to: layers}]", "m.yaml");
+  EXPECT_NE(of(0, 1, mapped).overall, Overall::kNotComparable);
+}
+
 TEST(JobDiff, ChunksOfAnInterleavedPipelineComeInTheirOrder) {
   FakeRun b(2);
   for (const int32_t rank : {0, 1}) {
