@@ -70,8 +70,8 @@ Result<Replicas> Replicas::Along(std::string_view axis, const Topology& topology
   if (topology.is_unknown() || topology.axes().empty())
     return InvalidArgument(
         fmt::format("--across {0}: the run does not say where its ranks lie; give the sizes of its "
-                    "axes, fastest first: --topology tp=4,{0}=2",
-                    axis));
+                    "axes, fastest first: --topology {1}",
+                    axis, axis == "tp" ? "tp=4,dp=2" : fmt::format("tp=4,{}=2", axis)));
   const std::optional<size_t> index = topology.Find(axis);
   if (!index) {
     std::vector<std::string> names;
@@ -118,6 +118,7 @@ ReplicaSide::ReplicaSide(const RunSide& run, const Replicas& replicas, bool firs
   const auto add = [&](size_t index, int32_t rank) {
     PassRef& pass = passes_.emplace_back(run_passes_[index]);
     pass.rank = rank;
+    if (run_passes_[index].rank != rank) pass.behind = run_passes_[index].rank;
     pass.index = index;
   };
   for (size_t i = 0; i < run_passes_.size(); ++i) {

@@ -194,7 +194,7 @@ class Differ {
       report_.dtype_b = MainDType(*pass.b);
     }
     steps_.emplace(pair.a.step, pair.b.step);
-    if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.rank, pair.b.rank);
+    if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.captured_rank(), pair.b.rank);
     for (const std::string& note : pass.notes) {
       if (report_.notes.size() < kMostListed && told_.insert(note).second)
         report_.notes.push_back(note);

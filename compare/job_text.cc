@@ -43,9 +43,9 @@ std::string RankText(int32_t rank) {
 
 std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {
   if (report.job) return a ? report.job->ranks_a : report.job->ranks_b;
-  std::vector<int32_t> ranks;
-  for (const auto& [rank_a, rank_b] : report.ranks) ranks.push_back(a ? rank_a : rank_b);
-  return ranks;
+  std::set<int32_t> ranks;  // one may have several partners
+  for (const auto& [rank_a, rank_b] : report.ranks) ranks.insert(a ? rank_a : rank_b);
+  return {ranks.begin(), ranks.end()};
 }
 
 std::string StepPairingText(const DiffReport& report) {

@@ -96,7 +96,7 @@ void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
   }
   growth_ = {.step_a = pair.a.step,
              .step = pair.b.step,
-             .rank_a = pair.a.rank,
+             .rank_a = pair.a.captured_rank(),
              .rank = pair.b.rank,
              .points = GrowthOf(pass)};
 }

@@ -20,7 +20,7 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   Row row;
   row.step_a = pair.a.step;
   row.step_b = pair.b.step;
-  row.rank_a = pair.a.rank == kAllRanks ? outcome.rank_a : pair.a.rank;
+  row.rank_a = pair.a.rank == kAllRanks ? outcome.rank_a : pair.a.captured_rank();
   row.rank_b = pair.b.rank == kAllRanks ? outcome.rank_b : pair.b.rank;
   row.layout_a = pass.a->LayoutOf(outcome.ids.a);
   row.layout_b = pass.b->LayoutOf(outcome.ids.b);

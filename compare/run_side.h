@@ -27,9 +27,12 @@ struct PassRef {
   uint64_t step = 0;
   bool agreed = false;
   bool extra = false;
-  uint32_t nth = 0;   // of those with the numbers above
-  bool part = false;  // unfinished
-  size_t index = 0;   // for the side that gave it
+  uint32_t nth = 0;               // of those with the numbers above
+  bool part = false;              // unfinished
+  std::optional<int32_t> behind;  // whose pass it is, where that is not `rank`
+  size_t index = 0;               // for the side that gave it
+
+  int32_t captured_rank() const { return behind.value_or(rank); }
 };
 
 // What the head of a report says of a side.

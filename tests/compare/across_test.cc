@@ -65,6 +65,9 @@ TEST(Across, WhatCannotBeReplicasSaysWhy) {
   };
   EXPECT_THAT(why("dp", Topology::Unknown(4)), HasSubstr("does not say where its ranks lie"));
   EXPECT_THAT(why("dp", *Topology::OfRanks({"", ""})), HasSubstr("does not say"));
+  EXPECT_THAT(why("dp", Topology::Unknown(4)), testing::EndsWith("--topology tp=4,dp=2"));
+  EXPECT_THAT(why("cp", Topology::Unknown(4)), testing::EndsWith("--topology tp=4,cp=2"));
+  EXPECT_THAT(why("tp", Topology::Unknown(4)), testing::EndsWith("--topology tp=4,dp=2"));
   EXPECT_THAT(why("ep", TwoByTwo()), HasSubstr("no such axis; it has tp, dp"));
   EXPECT_THAT(why("pp", *Topology::Parse("pp=4", 4)), HasSubstr("different layers"));
   EXPECT_THAT(why("cp", *Topology::Parse("dp=4,cp=1", 4)), HasSubstr("one rank only"));
@@ -96,7 +99,10 @@ TEST(Across, EqualInputsAskForEqualOutputs) {
   EXPECT_EQ(report.overall, Overall::kDiffers);
   ASSERT_TRUE(report.origin.has_value());
   EXPECT_EQ(report.origin->rank, 3);
+  EXPECT_EQ(report.origin->rank_a, 1);
+  EXPECT_EQ(report.origin->row->rank_a, 1);
   EXPECT_EQ(report.origin->name, "norm");
+  EXPECT_THAT(report.ranks, testing::ElementsAre(testing::Pair(0, 2), testing::Pair(1, 3)));
   EXPECT_EQ(report.counts.paired, 2u * (2 + 1 + 4));
 }
 

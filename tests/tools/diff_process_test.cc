@@ -276,6 +276,52 @@ TEST_F(DiffProcessTest, AReaderThatWentAwayChangesNoStatus) {
 }
 
 // What cannot be told to be selected is compared.
+// Ranks 0 to 3 at (tp 0, dp 0), (tp 1, dp 0), (tp 0, dp 1), (tp 1, dp 1).
+TEST_F(DiffProcessTest, ReplicasOfOneRunAreCompared) {
+  const auto make = [&](const std::string& name, float of_rank_3) {
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      TensorImage weight =
+          Out<float>("fc", "float32", {static_cast<float>(rank % 2), rank == 3 ? of_rank_3 : 2.0f});
+      weight.role = Role::kParam;
+      weight.arg = "weight";
+      ProcessImage(env_, Path(name), {.rank = rank, .world = 4}).Tensors(0, {weight}).Exit(1);
+    }
+  };
+  make("clean", 2);
+  make("wrong", 3);
+  const std::vector<std::string> across = {"--across", "dp", "--topology", "tp=2,dp=2"};
+  const auto diff = [&](const std::string& run, std::vector<std::string> options) {
+    options.insert(options.begin(), run);
+    return Diff(options);
+  };
+  const auto clean = diff("clean", across);
+  EXPECT_EQ(clean.status, 0) << clean.out << clean.err;
+  EXPECT_THAT(clean.out,
+              StartsWith("A clean@0, the first rank of each dp group    ranks 0-1 of 4   float32   "
+                         "step 0\n"
+                         "B clean@0, the other ranks of each dp group   ranks 2-3 of 4   float32   "
+                         "step 0\n"));
+  EXPECT_THAT(clean.out, HasSubstr("\nSAME  2 of 2 bit for bit\n"));
+
+  const auto wrong = diff("wrong", across);
+  EXPECT_EQ(wrong.status, 1) << wrong.out << wrong.err;
+  EXPECT_THAT(wrong.out, HasSubstr("not on rank 3: fc.weight"));
+  const Json report = Report({"wrong", "--across", "dp", "--topology", "tp=2,dp=2"});
+  EXPECT_EQ(report["ranks"], Json::parse("[[0, 2], [1, 3]]"));
+  EXPECT_EQ(report["failing"][0]["rank_a"], 1);
+  EXPECT_EQ(report["failing"][0]["rank"], 3);
+
+  // One first rank of four others' is named once.
+  EXPECT_THAT(diff("clean", {"--across", "dp", "--topology", "dp=4"}).out,
+              StartsWith("A clean@0, the first rank of each dp group    rank 0 of 4 "));
+  const auto stages = diff("clean", {"--across", "pp", "--topology", "tp=2,pp=2"});
+  EXPECT_EQ(stages.status, 2);
+  EXPECT_THAT(stages.err, HasSubstr("--across pp: its ranks hold different layers, not copies"));
+  const auto unknown = diff("clean", {"--across", "tp"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("fastest first: --topology tp=4,dp=2\n"));
+}
+
 TEST_F(DiffProcessTest, ARegexThatTakesTooLongHidesNothing) {
   const std::string name = std::string(60, 'a') + "b";
   MakeOneStep("a", {Out<float>(name, "float32", {1}), Out<float>("aaa", "float32", {1})});
