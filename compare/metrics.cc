@@ -217,10 +217,18 @@ class Measurement {
     if (element == PairSums::kNowhere) element = sums_.first_bits;
     if (element == PairSums::kNowhere) return {};
     metrics_.has_worst = true;
-    metrics_.worst.position = Position(element);
-    TDUMP_ASSIGN_OR_RETURN(metrics_.worst.a, own_.a().Text(element));
-    TDUMP_ASSIGN_OR_RETURN(metrics_.worst.b, own_.b().Text(element));
+    TDUMP_ASSIGN_OR_RETURN(metrics_.worst, Describe(element));
+    if (sums_.worst_relative == PairSums::kNowhere) return {};
+    TDUMP_ASSIGN_OR_RETURN(metrics_.worst_relative, Describe(sums_.worst_relative));
     return {};
+  }
+
+  Result<Worst> Describe(uint64_t element) {
+    Worst worst;
+    worst.position = Position(element);
+    TDUMP_ASSIGN_OR_RETURN(worst.a, own_.a().Text(element));
+    TDUMP_ASSIGN_OR_RETURN(worst.b, own_.b().Text(element));
+    return worst;
   }
 
   std::vector<uint64_t> Position(uint64_t element) const {

@@ -81,6 +81,7 @@ struct Metrics {
   bool has_worst = false;           // some element differs
   // The first special-value mismatch, else the largest |a - b|, else the first other bits.
   Worst worst;
+  std::optional<Worst> worst_relative;  // the first of max_rel; none where that is 0
 
   uint64_t outside() const { return elements - within; }
 };

@@ -20,6 +20,23 @@ size_t UlpBinOf(double magnitude, double ulps) {
   return static_cast<size_t>(std::min(std::ilogb(std::min(ulps, 0x1p1000)) + 2, kUlpBins - 1));
 }
 
+// Index of the first pair with the largest |a - b| / max(|a|, |b|), as pair_tile.cc has it.
+size_t FirstRelative(const Reals& a, const Reals& b, size_t n) {
+  double left[kPairTile], right[kPairTile];
+  DecodeReal(a, std::span(left, n));
+  DecodeReal(b, std::span(right, n));
+  size_t at = 0;
+  double largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double larger = std::max(std::abs(left[i]), std::abs(right[i]));
+    const double ratio = std::abs(right[i] - left[i]) / std::max(larger, 0x1p-1022);
+    if (ratio <= largest) continue;
+    largest = ratio;
+    at = i;
+  }
+  return at;
+}
+
 // Of a sum of squares: beyond what vectors add up exactly enough.
 bool IsFar(double squares) { return squares != 0 && (squares > 0x1p960 || squares < 0x1p-960); }
 
@@ -74,6 +91,7 @@ void PairSums::Append(const PairSums& next) {
     this->*sum += next.*sum;
   }
   if (next.max_abs > max_abs || next.max_abs_integer > max_abs_integer) worst = next.worst;
+  if (next.max_rel > max_rel) worst_relative = next.worst_relative;
   for (double PairSums::*largest :
        {&PairSums::max_abs, &PairSums::max_rel, &PairSums::max_ulp, &PairSums::max_excess}) {
     this->*largest = std::max(this->*largest, next.*largest);
@@ -133,6 +151,8 @@ void PairAdder::AddMoments(const PairMoments& m, const Reals& a, const Reals& b,
   s.square_error += m.square_error;
   s.product += m.product;
   s.relative += m.relative;
+  if (m.max_relative > std::max(s.max_rel, max_rel_before_))
+    s.worst_relative = first + FirstRelative(a, b, n);
   s.max_rel = std::max(s.max_rel, m.max_relative);
   if (m.max_ulp_bin >= ErrorBins::BinOf(std::max(s.max_ulp, max_ulp_before_)))
     s.max_ulp = std::max(s.max_ulp, MaxUlpsOf(a, b, n, ulp_));
@@ -191,14 +211,21 @@ void PairAdder::AddError(double error, double magnitude, double larger, uint64_t
   if (channels_ != 0) channel_errors_[index % channels_] += error;
 }
 
+void PairAdder::AddRelative(double relative, uint64_t index) {
+  PairSums& s = sums_;
+  s.relative += relative;
+  if (relative <= s.max_rel) return;
+  s.max_rel = relative;
+  s.worst_relative = index;
+}
+
 template <class T>
 void PairAdder::AddMagnitude(T difference, T larger, uint64_t index) {
   PairSums& s = sums_;
   const auto magnitude = static_cast<double>(difference);
   if (difference > 0) {
     const auto relative = static_cast<double>(difference / larger);
-    s.relative += relative;
-    s.max_rel = std::max(s.max_rel, relative);
+    AddRelative(relative, index);
   }
   if (magnitude > s.max_abs) {
     s.max_abs = magnitude;
@@ -281,8 +308,7 @@ void PairAdder::AddIntegers(std::span<const __int128> a, std::span<const __int12
     s.square_error += magnitude * magnitude;
     if (difference != 0) {
       const auto relative = static_cast<double>(magnitude / static_cast<long double>(larger));
-      s.relative += relative;
-      s.max_rel = std::max(s.max_rel, relative);
+      AddRelative(relative, first + i);
     }
     if (difference > s.max_abs_integer) {
       s.max_abs_integer = difference;

@@ -31,7 +31,10 @@ struct PairSums {
   double max_abs = -1, max_rel = 0, max_ulp = 0;
   double max_excess = 0;  // of |e| - relative bound * max(|a|, |b|)
   unsigned __int128 max_abs_integer = 0;
-  uint64_t worst = kNowhere, first_special = kNowhere, first_bits = kNowhere;
+  // Of the first max_abs and the first max_rel. The latter is left out where an earlier piece of
+  // the adder has as large a one.
+  uint64_t worst = kNowhere, worst_relative = kNowhere;
+  uint64_t first_special = kNowhere, first_bits = kNowhere;
 
   // Of the pairs behind these. The same pieces in the same order give the same bits.
   void Append(const PairSums& next);
@@ -57,6 +60,7 @@ class PairAdder {
   // Begins a piece.
   void Start() {
     max_ulp_before_ = std::max(max_ulp_before_, sums_.max_ulp);
+    max_rel_before_ = std::max(max_rel_before_, sums_.max_rel);
     sums_ = {};
     channel_errors_.assign(channels_, 0.0);
   }
@@ -86,6 +90,7 @@ class PairAdder {
   template <class T>
   void AddMagnitude(T difference, T larger, uint64_t index);  // |a - b|, of the larger number
   void AddMoments(const PairMoments& m, const Reals& a, const Reals& b, size_t n, uint64_t first);
+  void AddRelative(double relative, uint64_t index);
   void AddError(double error, double magnitude, double larger, uint64_t index);
   void AddComplex(const double* a, const double* b, uint64_t index);
   void AddToChannels(const double* error, size_t n, uint64_t first);
@@ -94,7 +99,7 @@ class PairAdder {
   UlpScale ulp_;
   uint64_t channels_;
   PairCounts& counts_;
-  double max_ulp_before_ = 0;  // of the pieces before this one
+  double max_ulp_before_ = 0, max_rel_before_ = 0;  // of the pieces before this one
   PairSums sums_;
   std::vector<double> channel_errors_;
   PairScratch scratch_;

@@ -48,12 +48,13 @@ void serialize(Archive& archive, Metrics& metrics) {
   auto& [elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs, mean_rel,
          mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999, worst_channel,
          channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch,
-         inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst, worst] = metrics;
+         inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst, worst,
+         worst_relative] = metrics;
   archive(elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs,
           mean_rel, mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999,
           worst_channel, channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a,
           inf_b, nan_mismatch, inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst,
-          worst);
+          worst, worst_relative);
 }
 
 template <class Archive>

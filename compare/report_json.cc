@@ -70,6 +70,10 @@ Json GrowthJson(const Growth& growth) {
   return {{"step", growth.step}, {"rank", growth.rank}, {"points", std::move(points)}};
 }
 
+Json WorstJson(const Worst& worst) {
+  return {{"position", worst.position}, {"a", worst.a}, {"b", worst.b}};
+}
+
 Json MetricsJson(const Metrics& m) {
   Json json = {{"elements", m.elements},
                {"bits_equal", m.bits_equal},
@@ -105,8 +109,8 @@ Json MetricsJson(const Metrics& m) {
   if (m.worst_channel)
     json["worst_channel"] = {{"index", m.worst_channel->index},
                              {"mean_error", Number(m.worst_channel->mean_error)}};
-  if (m.has_worst)
-    json["worst"] = {{"position", m.worst.position}, {"a", m.worst.a}, {"b", m.worst.b}};
+  if (m.has_worst) json["worst"] = WorstJson(m.worst);
+  if (m.worst_relative) json["worst_relative"] = WorstJson(*m.worst_relative);
   return json;
 }
 

@@ -248,6 +248,15 @@ std::string WorstText(const Row& row) {
                      m.worst.b);
 }
 
+std::string WorstRelativeText(const Row& row) {
+  const Metrics& m = row.comparison.metrics;
+  if (row.comparison.evidence != Evidence::kPayload || !m.worst_relative) return "";
+  const Worst& worst = *m.worst_relative;
+  if (m.has_worst && worst.position == m.worst.position) return "";
+  return fmt::format("max rel {} at {}   A {}   B {}", Short(m.max_rel), ShapeText(worst.position),
+                     worst.a, worst.b);
+}
+
 std::string SqnrText(const Metrics& m) {
   if (!m.sqnr_db) return "undefined";
   return std::isinf(*m.sqnr_db) && *m.sqnr_db > 0 ? "exact" : fmt::format("{:.1f} dB", *m.sqnr_db);
@@ -287,6 +296,7 @@ std::vector<std::string> OriginLines(const Origin& origin) {
     if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics.numeric)
       lines.push_back(DistanceText(row.comparison.metrics));
     lines.push_back(WorstText(row));
+    lines.push_back(WorstRelativeText(row));
     if (row.comparison.evidence == Evidence::kPayload) lines.push_back("bound " + row.bound);
   }
   if (origin.by_bits)

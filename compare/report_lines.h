@@ -30,9 +30,11 @@ std::vector<std::string> OriginLines(const Origin& origin);
 
 std::string ObservationText(const Row& row);  // "output", "input 0 of call 2"
 std::string ShownName(const std::string& name);
-// How the values of a row differ, and its worst element; "" for none.
+// How the values of a row differ, its worst element, and that of the largest relative error where
+// it is another; "" for none.
 std::string ValuesText(const Row& row);
 std::string WorstText(const Row& row);
+std::string WorstRelativeText(const Row& row);
 std::string SqnrText(const Metrics& metrics);  // "26.9 dB", "exact", "undefined"
 std::string UnpairedLine(const Unpaired& unpaired);
 std::string DamageText(const io::Damage& damage);

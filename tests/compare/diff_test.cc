@@ -56,6 +56,48 @@ TEST(Diff, EqualRunsAreTheSame) {
   EXPECT_THAT(Text(report), HasSubstr("12 equal by hash, 0 read"));
 }
 
+TEST(Diff, TheLargestRelativeErrorIsShownWhereItIsElsewhere) {
+  const auto text = [](const std::vector<float>& a, const std::vector<float>& b) {
+    FakeRun left(1), right(1);
+    left.Pass(0, 0).Module("fc", kInput, Vector<float>("float32", a));
+    right.Pass(0, 0).Module("fc", kInput, Vector<float>("float32", b));
+    return Text(DiffOk(left, right));
+  };
+  EXPECT_THAT(text({1000, 1, 2e-6f}, {1010, 1, 1e-6f}),
+              HasSubstr("worst element [0]   A 1000   B 1010\n"
+                        "          max rel 0.5 at [2]   A 2e-06   B 1e-06\n"));
+  EXPECT_THAT(text({1000, 1}, {1010, 1}), testing::Not(HasSubstr(" at [")));
+}
+
+// D15: also beside elements so large that the bound takes any subnormal number for zero.
+TEST(Diff, SignsOfFlushedNumbersAreTold) {
+  const auto notes = [](const std::vector<float>& a, const std::vector<float>& b) {
+    FakeRun left(1), right(1);
+    left.Pass(0, 0).Module("fc", kInput, Vector<float>("float32", a));
+    right.Pass(0, 0).Module("fc", kInput, Vector<float>("float32", b));
+    std::vector<std::string> rows;
+    DiffOptions options;
+    options.on_row = [&](const Row& row) {
+      for (const std::string& note : row.comparison.notes) rows.push_back(note);
+    };
+    EXPECT_EQ(DiffOk(left, right, options).overall, Overall::kSame);
+    return rows;
+  };
+  const std::string none =
+                        "subnormal numbers are zero on one side: 1 elements, 0 of the other sign",
+                    one = "subnormal numbers are zero on one side: 1 elements, 1 of the other sign";
+  EXPECT_THAT(notes({9e-45f}, {0.0f}), ElementsAre(none));
+  EXPECT_THAT(notes({9e-45f}, {-0.0f}), ElementsAre(one));
+  EXPECT_THAT(notes({-0.0f}, {9e-45f}), ElementsAre(one));
+  EXPECT_THAT(notes({1, 9e-45f, 1000}, {1, 0.0f, 1000}), ElementsAre(none));
+  EXPECT_THAT(notes({1, 9e-45f, 1000}, {1, -0.0f, 1000}), ElementsAre(one));
+  EXPECT_THAT(
+      notes({1, 1e-38f, -1e-38f, 9e-45f}, {1, -0.0f, 0.0f, 0.0f}),
+      ElementsAre("subnormal numbers are zero on one side: 3 elements, 2 of the other sign"));
+  // Subnormal on both sides: nothing was flushed.
+  EXPECT_THAT(notes({1, 9e-45f}, {1, 8e-45f}), IsEmpty());
+}
+
 TEST(Diff, TheOriginIsTheCallWhoseInputsAgree) {
   FakeRun a(2), b(2);
   Chain(&a, 0, 0, {kGood, kGood, kGood});

@@ -253,6 +253,7 @@ TEST(KnownFaultsD13, ATinyElementOfANormalTensorMayCancel) {
   EXPECT_EQ(judged.verdict.tolerance, Answer::kSame);
   EXPECT_NEAR(judged.metrics.max_rel, 0.95, 0.001);
   EXPECT_THAT(judged.metrics.worst.position, testing::ElementsAre(1));
+  EXPECT_THAT(judged.metrics.worst_relative->position, testing::ElementsAre(1));
   // Alone it is no rounding, nor is an error of the size of the tensor.
   EXPECT_TRUE(Judge(Vector<float>("float32", {1e-6f}), Vector<float>("float32", {2e-5f})).fails());
   EXPECT_EQ(

@@ -29,6 +29,54 @@ TEST(Metrics, ZeroOverZeroIsNoRelativeError) {
   EXPECT_EQ(m.worst.b, "2");
 }
 
+// D13: where terms cancel a tiny element has the largest relative error, and no other says so.
+TEST(Metrics, TheLargestRelativeErrorHasItsPlaceAndValues) {
+  const auto a = Vector<float>("float32", {1000, 1, 1e-6f, 0}),
+             b = Vector<float>("float32", {1010, 1, 2e-5f, 0});
+  const auto expect = [](const Metrics& m) {
+    EXPECT_EQ(m.worst.position, std::vector<uint64_t>{0});
+    EXPECT_NEAR(m.max_rel, 0.95, 1e-6);
+    ASSERT_TRUE(m.worst_relative);
+    EXPECT_EQ(m.worst_relative->position, std::vector<uint64_t>{2});
+    EXPECT_EQ(m.worst_relative->a, "1e-06");
+    EXPECT_EQ(m.worst_relative->b, "2e-05");
+  };
+  expect(MeasureOk(a, b));
+  // With special values, which is another way through.
+  expect(MeasureOk(Vector<float>("float32", {1000, 1, 1e-6f, kInf}),
+                   Vector<float>("float32", {1010, 1, 2e-5f, kInf})));
+  const Metrics integers =
+      MeasureOk(Vector<int64_t>("int64", {1 << 20, 2}), Vector<int64_t>("int64", {1 << 19, 0}));
+  EXPECT_EQ(integers.worst.position, std::vector<uint64_t>{0});
+  EXPECT_EQ(integers.worst_relative->position, std::vector<uint64_t>{1});
+  const Metrics complexes = MeasureOk(MakeTensor<float>("complex64", {2}, {100, 0, 0, 1}),
+                                      MakeTensor<float>("complex64", {2}, {110, 0, 0, -1}));
+  EXPECT_EQ(complexes.worst.position, std::vector<uint64_t>{0});
+  EXPECT_EQ(complexes.worst_relative->position, std::vector<uint64_t>{1});
+  EXPECT_FALSE(MeasureOk(a, a).worst_relative);
+}
+
+// Of several that are equal the first, in whichever tile, chunk and thread.
+TEST(Metrics, TheFirstOfEqualRelativeErrorsIsTold) {
+  constexpr size_t kCount = 1'500'000, kFirst = 700'001;
+  std::vector<float> left(kCount, 1), right(kCount, 1);
+  for (size_t i = 0; i < kCount; i += 1000) right[i] = 1.25f;
+  for (const size_t i : {kFirst, kFirst + 5, kFirst + 3000, kCount - 1}) {
+    left[i] = 1e-3f;
+    right[i] = 2e-3f;
+  }
+  const Tensor a = Vector<float>("float32", left), b = Vector<float>("float32", right);
+  Operand of_a = a.operand(), of_b = b.operand();
+  of_a.open = [&] { return Result<ReadBytes>(FromMemory(a.payload)); };
+  of_b.open = [&] { return Result<ReadBytes>(FromMemory(b.payload)); };
+  for (const unsigned threads : {1u, 2u, 7u}) {
+    const Result<Metrics> m = Measure(of_a, of_b, {}, threads);
+    ASSERT_TRUE(m.ok());
+    EXPECT_EQ(m->worst.position, std::vector<uint64_t>{0});
+    EXPECT_EQ(m->worst_relative->position, std::vector<uint64_t>{kFirst}) << threads;
+  }
+}
+
 TEST(Metrics, NanOnOneSideIsNeverWithin) {
   const Bound wide{.relative = 100, .scale = 100};
   const Metrics one =
@@ -293,6 +341,7 @@ TEST(Metrics, TheNumberOfThreadsChangesNoBit) {
     EXPECT_EQ(m.within, one.within);
     EXPECT_EQ(m.bits_equal, one.bits_equal);
     EXPECT_EQ(m.worst.position, one.worst.position);
+    EXPECT_EQ(m.worst_relative->position, one.worst_relative->position);
     EXPECT_EQ(m.worst_channel->index, one.worst_channel->index);
     EXPECT_EQ(m.worst_channel->mean_error, one.worst_channel->mean_error);
   }
@@ -305,6 +354,8 @@ TEST(Metrics, ChunksAddUpToTheWhole) {
   long double errors = 0, squares = 0, square_a = 0;
   uint64_t compared = 0, outside = 0, bits = 0;
   std::vector<long double> columns(Large::kColumns, 0);
+  double largest_ratio = 0;
+  size_t of_largest_ratio = 0;
   for (size_t i = 0; i < large.a.size(); ++i) {
     bits += std::bit_cast<uint32_t>(large.a[i]) == std::bit_cast<uint32_t>(large.b[i]);
     if (std::isnan(large.a[i])) continue;
@@ -314,6 +365,11 @@ TEST(Metrics, ChunksAddUpToTheWhole) {
     squares += e * e;
     square_a += static_cast<long double>(large.a[i]) * large.a[i];
     columns[i % Large::kColumns] += e;
+    const double x = large.a[i], y = large.b[i];
+    const double larger = std::max(std::abs(x), std::abs(y));
+    if (larger == 0 || std::abs(y - x) / larger <= largest_ratio) continue;
+    largest_ratio = std::abs(y - x) / larger;
+    of_largest_ratio = i;
   }
   for (size_t i = 0; i < large.a.size(); ++i) {
     const double x = large.a[i], y = large.b[i];
@@ -328,6 +384,10 @@ TEST(Metrics, ChunksAddUpToTheWhole) {
   EXPECT_NEAR(m.rms_a, static_cast<double>(std::sqrt(square_a / count)), 1e-13 * m.rms_a);
   EXPECT_EQ(m.max_abs, 2);
   EXPECT_EQ(m.worst.position, (std::vector<uint64_t>{0, 2}));
+  EXPECT_EQ(m.max_rel, largest_ratio);
+  EXPECT_EQ(m.worst_relative->position,
+            (std::vector<uint64_t>{of_largest_ratio / Large::kColumns,
+                                   of_largest_ratio % Large::kColumns}));
   EXPECT_EQ(m.worst_channel->index, 17u);
   EXPECT_NEAR(m.worst_channel->mean_error, static_cast<double>(columns[17] / Large::kRows), 1e-12);
 }

@@ -397,6 +397,16 @@ TEST_F(DiffProcessTest, ShapesAreNeverBroadcast) {
   Row(Out<float>("x", "float32", {3}), Out<float>("x", "float32", std::vector<float>(1000, 3)), 1);
 }
 
+// D13: {1000, 1e-6} against {1000, 2e-5} passes; a person can judge.
+TEST_F(DiffProcessTest, TheLargestRelativeErrorHasItsPlace) {
+  const Json row = Row(Out<float>("x", "float32", {1000, 1000, 1e-6f}),
+                       Out<float>("x", "float32", {1000, 1000.0001f, 2e-5f}), 0);
+  EXPECT_EQ(row["metrics"]["worst"]["position"], Json::parse("[1]")) << row;
+  EXPECT_EQ(row["metrics"]["worst_relative"],
+            Json::parse(R"({"position": [2], "a": "1e-06", "b": "2e-05"})"));
+  EXPECT_NEAR(row["metrics"]["max_rel"].get<double>(), 0.95, 1e-6);
+}
+
 TEST_F(DiffProcessTest, SharedZerosHideNoRelativeDifference) {
   const Json row = Row(Out<float>("x", "float32", {0, 1}), Out<float>("x", "float32", {0, 2}), 1);
   EXPECT_EQ(row["metrics"]["max_abs"], 1.0);
