@@ -236,6 +236,7 @@ class Differ {
     Count(outcome);
     if (outcome.is_weight()) weights_at_.insert(pair.b.step);
     trains_ = trains_ || IsGradient(outcome.role);
+    if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     const bool listed = outcome.fails && report_.failing.size() < options_.top;
     for (const std::string& note : outcome.comparison.notes) {

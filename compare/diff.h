@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "compare/bounds_used.h"
 #include "compare/job_pairs.h"
 #include "compare/origin_finder.h"
 #include "compare/pairing.h"
@@ -114,6 +115,7 @@ struct DiffReport {
   std::string dtype_a, dtype_b;  // of most tensors, in the first pair of passes
   ParameterReport parameters;
   InputReport inputs;
+  BoundsUsed bounds;
   Growth growth;  // of the error, in the pass that holds the origin, else in the first
   std::optional<Origin> origin;
   std::optional<Origin> first_bits;    // the first difference in bits, where it is not the origin

@@ -224,6 +224,22 @@ Json JobJson(const JobReport& job) {
           {"layouts_b", job.how_b}};
 }
 
+// null: all that agrees is equal in bits.
+Json BoundsJson(const BoundsUsed& used) {
+  if (used.pairs + used.other_pairs == 0) return nullptr;
+  Json json = {{"pairs", used.pairs}, {"other_pairs", used.other_pairs}, {"others", used.others}};
+  if (used.pairs > 0) {
+    json["least_db"] = used.least_db;
+    json["most_db"] = used.most_db;
+  }
+  json["closest"] = nullptr;
+  if (used.closest)
+    json["closest"] = {{"error_db", used.closest->error_db},
+                       {"bound_db", used.closest->bound_db},
+                       {"pair", RowJson(used.closest->row)}};
+  return json;
+}
+
 Json CountsJson(const Counts& c) {
   return {{"passes", c.passes_paired},
           {"paired", c.paired},
@@ -271,6 +287,7 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
   json["first_bits"] = report.first_bits ? OriginJson(*report.first_bits) : Json(nullptr);
   json["growth"] = GrowthJson(report.growth);
   json["counts"] = CountsJson(report.counts);
+  json["bounds"] = BoundsJson(report.bounds);
   const ParameterReport& parameters = report.parameters;
   json["parameters"] = {{"compared", parameters.compared},
                         {"differing_names", parameters.differing_names},

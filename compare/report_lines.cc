@@ -188,6 +188,9 @@ std::vector<Fact> Facts(const DiffReport& report) {
     facts.push_back({"layout", std::move(layout)});
   facts.push_back({"weights", WeightsText(report)});
   facts.push_back({"inputs", InputsText(report)});
+  if (std::string bounds = BoundsUsedText(report.bounds);
+      !bounds.empty() && report.overall == Overall::kSame)
+    facts.push_back({"bounds", std::move(bounds)});
   return facts;
 }
 

@@ -1,4 +1,5 @@
 // Whole diffs of runs that computed in a lower precision.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <random>
 
 #include "compare/diff.h"
+#include "compare/report.h"
 #include "tests/compare/fake_run.h"
 
 namespace tdump::compare {
@@ -209,6 +211,61 @@ TEST(LossyDiff, WeightsRoundedToThePrecisionAgree) {
   EXPECT_EQ(with->overall, Overall::kSame);
   EXPECT_EQ(with->counts.dtype, 1u);
   EXPECT_EQ(with->parameters.differing_names, 0u);
+}
+
+// What agrees says by which bounds, and what came closest to its own.
+TEST(LossyDiff, ReportsThatSaySameSayByWhichBounds) {
+  std::mt19937 random(5);
+  FakeRun a(1), b(1);
+  PassBuilder left = a.Pass(0, 0), right = b.Pass(0, 0);
+  const Numbers in = Normal(&random);
+  std::vector<Row> rows;
+  for (const auto& [name, db] : {std::pair("far", 70.0), std::pair("near", 50.0)}) {
+    const Numbers out = Normal(&random);
+    left.Module(name, Of(in), Of(out));
+    right.Module(name, Of(in), Of(Noisy(out, db, &random)));
+  }
+  const Numbers weight(kCount, 1), rounded(kCount, 1 + 0x1p-23f);
+  for (auto [pass, numbers] : {std::pair(&left, &weight), std::pair(&right, &rounded)}) {
+    pass->Param("far", "weight", Of(*numbers));
+    pass->last()->payload = io::PayloadRef{.stored_bytes = 4 * kCount, .logical_bytes = 4 * kCount};
+  }
+  DiffOptions options;
+  options.pass.compute = *ParsePrecision("bf16");
+  options.on_row = [&](const Row& row) {
+    if (row.explanation) rows.push_back(row);
+  };
+  const auto report = Diff(a.side(), b.side(), options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  ASSERT_EQ(report->overall, Overall::kSame);
+  ASSERT_EQ(rows.size(), 2u);
+  const BoundsUsed& bounds = report->bounds;
+  EXPECT_EQ(bounds.pairs, 2u);
+  const double far = DbOf(rows[0].explanation->bound.power),
+               near = DbOf(rows[1].explanation->bound.power);
+  EXPECT_EQ(bounds.least_db, std::min(far, near));
+  EXPECT_EQ(bounds.most_db, std::max(far, near));
+  ASSERT_TRUE(bounds.closest);
+  EXPECT_EQ(bounds.closest->row.name, "near");
+  EXPECT_NEAR(bounds.closest->error_db, 50, 0.5);
+  EXPECT_EQ(bounds.closest->bound_db, near);
+  EXPECT_EQ(bounds.other_pairs, 1u);  // the weight
+
+  const auto text = RenderText(*report, {.label = "a"}, {.label = "b"}, false, Style(false));
+  EXPECT_THAT(text, HasSubstr(fmt::format(
+                        "\nbounds    2 pairs of other bits, within what is explained: {:.1f} to "
+                        "{:.1f} dB\n          closest: rank 0, step 0, near, output: {:.1f} dB, "
+                        "{:.1f} explained\n          1 pair of other bits, within ",
+                        bounds.least_db, bounds.most_db, bounds.closest->error_db, near)));
+  const std::string json = RenderJson(*report, {}, {}, false);
+  EXPECT_THAT(json, HasSubstr(R"("bounds": {)"));
+  EXPECT_THAT(json, HasSubstr(R"("least_db": )"));
+
+  // Where all bits are equal no bound was used.
+  const auto same = Diff(a.side(), a.side(), options);
+  ASSERT_TRUE(same.ok());
+  EXPECT_THAT(RenderText(*same, {}, {}, false, Style(false)), testing::Not(HasSubstr("\nbounds ")));
+  EXPECT_THAT(RenderJson(*same, {}, {}, false), HasSubstr(R"("bounds": null)"));
 }
 
 }  // namespace
