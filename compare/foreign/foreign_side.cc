@@ -206,8 +206,13 @@ Status ForeignSide::LoadKeys() const {
   keys_.emplace();
   const auto add = [&](const Key& key) { keys_->emplace(NameOfKey(key), key); };
   if (other_dump_ != nullptr) {
-    for (const DumpTensor& tensor : other_dump_->Read(other_dump_->passes().front()).tensors)
-      add(tensor.name.key);
+    const bool checkpoints =
+        catalog_.kind == DumpKind::kFiles && other_dump_->catalog_.kind == DumpKind::kFiles;
+    for (const DumpTensor& tensor : other_dump_->Read(other_dump_->passes().front()).tensors) {
+      Key key = tensor.name.key;
+      if (checkpoints && !tensor.name.knows_role) TakeWeightKey(&key);
+      add(key);
+    }
   }
   if (other_ == nullptr || other_->passes().empty()) return {};
   TDUMP_ASSIGN_OR_RETURN(const auto step, other_->Open(other_->passes().front()));

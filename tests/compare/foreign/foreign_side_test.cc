@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compare/diff.h"
 #include "compare/pairing.h"
 #include "compare/picked_side.h"
 #include "tests/compare/foreign/bytes.h"
@@ -315,6 +316,66 @@ TEST_F(ForeignSideTest, WeightsOfACheckpointAreParameters) {
   side->TakeKeysOf(&other);
   EXPECT_THAT(Keys(*side), ElementsAre("a.b@param#weight", "a.b@param#bias",
                                        "a.bn@state#running_mean", "a.c@output#", "weight@output#"));
+}
+
+TEST_F(ForeignSideTest, OfTwoCheckpointsWeightsAreParametersToo) {
+  Store("d/x.pt", Pass({"m.a.weight", "m.b.bias", "m.bn.running_mean", "m.c"}));
+  Store("d/y.pt", Pass({"a.weight", "b.bias", "bn.running_mean", "c"}));
+  const auto a = Side("d/x.pt"), b = Side("d/y.pt");
+  a->TakeKeysOf(b.get());
+  b->TakeKeysOf(a.get());
+  for (const ForeignSide* side : {a.get(), b.get()})
+    EXPECT_THAT(Keys(*side), ElementsAre("a@param#weight", "b@param#bias", "bn@state#running_mean",
+                                         "c@output#"));
+  // A dump of what was computed has outputs, whatever they are called.
+  Store("d/p/rank0_pid5/pass00000.pt", Pass({"a.weight", "c"}));
+  const auto pass = Side("d/p"), files = Side("d/y.pt");
+  pass->TakeKeysOf(files.get());
+  files->TakeKeysOf(pass.get());
+  EXPECT_THAT(Keys(*pass), ElementsAre("a.weight@output#", "c@output#"));
+  EXPECT_EQ(Keys(*files)[0], "a.weight@output#");
+}
+
+// The float8 numbers 1 and -2 with a scale of 0.5 stand for 0.5 and -1.
+TEST_F(ForeignSideTest, AQuantisedCheckpointIsComparedAsTheNumbersItStandsFor) {
+  const std::vector<float> numbers = {0.5f, -1.0f};
+  Store("d/f.safetensors",
+        Safetensors(R"({"l.a.weight": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}})",
+                    RawAll(numbers)));
+  const auto quantised = [&](const std::string& name, float scale) {
+    Store("d/" + name,
+          Safetensors(R"({"l.a.weight": {"dtype": "F8_E4M3", "shape": [1, 2], )"
+                      R"("data_offsets": [0, 2]}, "l.a.weight_scale": {"dtype": "F32", )"
+                      R"("shape": [], "data_offsets": [2, 6]}})",
+                      "\x38\xC0" + Raw(scale)));
+  };
+  quantised("q.safetensors", 0.5f);
+  quantised("wrong.safetensors", 1.0f);
+  const auto diff = [&](const std::string& other, DiffReport* report) {
+    const auto a = Side("d/f.safetensors"), b = Side("d/" + other);
+    a->TakeKeysOf(b.get());
+    b->TakeKeysOf(a.get());
+    DiffOptions options;
+    options.pass.compute = *ParsePrecision("fp8");
+    std::vector<Row> rows;
+    options.on_row = [&](const Row& row) { rows.push_back(row); };
+    auto done = Diff(*a, *b, options);
+    EXPECT_TRUE(done.ok()) << done.status().message();
+    if (done.ok()) *report = std::move(*done);
+    return rows;
+  };
+  DiffReport report;
+  const std::vector<Row> rows = diff("q.safetensors", &report);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].name, "l.a.weight");
+  EXPECT_EQ(rows[0].key.role, Role::kParam);
+  EXPECT_EQ(rows[0].comparison.metrics.max_abs, 0);
+  EXPECT_THAT(rows[0].comparison.notes,
+              ElementsAre("B dequantised from float8_e4m3fn, per tensor"));
+  EXPECT_EQ(report.counts.unpaired_b, 0u);  // the scale is a part of the weight
+  EXPECT_EQ(report.overall, Overall::kSame);
+  (void)diff("wrong.safetensors", &report);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
 }
 
 TEST_F(ForeignSideTest, AFewNamesMakeNoPrefix) {
