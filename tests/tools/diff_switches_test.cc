@@ -1,5 +1,5 @@
 // Every switch of tdump-diff that changes a verdict, off and on, on input where it matters: one
-// number, a vector, and a matrix of more than a tile (docs/faults.md, D06).
+// number where that makes sense, a vector, and a matrix of more than a tile (docs/faults.md, D06).
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -52,12 +52,31 @@ class DiffSwitchesTest : public test::ScratchTest {
   }
   // Two ranks.
   void MakeRanks(const std::string& name, const TensorImage& first, const TensorImage& second) {
+    MakeAll(name, {first, second});
+  }
+  // A rank for each tensor.
+  void MakeAll(const std::string& name, const std::vector<TensorImage>& tensors) {
     std::filesystem::remove_all(Path(name));
-    for (int32_t rank : {0, 1}) {
-      ProcessImage(env_, Path(name), {.rank = rank, .world = 2})
-          .Tensors(0, {rank == 0 ? first : second})
+    const auto world = static_cast<int32_t>(tensors.size());
+    for (int32_t rank = 0; rank < world; ++rank) {
+      ProcessImage(env_, Path(name), {.rank = rank, .world = world})
+          .Tensors(0, {tensors[static_cast<size_t>(rank)]})
           .Exit(1);
     }
+  }
+  // Another byte on disk where these are.
+  void Damage(const std::string& name, const std::string& bytes) {
+    size_t found = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(Path(name))) {
+      if (entry.path().extension() != ".tdp") continue;
+      std::string file = Text(entry.path());
+      const size_t at = file.find(bytes);
+      if (at == std::string::npos) continue;
+      ++found;
+      file[at] = static_cast<char>(file[at] ^ 1);
+      std::ofstream(entry.path(), std::ios::binary) << file;
+    }
+    EXPECT_EQ(found, 1u);
   }
   void Bounds(const std::string& yaml) { std::ofstream(Path("bounds.yaml")) << yaml; }
 
@@ -108,10 +127,149 @@ TEST_F(DiffSwitchesTest, EachFlipsTheVerdict) {
     ExpectFlip(shape, {"--steps", "0"}, 1, 0);
     ExpectFlip(shape, {"--steps", "0-1"}, 1, 1);
 
+    Make("a", {good}, {good});
+    Make("b", {bad}, {good});  // step 1 is the same work as step 0 of A
+    ExpectFlip(shape, {"--steps", "0=1"}, 1, 0);
+    ExpectFlip(shape, {"--steps", "0=0"}, 1, 1);
+
     MakeRanks("a", good, good);
     MakeRanks("b", good, bad);
     ExpectFlip(shape, {"--ranks", "0"}, 1, 0);
     ExpectFlip(shape, {"--ranks", "1"}, 1, 1);
+  }
+}
+
+TEST_F(DiffSwitchesTest, RulesAllowKindsOfDifferences) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              inf = std::numeric_limits<float>::infinity();
+  const auto allow = [&](const char* kind) {
+    Bounds(std::string("bounds: [{name: mlp, allow: [") + kind + "]}]");
+    return std::vector<std::string>{"--bounds", "bounds.yaml"};
+  };
+  for (const Shape& shape : kShapes) {
+    const TensorImage other = Floats(shape, 1, "norm");
+    Make("a", {Floats(shape, 1), other});
+    Make("b", {Floats(shape, nan), other});
+    ExpectFlip(shape, allow("nan"), 1, 0);
+    ExpectFlip(shape, allow("inf"), 1, 1);
+    Make("b", {Floats(shape, inf), other});
+    ExpectFlip(shape, allow("inf"), 1, 0);
+    ExpectFlip(shape, allow("nan"), 1, 1);
+    Shape longer = shape;  // one more dimension, of one
+    longer.sizes.push_back(1);
+    Make("b", {Floats(longer, 1), other});
+    ExpectFlip(shape, allow("shape"), 1, 0);
+    ExpectFlip(shape, allow("dtype"), 1, 1);
+  }
+}
+
+// A number has no part.
+TEST_F(DiffSwitchesTest, AlignComparesThePartThatBothHave) {
+  const Shape vector = {"vector", {2}, 2}, longer = {"longer", {3}, 3};
+  const Shape matrix = {"matrix", {70, 100}, 7000}, taller = {"taller", {71, 100}, 7100};
+  for (const auto& [small, large] : {std::pair(vector, longer), std::pair(matrix, taller)}) {
+    Make("a", {Floats(small, 1)});
+    Make("b", {Floats(large, 99)});  // in the padding
+    ExpectFlip(small, {"--align", "^mlp$"}, 1, 0);
+    ExpectFlip(small, {"--align", "^norm$"}, 1, 1);
+    Make("a", {Floats(small, 2)});  // in the part that both have
+    ExpectFlip(small, {"--align", "^mlp$"}, 1, 1);
+  }
+}
+
+// Hashes are taken for the values: only a reader of values finds that a byte on disk is another.
+TEST_F(DiffSwitchesTest, VerifyReadsTheValues) {
+  for (const Shape& shape : kShapes) {
+    const TensorImage tensor = Floats(shape, 3.14159f);
+    Make("a", {tensor});
+    Make("b", {tensor});
+    ExpectFlip(shape, {"--verify"}, 0, 0);
+    Damage("b", tensor.bytes.substr(tensor.bytes.size() - 4));
+    ExpectFlip(shape, {"--verify"}, 0, 2);
+  }
+}
+
+TEST_F(DiffSwitchesTest, AlignedStepsWereGivenTheSameTokens) {
+  const auto step = [](int64_t token, const Shape& shape, float last) {
+    TensorImage ids = {.path = ".",
+                       .bytes = BytesOf(std::vector<int64_t>{token, token + 1}),
+                       .dtype = "int64",
+                       .bits = 64,
+                       .sizes = {2},
+                       .role = Role::kInput,
+                       .arg = "ids"};
+    return std::vector<TensorImage>{ids, Floats(shape, last)};
+  };
+  for (const Shape& shape : kShapes) {
+    Make("a", step(10, shape, 1), step(20, shape, 2));
+    Make("b", step(5, shape, 7), step(10, shape, 1));
+    ExpectFlip(shape, {"--steps", "auto"}, 1, 0);
+    Make("b", step(5, shape, 7), step(10, shape, 8));
+    ExpectFlip(shape, {"--steps", "auto"}, 1, 1);
+  }
+}
+
+// One rank of A against two of B. A number is in no shards.
+TEST_F(DiffSwitchesTest, DimsAndTopologySayHowRanksShareATensor) {
+  const auto numbers = [](std::vector<int64_t> sizes, const std::vector<float>& values) {
+    return TensorImage{.path = "mlp",
+                       .bytes = BytesOf(values),
+                       .dtype = "float32",
+                       .bits = 32,
+                       .sizes = std::move(sizes)};
+  };
+  const Shape vector = {"vector", {4}, 4}, matrix = {"matrix", {2, 4}, 8};
+  // Blocks of one are dealt in turn, which is not among what is inferred.
+  Make("a", {numbers({4}, {1, 2, 30, 40})});
+  MakeRanks("b", numbers({2}, {1, 30}), numbers({2}, {2, 40}));
+  ExpectFlip(vector, {"--dims", "B:mlp: h[tp:striped]"}, 1, 0);
+  ExpectFlip(vector, {"--dims", "B:mlp: h[tp]"}, 1, 1);
+  Make("a", {numbers({2, 4}, {1, 2, 30, 40, 5, 6, 70, 80})});
+  MakeRanks("b", numbers({2, 2}, {1, 30, 5, 70}), numbers({2, 2}, {2, 40, 6, 80}));
+  ExpectFlip(matrix, {"--dims", "B:mlp: b h[tp:striped]"}, 1, 0);
+  ExpectFlip(matrix, {"--dims", "B:mlp: b h[tp:zigzag]"}, 1, 1);
+
+  // Of equal numbers of ranks, those of B hold two halves in turn: places say which.
+  const std::vector<TensorImage> halves = {numbers({2}, {1, 2}), numbers({2}, {3, 4})};
+  MakeAll("a", {halves[0], halves[1], halves[0], halves[1]});
+  MakeAll("b", {halves[0], halves[0], halves[1], halves[1]});
+  const std::vector<std::string> dims = {"--dims", "mlp: h[tp]", "--topology", "A:tp=2,dp=2"};
+  std::vector<std::string> right = dims, wrong = dims;
+  right.insert(right.end(), {"--topology", "B:dp=2,tp=2"});
+  wrong.insert(wrong.end(), {"--topology", "B:tp=2,dp=2"});
+  ExpectFlip(vector, right, 1, 0);
+  ExpectFlip(vector, wrong, 1, 1);
+}
+
+TEST_F(DiffSwitchesTest, AMapNamesWhatBelongsTogether) {
+  std::ofstream(Path("map.yaml")) << "version: 1\nrules: [{name: ffn, to: mlp}]\n";
+  std::ofstream(Path("other.yaml")) << "version: 1\nrules: [{name: ffn, to: norm}]\n";
+  for (const Shape& shape : kShapes) {
+    Make("a", {Floats(shape, 1), Floats(shape, 2, "norm")});
+    Make("b", {Floats(shape, 1, "ffn"), Floats(shape, 2, "norm")});
+    ExpectFlip(shape, {"--map", "map.yaml"}, 1, 0);
+    ExpectFlip(shape, {"--map", "other.yaml"}, 1, 1);
+    Make("b", {Floats(shape, 3, "ffn"), Floats(shape, 2, "norm")});
+    ExpectFlip(shape, {"--map", "map.yaml"}, 1, 1);
+  }
+}
+
+// Rank 0 against rank 0 nothing differs; rank 1 against rank 0 does.
+TEST_F(DiffSwitchesTest, AcrossComparesRanksOfOneRun) {
+  for (const Shape& shape : kShapes) {
+    const auto weight = [&](float last) {
+      TensorImage tensor = Floats(shape, last);
+      tensor.role = Role::kParam;
+      tensor.arg = "weight";
+      return tensor;
+    };
+    const std::vector<std::string> across = {"a", "--across", "dp", "--topology", "dp=2"};
+    MakeRanks("a", weight(1), weight(1));
+    EXPECT_EQ(Run("tdump-diff", {"a", "a"}).status, 0) << shape.name;
+    EXPECT_EQ(Run("tdump-diff", across).status, 0) << shape.name;
+    MakeRanks("a", weight(1), weight(2));
+    EXPECT_EQ(Run("tdump-diff", {"a", "a"}).status, 0) << shape.name;
+    EXPECT_EQ(Run("tdump-diff", across).status, 1) << shape.name;
   }
 }
 
