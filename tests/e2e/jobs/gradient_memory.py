@@ -10,8 +10,9 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def peak() -> None:
-    # What comes in is small, what passes between the layers is 1 MiB: gradient buffers kept too long would show.
-    net = nn.Sequential(nn.Linear(8, 4096), *(layer for _ in range(6) for layer in (nn.GELU(), nn.Dropout(0.1))))
+    torch.set_num_threads(1)
+    # What comes in is small, what passes between the layers is 256 KiB: gradient buffers kept too long would show.
+    net = nn.Sequential(nn.Linear(8, 1024), *(layer for _ in range(6) for layer in (nn.GELU(), nn.Dropout(0.1))))
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
 
     def step() -> None:
