@@ -32,9 +32,10 @@ std::string ExplainedText(const Comparison& comparison,
 
 std::string BoundText(const Outcome& outcome) {
   if (outcome.rule != nullptr && outcome.rule->expect) return RuleText(*outcome.rule);
-  std::string text = outcome.local.bound.text;
-  if (!outcome.explanation) return text;
-  const Explanation& e = *outcome.explanation;
+  std::string text = outcome.local().bound.text;
+  const std::optional<Explanation>& explanation = outcome.explanation;
+  if (!explanation) return text;
+  const Explanation& e = *explanation;
   if (e.in.power > 0)
     text += fmt::format("; {} at {:.1f} dB", e.in_known ? "inputs" : "what was seen before",
                         DbOf(e.in.power));

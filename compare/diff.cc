@@ -232,7 +232,7 @@ class Differ {
   }
 
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
-    if (!outcome.error.empty()) return AddUnreadable(pass, pair, outcome);
+    if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     Count(outcome);
     if (outcome.is_weight()) weights_at_.insert(pair.b.step);
     trains_ = trains_ || IsGradient(outcome.role);
@@ -265,7 +265,7 @@ class Differ {
     ++report_.counts.unreadable;
     if (!options_.on_row) return;
     Row row = MakeRow(pass, pair, outcome);
-    row.comparison.notes = {outcome.error};
+    row.comparison.notes = {*outcome.error};
     options_.on_row(row);
   }
 
@@ -276,7 +276,7 @@ class Differ {
     c.failing += outcome.fails && !outcome.allowed;
     c.allowed += outcome.allowed;
     c.judged += v.Judged();
-    c.unresolved += !outcome.unresolved.empty();
+    c.unresolved += !outcome.unresolved->empty();
     c.not_judged += !v.Judged() && !outcome.fails;
     c.bits_equal += v.bitwise == Answer::kSame;
     c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;

@@ -21,7 +21,9 @@ std::vector<GrowthPoint> GrowthOf(const PassDiff& pass) {
   bool any = false;
   for (const Outcome& outcome : pass.outcomes) {
     const bool equal = outcome.comparison.verdict.bitwise == Answer::kSame;
-    if (!outcome.is_output() || !outcome.error.empty() || !(equal || outcome.explanation)) continue;
+    if (!outcome.is_output() || !outcome.error->empty() ||
+        !(equal || outcome.explanation->has_value()))
+      continue;
     any = any || !equal;
     outputs.push_back(&outcome);
   }
@@ -39,8 +41,8 @@ std::vector<GrowthPoint> GrowthOf(const PassDiff& pass) {
     point.role = outcome->role;
     point.fails = outcome->fails && !outcome->allowed;
     point.out_db = Db(0);
-    if (outcome->explanation) {
-      const Explanation& e = *outcome->explanation;
+    if (const std::optional<Explanation>& explanation = outcome->explanation; explanation) {
+      const Explanation& e = *explanation;
       point.out_db = Db(LevelOf(outcome->comparison.metrics).power);
       point.bound_db = Db(e.bound.power);
       if (e.in_known) point.in_db = Db(e.in.power);

@@ -59,8 +59,10 @@ std::string_view ToString(OriginKind kind) {
 }
 
 PassFinding FindFirst(std::vector<Observed>* observed) {
-  std::stable_sort(observed->begin(), observed->end(),
-                   [](const Observed& x, const Observed& y) { return x.order < y.order; });
+  const auto before = [](const Observed& x, const Observed& y) { return x.order < y.order; };
+  // They mostly are; a stable sort takes room.
+  if (!std::is_sorted(observed->begin(), observed->end(), before))
+    std::stable_sort(observed->begin(), observed->end(), before);
   PassFinding finding;
   for (size_t i = 0; i < observed->size(); ++i) {
     const Observed& here = (*observed)[i];

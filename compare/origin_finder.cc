@@ -46,10 +46,11 @@ bool SameRank(int32_t x, int32_t y) { return x == y || x == kAllRanks || y == kA
 
 std::vector<Observed> Timeline(const PassDiff& pass) {
   std::vector<Observed> observed;
+  observed.reserve(pass.outcomes.size());
   for (size_t i = 0; i < pass.outcomes.size(); ++i) {
     const Outcome& outcome = pass.outcomes[i];
     const bool tells = outcome.comparison.verdict.Judged() || outcome.fails;
-    if (outcome.is_weight() || outcome.allowed || !tells || !outcome.unresolved.empty()) continue;
+    if (outcome.is_weight() || outcome.allowed || !tells || !outcome.unresolved->empty()) continue;
     observed.push_back({.order = outcome.order,
                         .call = outcome.call,
                         .output = outcome.is_output(),

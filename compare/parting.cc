@@ -8,7 +8,7 @@ namespace tdump::compare {
 namespace {
 
 bool IsOtherTokens(const PassDiff& pass, const Outcome& outcome) {
-  if (!outcome.root_input || !outcome.bits_differ || outcome.allowed || !outcome.error.empty())
+  if (!outcome.root_input || !outcome.bits_differ || outcome.allowed || !outcome.error->empty())
     return false;
   const auto record = pass.b->Get(outcome.ids.b);
   if (!record.ok()) return false;

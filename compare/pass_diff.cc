@@ -78,7 +78,7 @@ class PassComparer {
     TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
     Place(b, outcome);
     if (assembled_) Resolve(outcome);
-    if (!outcome->unresolved.empty()) return {};
+    if (!outcome->unresolved->empty()) return {};
     outcome->comparison = JudgeMeta(a, b);
     if (large != nullptr && IsRead(a, b, outcome->comparison) &&
         a.payload->logical_bytes >= kLargePair) {
@@ -94,7 +94,7 @@ class PassComparer {
         outcome->rule && outcome->rule->expect && outcome->rule->expect->needs_values();
     const bool known_equal = comparison.verdict.bitwise == Answer::kSame && !asks;
     if (!known_equal) judge_.SetBound(a, b, outcome);
-    const Bound& bound = outcome->local.bound;
+    const Bound& bound = outcome->local().bound;
     if (comparison.verdict.bitwise == Answer::kSame && options_.verify && KeptOf(a, b).payload)
       TDUMP_RETURN_IF_ERROR(VerifyEqual(a, b, &comparison));
     if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
@@ -127,7 +127,7 @@ class PassComparer {
         JudgeFlushed({&a, std::move(left)}, {&b, std::move(right)}, bound, comparison->metrics));
     if (!flushed.within) return {};
     verdict.tolerance = Answer::kSame;
-    comparison->metrics.within = comparison->metrics.elements;
+    comparison->metrics.Edit().within = comparison->metrics->elements;
     if (flushed.elements == 0) return {};
     comparison->notes.push_back(
         fmt::format("subnormal numbers are zero on one side: {} elements, {} of the other sign",
@@ -141,7 +141,7 @@ class PassComparer {
     if (!KeptOf(a, b).payload || !LeadingSizes(a, b)) return {};
     const bool aligned = options_.align && options_.align(NameOf(b));
     TDUMP_ASSIGN_OR_RETURN(const Metrics metrics,
-                           MeasureLeading(*diff_->a, a, *diff_->b, b, outcome->local.bound));
+                           MeasureLeading(*diff_->a, a, *diff_->b, b, outcome->local().bound));
     const std::string part = LeadingText(a, b);
     Comparison& comparison = outcome->comparison;
     if (aligned) {
@@ -227,12 +227,12 @@ class PassComparer {
   // Hashes that differ leave the tolerance unproven, which fails; but for parameters, where the
   // operators' outputs tell.
   void Conclude(Outcome* outcome) const {
-    if (!outcome->error.empty()) return;
+    if (!outcome->error->empty()) return;
     const Verdict& verdict = outcome->comparison.verdict;
     const bool unproven =
         verdict.bitwise == Answer::kDiffers && verdict.tolerance == Answer::kNotJudged;
     outcome->fails = verdict.Fails(options_.require_bits) || (unproven && !outcome->is_weight()) ||
-                     !outcome->unresolved.empty();
+                     !outcome->unresolved->empty();
     // In another precision all bits differ: of weights that says nothing where their values agree.
     const bool expected =
         options_.compute && outcome->is_weight() && verdict.tolerance == Answer::kSame;
@@ -245,10 +245,10 @@ class PassComparer {
   }
 
   void PlaceRanks(Outcome* outcome) const {
-    const std::vector<uint64_t>& worst = outcome->comparison.metrics.worst.position;
+    const std::vector<uint64_t>& worst = outcome->comparison.metrics->worst.position;
     outcome->rank_a = diff_->a->RankAt(outcome->ids.a, worst);
     outcome->rank_b = diff_->b->RankAt(outcome->ids.b, worst);
-    if (!outcome->unresolved.empty()) outcome->comparison.notes.push_back(outcome->unresolved);
+    if (!outcome->unresolved->empty()) outcome->comparison.notes.push_back(outcome->unresolved);
   }
 
   const PassDiffOptions& options_;
@@ -277,6 +277,11 @@ void LoadCalls(const StepView& view, PassDiff* diff) {
 }
 
 }  // namespace
+
+const Rounding& RoundingOf(const std::shared_ptr<const Rounding>& rounding) {
+  static const Rounding none;
+  return rounding ? *rounding : none;
+}
 
 std::string NameOf(const io::Record& record) {
   const Key& key = record.key;
@@ -310,9 +315,10 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
     diff.outcomes[i].key_hash = pairing.key_hashes[i];
     diff.structure += pairing.key_hashes[i];
   }
+  pairing = {};
   PassComparer(options, &diff).CompareAll();
   for (const Outcome& outcome : diff.outcomes) {
-    if (!outcome.error.empty()) diff.damage.push_back({"", 0, outcome.error});
+    if (!outcome.error->empty()) diff.damage.push_back({"", 0, outcome.error});
   }
   return diff;
 }

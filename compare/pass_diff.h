@@ -13,6 +13,7 @@
 #include "compare/explain.h"
 #include "compare/noise.h"
 #include "compare/pairing.h"
+#include "compare/rare.h"
 #include "compare/rules.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
@@ -34,32 +35,42 @@ struct PassDiffOptions {
   ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
 };
 
-// A pair of records, compared. What reports print beyond this is read again from the two passes.
+// What rounding, and noise, explain of a pair.
+struct Rounding {
+  Reduction reduction;  // of its call
+  LocalBound local;
+};
+// `rounding` may be null.
+const Rounding& RoundingOf(const std::shared_ptr<const Rounding>& rounding);
+
+// A pair of records, compared. What reports print beyond this is read again from the two passes. A
+// step of many ranks has millions: what few have is Rare or shared.
 struct Outcome {
   RecordIds ids;
-  Role role = Role::kOutput;
   // Begin of the call in B; of a tap, which computes nothing: of the call it stands in.
   uint64_t call = 0;
-  uint64_t order = 0;    // B's sequence number at which it was seen (compare/origin.h, 1)
-  uint64_t path = 0;     // equal for observations of one module
-  uint64_t content = 0;  // equal for observations of the same two tensors; 0: not known
-  Reduction reduction;   // of its call, for the bound
+  uint64_t order = 0;  // B's sequence number at which it was seen (compare/origin.h, 1)
+  uint64_t path = 0;   // equal for observations of one module
   uint64_t key_hash = 0;
-  bool root_input = false;
-  LocalBound local;                 // what rounding, and noise, explain
-  const BoundRule* rule = nullptr;  // that decides
+  std::shared_ptr<const Rounding> rounding;  // none: nothing asked for a bound
+  const BoundRule* rule = nullptr;           // that decides
   // What rounding and the error of what went in explain; none: not judged by that.
-  std::optional<Explanation> explanation;
+  Rare<std::optional<Explanation>> explanation;
+  Rare<std::string> unresolved;  // why a tensor could not be put together, which fails
+  // The payload could not be read: nothing is judged, see PassDiff::damage.
+  Rare<std::string> error;
+  Comparison comparison;
+  // Of views that put ranks together: which rank's capture decided, as far as one did.
+  int32_t rank_a = kAllRanks, rank_b = kAllRanks;
+  Role role = Role::kOutput;
+  bool root_input = false;
   // Shape, dtype, special values, tolerance, or bits where required; or not proven within.
   bool fails = false;
   bool bits_differ = false;  // includes `fails`
   bool allowed = false;      // fails, and the user allows it
-  // Of views that put ranks together: which rank's capture decided, as far as one did.
-  int32_t rank_a = kAllRanks, rank_b = kAllRanks;
-  std::string unresolved;  // why a tensor could not be put together, which fails
-  std::string error;       // the payload could not be read: nothing is judged, see PassDiff::damage
-  Comparison comparison;
 
+  const Reduction& reduction() const { return RoundingOf(rounding).reduction; }
+  const LocalBound& local() const { return RoundingOf(rounding).local; }
   bool is_weight() const { return role == Role::kParam || role == Role::kState; }
   bool is_output() const {
     return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||

@@ -25,6 +25,13 @@ void serialize(Archive& archive, Damage& damage) {
 
 namespace tdump::compare {
 
+template <class Archive, class T>
+void serialize(Archive& archive, Rare<T>& rare) {
+  bool is_set = rare.is_set();
+  archive(is_set);
+  if (is_set) archive(rare.Edit());
+}
+
 template <class Archive>
 void serialize(Archive& archive, RecordIds& ids) {
   auto& [a, b] = ids;
@@ -89,6 +96,22 @@ void serialize(Archive& archive, LocalBound& local) {
 }
 
 template <class Archive>
+void serialize(Archive& archive, Rounding& rounding) {
+  auto& [reduction, local] = rounding;
+  archive(reduction, local);
+}
+
+template <class Archive>
+void serialize(Archive& archive, std::shared_ptr<const Rounding>& rounding) {
+  bool is_set = rounding != nullptr;
+  archive(is_set);
+  if (!is_set) return;
+  Rounding copy = RoundingOf(rounding);
+  archive(copy);
+  rounding = std::make_shared<const Rounding>(std::move(copy));
+}
+
+template <class Archive>
 void serialize(Archive& archive, Explanation& explanation) {
   auto& [in, in_known, bound, within, follows] = explanation;
   archive(in, in_known, bound, within, follows);
@@ -97,20 +120,16 @@ void serialize(Archive& archive, Explanation& explanation) {
 template <class Archive>
 void serialize(Archive& archive, Comparison& comparison) {
   auto& [verdict, evidence, metrics, notes] = comparison;
-  archive(verdict, evidence, notes);
-  bool measured = metrics.elements != 0;  // most pairs are not: equal by hash
-  archive(measured);
-  if (measured) archive(metrics);
+  archive(verdict, evidence, notes, metrics);
 }
 
 // But for the rule, which is another address in another process.
 template <class Archive>
 void serialize(Archive& archive, Outcome& outcome) {
-  auto& [ids, role, call, order, path, content, reduction, key_hash, root_input, local, rule,
-         explanation, fails, bits_differ, allowed, rank_a, rank_b, unresolved, error, comparison] =
-      outcome;
-  archive(ids, role, call, order, path, content, reduction, key_hash, root_input, local,
-          explanation, fails, bits_differ, allowed, rank_a, rank_b, unresolved, error, comparison);
+  auto& [ids, call, order, path, key_hash, rounding, rule, explanation, unresolved, error,
+         comparison, rank_a, rank_b, role, root_input, fails, bits_differ, allowed] = outcome;
+  archive(ids, call, order, path, key_hash, rounding, explanation, unresolved, error, comparison,
+          rank_a, rank_b, role, root_input, fails, bits_differ, allowed);
 }
 
 template <class Archive>

@@ -39,15 +39,15 @@ void TightenCast(const DType& a, const DType& b, LocalBound* local) {
 std::string_view LooksLike(const Outcome& outcome, const DType& a, const DType& b) {
   const Metrics& m = outcome.comparison.metrics;
   const ErrorLevel error = LevelOf(m);
-  const bool product = outcome.reduction.kind == OperatorClass::kProduct ||
-                       outcome.reduction.kind == OperatorClass::kUnknown;
+  const bool product = outcome.reduction().kind == OperatorClass::kProduct ||
+                       outcome.reduction().kind == OperatorClass::kUnknown;
   if (!product || m.elements < 64 || m.bits_equal > m.elements / 4 ||
       error.gain > 0.3 * std::sqrt(error.power))
     return "";
   for (const std::string_view name : {"tf32", "fp16", "bf16", "fp8", "fp8_e5m2", "fp4"}) {
     const auto precision = ParsePrecision(name);
     const LocalBound local =
-        LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction, .compute = &*precision});
+        LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction(), .compute = &*precision});
     if (error.power <= local.level.power) return name;
   }
   return "";
@@ -55,11 +55,11 @@ std::string_view LooksLike(const Outcome& outcome, const DType& a, const DType& 
 
 // Whether its values are known well enough to take part: measured numbers, or equal bits.
 bool IsSample(const Outcome& outcome) {
-  if (!outcome.error.empty() || outcome.is_weight()) return false;
+  if (!outcome.error->empty() || outcome.is_weight()) return false;
   const Comparison& comparison = outcome.comparison;
   if (comparison.verdict.bitwise == Answer::kSame) return true;
-  return comparison.evidence == Evidence::kPayload && comparison.metrics.numeric &&
-         outcome.local.level.power > 0;
+  return comparison.evidence == Evidence::kPayload && comparison.metrics->numeric &&
+         outcome.local().level.power > 0;
 }
 
 ErrorLevel MeasuredLevel(const Outcome& outcome) {
@@ -77,13 +77,14 @@ Sample SampleOf(const Outcome& outcome) {
   sample.backward = outcome.role == Role::kGradInput || outcome.role == Role::kGradOutput ||
                     outcome.role == Role::kParamGrad;
   sample.root_input = outcome.root_input;
-  sample.kind = outcome.reduction.kind;
+  sample.kind = outcome.reduction().kind;
   sample.elements = m.elements;
   sample.channels = m.channels;
   sample.error = MeasuredLevel(outcome);
   sample.louder = m.cosine && *m.cosine * m.rms_b > m.rms_a;
-  sample.local = outcome.local;
-  if (sample.error.power > 0) sample.content = outcome.content;
+  sample.local = outcome.local();
+  const bool measured = outcome.comparison.evidence == Evidence::kPayload && m.numeric;
+  if (measured && sample.error.power > 0) sample.content = ContentOf(m);
   sample.within_local = outcome.comparison.verdict.tolerance == Answer::kSame;
   return sample;
 }
@@ -143,24 +144,29 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
     calls_a_ = Load(a_);
     calls_b_ = Load(b_);
   });
+  Rounding rounding;
   if (outcome->is_weight()) {
-    outcome->reduction = {.kind = OperatorClass::kLookup, .length = 1, .exact = true};
+    rounding.reduction = {.kind = OperatorClass::kLookup, .length = 1, .exact = true};
   } else {
     // Shards know the length of their part only: the longer of the two sides.
-    outcome->reduction = ReductionIn(calls_b_, b);
-    outcome->reduction.length =
-        std::max(outcome->reduction.length, ReductionIn(calls_a_, a).length);
+    rounding.reduction = ReductionIn(calls_b_, b);
+    rounding.reduction.length =
+        std::max(rounding.reduction.length, ReductionIn(calls_a_, a).length);
   }
-  outcome->local = LocalBoundOf({.a = RecordedDType(a),
+  rounding.local = LocalBoundOf({.a = RecordedDType(a),
                                  .b = RecordedDType(b),
-                                 .reduction = outcome->reduction,
+                                 .reduction = rounding.reduction,
                                  .compute = PrecisionOf(*outcome)});
-  if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &outcome->local);
-  if (options_.noise == nullptr) return;
+  if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &rounding.local);
+  if (options_.noise != nullptr) AddNoise(a, b, &rounding.local);
+  outcome->rounding = Shared(std::move(rounding));
+}
+
+void PassJudge::AddNoise(const io::Record& a, const io::Record& b, LocalBound* bound) const {
   const NoiseLevel* noise = options_.noise->Find(NameOf(a), a.key);
   if (noise == nullptr) noise = options_.noise->Find(NameOf(b), b.key);
   if (noise == nullptr || noise->peak == 0 || !IsFloat(a.dtype)) return;
-  LocalBound& local = outcome->local;
+  LocalBound& local = *bound;
   const double scale = kNoiseFactor * noise->peak;
   local.level.power = std::max(local.level.power, kNoiseFactor * kNoiseFactor * noise->power);
   local.level.gain = std::max(local.level.gain, kNoiseFactor * std::sqrt(noise->power));
@@ -168,6 +174,18 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
   local.bound.scale = local.level.peak = scale;
   local.bound.text += fmt::format(" and {:.2g} of rms: {:g} * the largest of {} repeats", scale,
                                   kNoiseFactor, noise->pairs);
+}
+
+std::shared_ptr<const Rounding> PassJudge::Shared(Rounding rounding) {
+  const Reduction& r = rounding.reduction;
+  const LocalBound& l = rounding.local;
+  const RoundingKey key = {r.kind,        r.length,      r.exact,       l.bound.relative,
+                           l.bound.scale, l.bound.text,  l.level.power, l.level.peak,
+                           l.level.gain,  l.level.common};
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const Rounding>& shared = roundings_[key];
+  if (!shared) shared = std::make_shared<const Rounding>(std::move(rounding));
+  return shared;
 }
 
 void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const {
@@ -193,8 +211,6 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
           fmt::format("dtype differs, {} against {}; --compute {} compares the values", left.view(),
                       right.view(), needed));
   }
-  if (comparison.evidence == Evidence::kPayload && comparison.metrics.numeric)
-    outcome->content = ContentOf(comparison.metrics);
   if (outcome->rule != nullptr) ApplyRule(*outcome->rule, &comparison);
 }
 
@@ -207,9 +223,9 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
     if (outcome.is_weight() && outcome.comparison.evidence == Evidence::kPayload) {
       const ErrorLevel level = MeasuredLevel(outcome);
       ErrorLevel& of = weights[outcome.path];
-      of.power = std::max(of.power, std::min(level.power, outcome.local.level.power));
-      of.peak = std::max(of.peak, std::min(level.peak, outcome.local.level.peak));
-      of.gain = std::max(of.gain, std::min(level.gain, outcome.local.level.gain));
+      of.power = std::max(of.power, std::min(level.power, outcome.local().level.power));
+      of.peak = std::max(of.peak, std::min(level.peak, outcome.local().level.peak));
+      of.gain = std::max(of.gain, std::min(level.gain, outcome.local().level.gain));
       of.common = of.power;  // all rows meet the same weights
     }
     if (!IsSample(outcome)) continue;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -20,7 +22,7 @@ class PassJudge {
 
   // The rule that decides, if any. Thread-safe.
   const BoundRule* RuleFor(const io::Record& b, Role role) const;
-  // Before the pair is measured: outcome->local. Thread-safe.
+  // Before the pair is measured: outcome->rounding. Thread-safe.
   void SetBound(const io::Record& a, const io::Record& b, Outcome* outcome);
   // After it was measured, or not: dtypes that may differ, the rule. Thread-safe.
   void JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const;
@@ -37,12 +39,19 @@ class PassJudge {
   // Says which precision would explain the error, where one would.
   void Suggest(Outcome* outcome) const;
   const Precision* PrecisionOf(const Outcome& outcome) const;
+  void AddNoise(const io::Record& a, const io::Record& b, LocalBound* bound) const;
+  // An equal one that was given before. Thread-safe.
+  std::shared_ptr<const Rounding> Shared(Rounding rounding);
 
   const PassDiffOptions& options_;
   const StepView& a_;
   const StepView& b_;
   std::once_flag loaded_;
   Calls calls_a_, calls_b_;  // loaded when the first pair differs
+  using RoundingKey = std::tuple<OperatorClass, uint64_t, bool, double, double, std::string, double,
+                                 double, double, double>;  // all fields
+  std::mutex mutex_;
+  std::map<RoundingKey, std::shared_ptr<const Rounding>> roundings_;
 };
 
 }  // namespace tdump::compare

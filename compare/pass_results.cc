@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,26 @@ constexpr char kError = 'E', kWhole = 'W', kEqual = 'Q', kKnown = 'K';
 
 std::string TextOf(const io::Hash128& keys) {
   return {reinterpret_cast<const char*>(keys.data()), keys.size()};
+}
+
+// Stable, and in place: millions of outcomes are no small part of the memory.
+void SortByOrder(std::vector<Outcome>* outcomes) {
+  std::vector<size_t> from(outcomes->size());
+  std::iota(from.begin(), from.end(), size_t{0});
+  std::stable_sort(from.begin(), from.end(),
+                   [&](size_t x, size_t y) { return (*outcomes)[x].order < (*outcomes)[y].order; });
+  for (size_t start = 0; start < from.size(); ++start) {
+    if (from[start] == start) continue;
+    Outcome first = std::move((*outcomes)[start]);
+    size_t to = start;
+    for (size_t next = from[to]; next != start; next = from[to]) {
+      (*outcomes)[to] = std::move((*outcomes)[next]);
+      from[to] = to;
+      to = next;
+    }
+    (*outcomes)[to] = std::move(first);
+    from[to] = to;
+  }
 }
 
 }  // namespace
@@ -71,8 +92,7 @@ Status PassResults::ForEach(const std::vector<PassPair>& pairs, const Consume& c
 PassResults::Diff PassResults::CompareAll(const PassPair& pair,
                                           const PassDiffOptions& options) const {
   TDUMP_ASSIGN_OR_RETURN(PassDiff diff, diff_pair_(pair, options));
-  std::stable_sort(diff.outcomes.begin(), diff.outcomes.end(),
-                   [](const Outcome& x, const Outcome& y) { return x.order < y.order; });
+  SortByOrder(&diff.outcomes);
   return std::make_shared<const PassDiff>(std::move(diff));
 }
 

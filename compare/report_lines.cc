@@ -296,7 +296,7 @@ std::vector<std::string> OriginLines(const Origin& origin) {
     lines.push_back(what + ValuesText(row));
     if (const std::string text = ExplainedText(row.comparison, row.explanation); !text.empty())
       lines.push_back("error " + text);
-    if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics.numeric)
+    if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics->numeric)
       lines.push_back(DistanceText(row.comparison.metrics));
     lines.push_back(WorstText(row));
     lines.push_back(WorstRelativeText(row));

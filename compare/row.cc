@@ -25,11 +25,11 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   row.layout_a = pass.a->LayoutOf(outcome.ids.a);
   row.layout_b = pass.b->LayoutOf(outcome.ids.b);
   row.comparison = outcome.comparison;
-  row.explanation = outcome.explanation;
+  row.explanation = *outcome.explanation;
   row.order = outcome.order;
   row.fails = outcome.fails;
   row.allowed = outcome.allowed;
-  row.unresolved = !outcome.unresolved.empty();
+  row.unresolved = !outcome.unresolved->empty();
   const auto a = pass.a->Get(outcome.ids.a);
   const auto b = pass.b->Get(outcome.ids.b);
   if (!a.ok() || !b.ok()) return row;

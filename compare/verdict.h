@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compare/metrics.h"
+#include "compare/rare.h"
 #include "io/records.h"
 
 namespace tdump::compare {
@@ -42,7 +43,7 @@ enum class Evidence : uint8_t {
 struct Comparison {
   Verdict verdict;
   Evidence evidence = Evidence::kMeta;
-  Metrics metrics;                 // when evidence is kPayload and the shapes agree
+  Rare<Metrics> metrics;           // when evidence is kPayload and the shapes agree
   std::vector<std::string> notes;  // "layout differs: strides [8, 4, 2, 1] and [8, 1, 4, 2]"
 };
 

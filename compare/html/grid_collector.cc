@@ -9,8 +9,8 @@ namespace tdump::compare::html {
 namespace {
 
 bool WasRead(const Outcome& outcome) {
-  return outcome.error.empty() && outcome.comparison.evidence == Evidence::kPayload &&
-         outcome.comparison.metrics.numeric;
+  return outcome.error->empty() && outcome.comparison.evidence == Evidence::kPayload &&
+         outcome.comparison.metrics->numeric;
 }
 
 }  // namespace
@@ -46,12 +46,12 @@ void GridCollector::Measure(const PassDiff& pass, const PassPair& pair, const Ou
                             std::vector<PlacedGrid>* grids) {
   const auto a = pass.a->Get(outcome.ids.a), b = pass.b->Get(outcome.ids.b);
   if (!a.ok() || !b.ok() || ElementShape(*a) != ElementShape(*b)) return;
-  if (outcome.comparison.metrics.elements > kMostElements - elements_) return;
+  if (outcome.comparison.metrics->elements > kMostElements - elements_) return;
   auto read_a = pass.a->Open(*a), read_b = pass.b->Open(*b);
   if (!read_a.ok() || !read_b.ok()) return;
   auto grid = MeasureErrorGrid({&*a, std::move(*read_a)}, {&*b, std::move(*read_b)});
   if (!grid.ok()) return;
-  elements_ += outcome.comparison.metrics.elements;
+  elements_ += outcome.comparison.metrics->elements;
   const int32_t rank = pair.b.rank == kAllRanks ? outcome.rank_b : pair.b.rank;
   grids->push_back({ToText(b->key), pair.b.step, rank, std::move(*grid)});
 }

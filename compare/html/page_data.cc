@@ -16,7 +16,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 double SqnrOf(const Row& row) {
   if (row.comparison.verdict.bitwise == Answer::kSame) return kInfinity;
   if (row.comparison.evidence != Evidence::kPayload) return kNan;
-  return row.comparison.metrics.sqnr_db.value_or(kNan);
+  return row.comparison.metrics->sqnr_db.value_or(kNan);
 }
 
 // The worse one is smaller; what is unknown comes last.

@@ -37,9 +37,9 @@ Row Read(const std::string& path, uint64_t step, int32_t rank, double sqnr, bool
   row.bound = "4e-06 of |x|";
   Comparison& c = row.comparison;
   c.evidence = Evidence::kPayload;
-  c.metrics.elements = 4;
-  c.metrics.within = fails ? 1 : 4;
-  c.metrics.sqnr_db = sqnr;
+  c.metrics.Edit().elements = 4;
+  c.metrics.Edit().within = fails ? 1 : 4;
+  c.metrics.Edit().sqnr_db = sqnr;
   const bool equal = std::isinf(sqnr);
   c.verdict = {.shape = Answer::kSame,
                .dtype = Answer::kSame,
@@ -177,10 +177,10 @@ Page PageOf(const PageData& data, const DiffReport& report) {
 TEST(HtmlPage, RowsHoldWhatTheColumnsSay) {
   PageData data;
   Row row = Read("layers.3.mlp", 9'007'199'254'740'993u, 2, 12.5, true);
-  row.comparison.metrics.ulp[0] = 1;
-  row.comparison.metrics.ulp[7] = 3;
-  row.comparison.metrics.has_worst = true;
-  row.comparison.metrics.worst = {{3}, "1", "nan"};
+  row.comparison.metrics.Edit().ulp[0] = 1;
+  row.comparison.metrics.Edit().ulp[7] = 3;
+  row.comparison.metrics.Edit().has_worst = true;
+  row.comparison.metrics.Edit().worst = {{3}, "1", "nan"};
   data.Add(row);
   DiffReport report;
   report.overall = Overall::kDiffers;

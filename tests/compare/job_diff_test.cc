@@ -94,7 +94,7 @@ TEST(JobDiff, TheRankThatHoldsTheWrongShardIsNamed) {
   EXPECT_EQ(report.origin->rank_a, 0);
   EXPECT_EQ(report.origin->name, "fc");
   EXPECT_TRUE(report.origin->certain);
-  EXPECT_THAT(report.origin->row->comparison.metrics.worst.position, ElementsAre(1, 3));
+  EXPECT_THAT(report.origin->row->comparison.metrics->worst.position, ElementsAre(1, 3));
   EXPECT_THAT(Text(report), HasSubstr("ORIGIN    rank 1, step 0, fc, output\n"));
 }
 
@@ -245,7 +245,7 @@ TEST(JobDiff, DimsOfBothSidesReorderDimensions) {
   wrong.Pass(1, 0).Module("fc", Matrix(1, 2, {2, 4}), Matrix(2, 2, {3, 7, 4, 9}));
   const DiffReport differs = DiffOk(OneRank(kWhole), wrong, options);
   EXPECT_EQ(differs.origin->rank, 1);
-  EXPECT_THAT(differs.origin->row->comparison.metrics.worst.position, ElementsAre(1, 3));
+  EXPECT_THAT(differs.origin->row->comparison.metrics->worst.position, ElementsAre(1, 3));
 }
 
 // Ranks whose output of fc says itself how it is shared.

@@ -104,8 +104,8 @@ TEST(MapDiff, AWrongElementOfAPartIsFoundOnItsRank) {
   EXPECT_EQ(report.counts.failing, 1u);
   ASSERT_EQ(report.failing.size(), 1u);
   EXPECT_EQ(report.failing[0].rank_b, 1);
-  EXPECT_THAT(report.failing[0].comparison.metrics.worst.position, ElementsAre(1, 0, 1));
-  EXPECT_EQ(report.failing[0].comparison.metrics.worst.b, "60");
+  EXPECT_THAT(report.failing[0].comparison.metrics->worst.position, ElementsAre(1, 0, 1));
+  EXPECT_EQ(report.failing[0].comparison.metrics->worst.b, "60");
 }
 
 TEST(MapDiff, ARunWithoutTheMapsNamesIsAnError) {

@@ -116,8 +116,8 @@ TEST(TeamTest, AnArchiveThatIsCutIsAnError) {
   PassDiff diff;
   diff.outcomes.resize(3);
   diff.outcomes[1].error = "pass.tdp: offset 4096: digest";
-  diff.outcomes[2].comparison.metrics.elements = 5;
-  diff.outcomes[2].comparison.metrics.cosine = 0.5;
+  diff.outcomes[2].comparison.metrics.Edit().elements = 5;
+  diff.outcomes[2].comparison.metrics.Edit().cosine = 0.5;
   diff.only_a = {1, 2};
   diff.calls[7].path = "layer";
   diff.damage.push_back({"pass.tdp", 4096, "digest"});
@@ -126,7 +126,7 @@ TEST(TeamTest, AnArchiveThatIsCutIsAnError) {
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(whole->outcomes.size(), 3u);
   EXPECT_EQ(whole->outcomes[1].error, diff.outcomes[1].error);
-  EXPECT_EQ(whole->outcomes[2].comparison.metrics.cosine, 0.5);
+  EXPECT_EQ(whole->outcomes[2].comparison.metrics->cosine, 0.5);
   EXPECT_EQ(whole->only_a, diff.only_a);
   EXPECT_EQ(whole->calls.at(7).path, "layer");
   EXPECT_EQ(whole->damage.at(0).what, "digest");

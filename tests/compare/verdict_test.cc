@@ -38,7 +38,7 @@ TEST(Verdict, NothingIsBroadcast) {
   const Comparison comparison = CompareTensors(a, b);
   EXPECT_EQ(Answers(comparison.verdict), "ds---");
   EXPECT_TRUE(comparison.verdict.Fails(false));
-  EXPECT_EQ(comparison.metrics.elements, 0u);
+  EXPECT_EQ(comparison.metrics->elements, 0u);
   const auto one = MakeTensor<float>("float32", {1}, {3}),
              many = MakeTensor<float>("float32", {1000}, std::vector<float>(1000, 3.0f));
   EXPECT_EQ(Answers(CompareTensors(one, many).verdict), "ds---");
