@@ -15,12 +15,6 @@
 namespace tdump::compare {
 namespace {
 
-std::vector<uint64_t> AddAll(std::vector<WholeTensor> tensors, const Member& first, JobStep* step) {
-  std::vector<uint64_t> ids;
-  for (WholeTensor& tensor : tensors) ids.push_back(step->Add(std::move(tensor), first));
-  return ids;
-}
-
 Leftover LeftoverOf(const JobStep& step, const Group& group, uint64_t order) {
   Leftover leftover;
   leftover.key = group.key;
@@ -64,7 +58,7 @@ struct JobPairs::Step {
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& by, Step* step) {
   const LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims);
   const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims);
-  std::vector<WholeTensor> tensors_a, tensors_b;
+  WholeTensor tensor_a, tensor_b;
   Status status = of_a.status.ok() ? of_b.status : of_a.status;
   bool other_size = false;
   if (status.ok()) {
@@ -72,20 +66,17 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     status = layouts.status();
     other_size = !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
     if (layouts.ok()) {
-      tensors_a = TensorsOf(of_a, layouts->a, layouts->how_a);
-      tensors_b = TensorsOf(of_b, layouts->b, layouts->how_b);
-      if (!by.empty())
-        tensors_b.front().how += (tensors_b.front().how.empty() ? "paired " : "; paired ") + by;
+      tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
+      tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
+      if (!by.empty()) tensor_b.how += (tensor_b.how.empty() ? "paired " : "; paired ") + by;
     }
   }
   if (!status.ok()) {
-    tensors_a = {FailedTensor(of_a, status)};
-    tensors_b = {FailedTensor(of_b, status)};
+    tensor_a = FailedTensor(of_a, status);
+    tensor_b = FailedTensor(of_b, status);
   }
-  const std::vector<uint64_t> ids_a =
-      AddAll(std::move(tensors_a), left.members.front(), step->a.get());
-  const std::vector<uint64_t> ids_b =
-      AddAll(std::move(tensors_b), right.members.front(), step->b.get());
+  const std::vector<uint64_t> ids_a = step->a->Add(std::move(tensor_a), left.members.front());
+  const std::vector<uint64_t> ids_b = step->b->Add(std::move(tensor_b), right.members.front());
   const uint64_t key_hash = std::hash<std::string>{}(ToText(right.key));
   RecordPairing& pairing = step->opened.pairing;
   const auto pair = [&](uint64_t a, uint64_t b) {
@@ -121,7 +112,7 @@ void JobPairs::PairLeft(const std::vector<const Group*>& left,
       tensor.record = std::move(data->record);
       tensor.shards.push_back({groups[i]->members.front(), nullptr});
       if (groups[i]->members.size() == 1) tensor.rank = from->RankOf(groups[i]->members.front());
-      only->push_back(from->Add(std::move(tensor), groups[i]->members.front()));
+      only->push_back(from->Add(std::move(tensor), groups[i]->members.front()).front());
     }
   };
   list(left, paired_a, step->a.get(), &step->opened.pairing.only_a);
@@ -168,6 +159,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   NoteSkipped(*step.b, 'B', &step.opened.notes);
   for (const auto* notes : {&step.a->notes(), &step.b->notes()})
     step.opened.notes.insert(step.opened.notes.end(), notes->begin(), notes->end());
+  step.a->ForgetGroups();
+  step.b->ForgetGroups();
   step.opened.a = std::move(step.a);
   step.opened.b = std::move(step.b);
   return std::move(step.opened);

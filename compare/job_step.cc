@@ -205,14 +205,24 @@ uint64_t JobStep::TimeOf(uint32_t pass, Phase phase, uint64_t time) const {
          std::min<uint64_t>(pass, (uint64_t{1} << kPassBits) - 1);
 }
 
-uint64_t JobStep::Add(WholeTensor tensor, const Member& first) {
+std::vector<uint64_t> JobStep::Add(WholeTensor tensor, const Member& first) {
   leads_[first.pass] = true;
   io::Record& record = tensor.record;
-  record.call_begin = TimeOf(first.pass, record.key.phase, record.call_begin);
-  record.seen = TimeOf(first.pass, record.key.phase, record.seen);
-  record.id = tensors_.size() + 1;
+  SetTimes(first.pass, &record);
+  std::vector<uint64_t> ids;
+  for (uint32_t copy = 0; copy <= tensor.copies.size(); ++copy) {
+    places_.push_back({static_cast<uint32_t>(tensors_.size()), copy});
+    ids.push_back(places_.size());
+  }
+  record.id = ids.front();
   tensors_.push_back(std::move(tensor));
-  return tensors_.size();
+  first_pass_.push_back(first.pass);
+  return ids;
+}
+
+void JobStep::SetTimes(uint32_t pass, io::Record* record) const {
+  record->call_begin = TimeOf(pass, record->key.phase, record->call_begin);
+  record->seen = TimeOf(pass, record->key.phase, record->seen);
 }
 
 void JobStep::AddFirstOfEach() {
@@ -227,29 +237,53 @@ void JobStep::AddFirstOfEach() {
   }
 }
 
-const WholeTensor* JobStep::Find(uint64_t id) const {
-  return id == 0 || id > tensors_.size() ? nullptr : &tensors_[id - 1];
+JobStep::Found JobStep::Find(uint64_t id) const {
+  if (id == 0 || id > places_.size()) return {};
+  const Place& place = places_[id - 1];
+  const WholeTensor& tensor = tensors_[place.tensor];
+  return {&tensor, place.copy == 0 ? nullptr : &tensor.copies[place.copy - 1]};
 }
 
+// Of a copy without what is its own.
 Status JobStep::ForEachTensor(const VisitTensor& visit) const {
   for (const WholeTensor& tensor : tensors_) {
     if (!visit(tensor.record)) break;
+    if (tensor.copies.empty()) continue;
+    io::Record copy = tensor.record;
+    copy.hash.reset();
+    copy.statistics.reset();
+    copy.sample.reset();
+    copy.slice.reset();
+    for (size_t i = 0; i < tensor.copies.size(); ++i) {
+      ++copy.id;
+      if (!visit(copy)) return {};
+    }
   }
   return {};
 }
 
 Result<io::Record> JobStep::Get(uint64_t id) const {
-  const WholeTensor* tensor = Find(id);
-  if (tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", id));
-  return tensor->record;
+  const Found found = Find(id);
+  if (found.tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", id));
+  if (found.copy == nullptr) return found.tensor->record;
+  io::Record record;
+  if (found.tensor->layout) {
+    record = found.tensor->record;
+  } else {
+    const Member& member = found.Front().member;
+    TDUMP_ASSIGN_OR_RETURN(record, views_[member.pass]->Get(member.id));
+    SetTimes(first_pass_[places_[id - 1].tensor], &record);
+  }
+  record.id = id;
+  return record;
 }
 
 Result<ReadBytes> JobStep::Open(const io::Record& record) const {
-  const WholeTensor* tensor = Find(record.id);
-  if (tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", record.id));
-  TDUMP_RETURN_IF_ERROR(tensor->state);
-  if (!tensor->layout) {
-    const Member& member = tensor->shards.front().member;
+  const Found found = Find(record.id);
+  if (found.tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", record.id));
+  TDUMP_RETURN_IF_ERROR(found.tensor->state);
+  if (!found.tensor->layout) {
+    const Member& member = found.Front().member;
     io::Record own = record;
     own.id = member.id;
     // The digests of a whole payload are not kept with the tensor; those of a slice are.
@@ -260,8 +294,8 @@ Result<ReadBytes> JobStep::Open(const io::Record& record) const {
     TDUMP_ASSIGN_OR_RETURN(ReadBytes bytes, views_[member.pass]->Open(*owned));
     return Owning(owned, std::move(bytes));
   }
-  TDUMP_ASSIGN_OR_RETURN(Source source, OpenCandidate(*tensor->layout, [&](size_t shard) {
-                           return OpenShard(tensor->shards[shard]);
+  TDUMP_ASSIGN_OR_RETURN(Source source, OpenCandidate(*found.tensor->layout, [&](size_t shard) {
+                           return OpenShard(found.tensor->shards[found.Shard(shard)]);
                          }));
   return BytesOf(std::move(source));
 }
@@ -284,18 +318,25 @@ Status JobStep::ForEachCall(const VisitCall& visit) const {
 }
 
 std::string JobStep::LayoutOf(uint64_t id) const {
-  const WholeTensor* tensor = Find(id);
-  return tensor == nullptr ? "" : tensor->how;
+  const Found found = Find(id);
+  if (found.tensor == nullptr) return "";
+  if (found.copy == nullptr) return found.tensor->how;
+  const auto rank = [&](size_t shard) { return RankOf(found.tensor->shards[shard].member); };
+  return fmt::format("{}{}rank {} differs from rank {}", found.tensor->how_copies,
+                     found.tensor->how_copies.empty() ? "" : "; ", rank(found.copy->other),
+                     rank(found.copy->first));
 }
 
 Status JobStep::StateOf(uint64_t id) const {
-  const WholeTensor* tensor = Find(id);
-  return tensor == nullptr ? Status() : tensor->state;
+  const Found found = Find(id);
+  return found.tensor == nullptr ? Status() : found.tensor->state;
 }
 
 int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {
-  const WholeTensor* tensor = Find(id);
+  const Found found = Find(id);
+  const WholeTensor* tensor = found.tensor;
   if (tensor == nullptr) return kAllRanks;
+  if (!tensor->layout && !tensor->copies.empty()) return RankOf(found.Front().member);
   if (tensor->rank != kAllRanks || !tensor->layout || position.empty()) return tensor->rank;
   const LayoutCandidate& layout = *tensor->layout;
   const io::Record& record = tensor->record;
@@ -310,7 +351,8 @@ int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {
     IndexOf(UnitOfSource(*layout.rearrangement, moved), cropped, &index);
   }
   const std::vector<size_t> shards = ShardsAt(layout.plan, UnitAt(index, layout.plan.shape));
-  return shards.size() == 1 ? RankOf(tensor->shards[shards.front()].member) : kAllRanks;
+  return shards.size() == 1 ? RankOf(tensor->shards[found.Shard(shards.front())].member)
+                            : kAllRanks;
 }
 
 }  // namespace tdump::compare

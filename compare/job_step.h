@@ -7,11 +7,12 @@
 //   2. The caller (compare/job_pairs.h) finds how the shards of a group make one tensor, and adds
 //      that tensor.
 //   3. From then on it is a StepView of the tensors that were added, for any number of threads.
-// Memory: a few words for each record of the step, the boxes of the tensors, and what is read
-// ahead.
+// Memory: a few words for each record of the step, the record and the boxes of each tensor, and
+// what is read ahead.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,14 +54,21 @@ struct ShardRef {
   std::shared_ptr<const TensorPart> part;  // none: the whole record
 };
 
-// A tensor that is put together.
+// A tensor that is put together, and those that are the same but for one shard: copies on several
+// ranks that should be equal and are not.
 struct WholeTensor {
-  io::Record record;  // the first member's, but for what the whole has of its own
-  std::string how;    // for the report
+  // The shard `other` in the place of `first`.
+  struct Copy {
+    uint32_t first = 0, other = 0;
+  };
+  io::Record record;       // the first member's, but for what the whole has of its own
+  std::string how;         // for the report
+  std::string how_copies;  // the same of the copies, but for their ranks
   Status state;
-  int32_t rank = kAllRanks;  // the only one of which it is
-  std::vector<ShardRef> shards;
-  // None: it is shards[0], as it lies.
+  int32_t rank = kAllRanks;      // the only one of which it is
+  std::vector<ShardRef> shards;  // that it and its copies consist of
+  std::vector<Copy> copies;
+  // Its shards are indices of `shards`. None: it is shards[0], as it lies.
   std::shared_ptr<const LayoutCandidate> layout;
 };
 
@@ -84,8 +92,11 @@ class JobStep : public StepView {
   // cannot take apart.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // `first`: of the group's members. Its call and time become the tensor's. Returns the id.
-  uint64_t Add(WholeTensor tensor, const Member& first);
+  // `first`: of the group's members. Its call and time become the tensor's. Returns the ids: the
+  // tensor's, then its copies'.
+  std::vector<uint64_t> Add(WholeTensor tensor, const Member& first);
+  // Once all tensors are added.
+  void ForgetGroups() { groups_ = {}; }
   // Every group's first record, as it lies.
   void AddFirstOfEach();
 
@@ -107,7 +118,17 @@ class JobStep : public StepView {
   Key GlobalKey(uint32_t pass, Key key) const;
   uint32_t StageOf(uint32_t pass) const;
   uint64_t TimeOf(uint32_t pass, Phase phase, uint64_t time) const;
-  const WholeTensor* Find(uint64_t id) const;
+  void SetTimes(uint32_t pass, io::Record* record) const;
+  // What an id stands for. `copy`: none for the tensor itself.
+  struct Found {
+    const WholeTensor* tensor = nullptr;
+    const WholeTensor::Copy* copy = nullptr;
+    size_t Shard(size_t shard) const {
+      return copy != nullptr && copy->first == shard ? copy->other : shard;
+    }
+    const ShardRef& Front() const { return tensor->shards[Shard(0)]; }
+  };
+  Found Find(uint64_t id) const;
 
   const JobSide& side_;
   const MapSide* map_ = nullptr;
@@ -116,7 +137,13 @@ class JobStep : public StepView {
   uint32_t stages_ = 1;
   std::vector<std::vector<uint64_t>> layers_before_;  // [stage][chunk]; empty: numbers are global
   std::vector<Group> groups_;
-  std::vector<WholeTensor> tensors_;  // id - 1
+  struct Place {
+    uint32_t tensor = 0;
+    uint32_t copy = 0;  // from 1 on; 0: the tensor itself
+  };
+  std::deque<WholeTensor> tensors_;
+  std::vector<uint32_t> first_pass_;  // of tensors_: whose call they are of
+  std::vector<Place> places_;         // id - 1
   std::vector<bool> leads_;           // of refs_: the call of some tensor is one of its calls
   std::vector<io::Damage> damage_;
   std::vector<std::string> notes_;

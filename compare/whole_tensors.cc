@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <unordered_map>
+
 namespace tdump::compare {
 namespace {
 
@@ -35,69 +38,52 @@ io::Record RecordOfWhole(const io::Record& first, const Shape& shape, const DTyp
   return record;
 }
 
-// Whether the tensor is one record, as it lies.
+// Whether the tensor is one record, as it lies; so are its copies.
 bool IsPlain(const LoadedShards& shards, const LayoutCandidate& layout) {
-  return layout.is_one_shard() && shards.data[layout.plan.shards.front()].mapped.part.whole;
+  return layout.is_one_shard() && std::none_of(shards.set.refs.begin(), shards.set.refs.end(),
+                                               [](const ShardRef& ref) { return ref.part; });
 }
 
-// Shard `other` in the place of `first`.
-LayoutCandidate Exchanged(LayoutCandidate layout, const DifferingReplica& replica) {
-  for (size_t& shard : layout.plan.shards) {
-    if (shard == replica.first) shard = replica.other;
-  }
-  return layout;
-}
-
-std::string Note(const LoadedShards& shards, const DifferingReplica& replica) {
-  const auto rank = [&](size_t shard) {
-    return shards.set.step->RankOf(shards.set.refs[shard].member);
-  };
-  return fmt::format("rank {} differs from rank {}", rank(replica.other), rank(replica.first));
-}
-
-WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, std::string how) {
+WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout,
+                     const std::vector<DifferingReplica>& differing) {
+  const ShardSet& set = shards.set;
   WholeTensor tensor;
-  tensor.how = std::move(how);
-  if (shards.set.refs.size() == 1)
-    tensor.rank = shards.set.step->RankOf(shards.set.refs.front().member);
+  if (set.refs.size() == 1) tensor.rank = set.step->RankOf(set.refs.front().member);
+  std::unordered_map<size_t, uint32_t> kept;  // by index in the set: that in the tensor
+  const auto keep = [&](size_t shard) {
+    const auto [place, added] = kept.emplace(shard, static_cast<uint32_t>(kept.size()));
+    if (added) tensor.shards.push_back(set.refs[shard]);
+    return place->second;
+  };
+  std::vector<size_t> read;
+  for (const size_t shard : layout.plan.shards) read.push_back(keep(shard));
+  for (const DifferingReplica& replica : differing)
+    tensor.copies.push_back({keep(replica.first), keep(replica.other)});
   if (IsPlain(shards, layout)) {
-    const size_t shard = layout.plan.shards.front();
-    tensor.record = shards.data[shard].record;
-    tensor.shards = {shards.set.refs[shard]};
+    tensor.record = shards.data[layout.plan.shards.front()].record;
     return tensor;
   }
-  tensor.record = RecordOfWhole(shards.data.front().record, layout.shape(), layout.plan.dtype,
-                                shards.set.has_payload);
-  tensor.shards = shards.set.refs;
-  tensor.layout = std::make_shared<const LayoutCandidate>(layout);
+  tensor.record =
+      RecordOfWhole(shards.data.front().record, layout.shape(), layout.plan.dtype, set.has_payload);
+  auto own = std::make_shared<LayoutCandidate>(layout);
+  own->plan.shards = std::move(read);
+  own->plan.replicas = {};
+  tensor.layout = std::move(own);
   return tensor;
 }
 
 }  // namespace
 
-std::vector<WholeTensor> TensorsOf(const LoadedShards& shards, const LayoutCandidate& layout,
-                                   const std::string& how) {
-  std::vector<WholeTensor> tensors;
-  std::string text = how;
-  AddText(&text, shards.data.front().mapped.note);
+WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, std::string how) {
+  AddText(&how, shards.data.front().mapped.note);
   const auto differing = DifferingReplicas(shards.set, layout.plan);
-  if (!differing.ok()) {
-    tensors.push_back(TensorOf(shards, layout, text));
-    tensors.back().state = differing.status();
-    return tensors;
-  }
-  tensors.push_back(TensorOf(shards, layout, text));
-  for (const DifferingReplica& replica : *differing) {
-    std::string own = text;
-    AddText(&own, Note(shards, replica));
-    tensors.push_back(TensorOf(shards, Exchanged(layout, replica), own));
-  }
-  if (tensors.size() == 1) return tensors;
-  AddText(&tensors.front().how, fmt::format("{} of its copies differ", differing->size()));
-  for (WholeTensor& tensor : tensors) {
-    if (!tensor.layout) tensor.rank = shards.set.step->RankOf(tensor.shards.front().member);
-  }
-  return tensors;
+  WholeTensor tensor =
+      TensorOf(shards, layout, differing.ok() ? *differing : std::vector<DifferingReplica>());
+  tensor.state = differing.status();
+  tensor.how = tensor.how_copies = std::move(how);
+  if (!tensor.copies.empty())
+    AddText(&tensor.how, fmt::format("{} of its copies differ", tensor.copies.size()));
+  return tensor;
 }
 
 WholeTensor FailedTensor(const LoadedShards& shards, const Status& status) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "compare/infer_layout.h"
 #include "compare/job_step.h"
@@ -10,10 +9,8 @@
 
 namespace tdump::compare {
 
-// The tensor, and one more for each replica that should be equal to the one that is used and is
-// not.
-std::vector<WholeTensor> TensorsOf(const LoadedShards& shards, const LayoutCandidate& layout,
-                                   const std::string& how);
+// With a copy for each replica that should be equal to the one that is used and is not.
+WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, std::string how);
 
 // One that cannot be put together, for `status`.
 WholeTensor FailedTensor(const LoadedShards& shards, const Status& status);
