@@ -68,7 +68,7 @@ Status Add(StepMapSection&& section, ProcessEntry* process) {
 }
 
 Status Add(OperatorCountSection&& section, ProcessEntry* process) {
-  process->counts.push_back(std::move(section));
+  process->counts.Edit().push_back(std::move(section));
   return Status::Ok();
 }
 
@@ -77,7 +77,7 @@ Status Add(IdentitySection&& section, ProcessEntry* process) {
   return Status::Ok();
 }
 Status Add(ExpectSection&& section, ProcessEntry* process) {
-  process->expected.push_back(std::move(section));
+  process->expected.Edit().push_back(std::move(section));
   return Status::Ok();
 }
 Status Add(RuleSection&& section, ProcessEntry* process) {
@@ -236,7 +236,7 @@ void ReadManifest(Env* env, const std::string& path, ProcessEntry* process) {
         return Status::Ok();
       });
   if (!status.ok()) process->damage.push_back({path, 0, status.message()});
-  KeepLastCounts(&process->counts);
+  KeepLastCounts(&process->counts.Edit());
   FillPasses((*file)->header(), process);
 }
 

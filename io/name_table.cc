@@ -58,4 +58,16 @@ Result<const OperatorInfo*> NameTable::Operator(uint32_t id) const {
   return Corrupt(fmt::format("op_id: {} has no operator frame before it", id));
 }
 
+std::shared_ptr<const NameTable> NameTables::Find(const Hash128& content) {
+  const std::lock_guard lock(mutex_);
+  const auto found = tables_.find(content);
+  return found == tables_.end() ? nullptr : found->second.lock();
+}
+
+void NameTables::Keep(const Hash128& content, const std::shared_ptr<const NameTable>& table) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(tables_, [](const auto& known) { return known.second.expired(); });
+  tables_[content] = table;
+}
+
 }  // namespace tdump::io

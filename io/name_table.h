@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/status.h"
 #include "core/types.h"
+#include "io/records.h"
 #include "io/sections.h"
 
 namespace tdump::io {
@@ -27,6 +31,18 @@ class NameTable {
  private:
   std::unordered_map<uint32_t, std::string> names_;
   std::unordered_map<uint32_t, OperatorInfo> operators_;
+};
+
+// Tables that are in use, by a hash of what defines them: the ranks of a job mostly have the same.
+// Thread-safe.
+class NameTables {
+ public:
+  std::shared_ptr<const NameTable> Find(const Hash128& content);  // null: none
+  void Keep(const Hash128& content, const std::shared_ptr<const NameTable>& table);
+
+ private:
+  std::mutex mutex_;
+  std::map<Hash128, std::weak_ptr<const NameTable>> tables_;
 };
 
 }  // namespace tdump::io

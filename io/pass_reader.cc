@@ -42,10 +42,19 @@ class FilePassReader : public PassReader {
         contents_(std::move(contents)),
         complete_(complete),
         info_(InfoOf(file_->header(), contents_.pass)),
-        payloads_(env, *file_),
-        by_id_(contents_.index.records) {
-    std::stable_sort(by_id_.begin(), by_id_.end(),
-                     [](const IndexEntry& a, const IndexEntry& b) { return a.record < b.record; });
+        payloads_(env, *file_) {
+    const auto before = [](const IndexEntry& a, const IndexEntry& b) {
+      return a.record < b.record;
+    };
+    const std::vector<IndexEntry>& records = contents_.index.records;
+    if (!std::is_sorted(records.begin(), records.end(), before)) {
+      sorted_ = records;
+      std::stable_sort(sorted_.begin(), sorted_.end(), before);
+    }
+    // Read already. Of many ranks' passes open at a time every list counts.
+    contents_.index.operators = {};
+    contents_.index.names = {};
+    contents_.index.aliases = {};
     CountFromFileStart(contents_.damage);
   }
 
@@ -80,7 +89,7 @@ class FilePassReader : public PassReader {
     for (Damage& item : damage) item.offset += file_->base();
   }
   DecodeContext Context() const {
-    return {contents_.names, file_->swapped(), file_->size(), info_.ordinal, file_->base()};
+    return {*contents_.names, file_->swapped(), file_->size(), info_.ordinal, file_->base()};
   }
   // Decodes the frame of `kind` at `offset`, with file and offset on any error.
   template <class Decoded>
@@ -100,7 +109,7 @@ class FilePassReader : public PassReader {
   bool complete_;
   PassInfo info_;
   PayloadReader payloads_;
-  std::vector<IndexEntry> by_id_;
+  std::vector<IndexEntry> sorted_;  // by id; empty: the index is
   mutable std::once_flag key_map_built_;
   // Hash of the key's text -> where its record is.
   mutable std::unordered_multimap<uint64_t, IndexEntry> key_map_;
@@ -159,10 +168,11 @@ Status FilePassReader::ForEachCall(const std::function<bool(const CallRecord&)>&
 }
 
 Result<Record> FilePassReader::Get(uint64_t record) const {
+  const std::vector<IndexEntry>& by_id = sorted_.empty() ? contents_.index.records : sorted_;
   const auto entry =
-      std::lower_bound(by_id_.begin(), by_id_.end(), record,
+      std::lower_bound(by_id.begin(), by_id.end(), record,
                        [](const IndexEntry& e, uint64_t id) { return e.record < id; });
-  if (entry == by_id_.end() || entry->record != record) {
+  if (entry == by_id.end() || entry->record != record) {
     return NotFound(fmt::format("{}: no record {}", path(), record));
   }
   if (const auto next = entry + 1; next != by_id_.end() && next->record == record)
@@ -240,9 +250,9 @@ Result<std::span<const std::byte>> FilePassReader::MapPayload(const Record& reco
 }
 
 Result<std::unique_ptr<PassReader>> OpenSlice(Env* env, const std::string& path, uint64_t offset,
-                                              uint64_t bytes) {
+                                              uint64_t bytes, NameTables* names) {
   TDUMP_ASSIGN_OR_RETURN(auto file, FrameFile::Open(env, path, kPassMagic, offset, bytes));
-  Result<PassContents> by_index = ReadByIndex(*file);
+  Result<PassContents> by_index = ReadByIndex(*file, names);
   const bool complete = by_index.ok();
   PassContents contents = complete ? std::move(*by_index) : ScanFrames(*file);
   if (!complete && contents.damage.empty()) {
@@ -266,29 +276,31 @@ Status NoSuchPass(const std::string& path, const std::vector<PackedPass>& passes
 
 // `ordinal` empty: the only one.
 Result<std::unique_ptr<PassReader>> OpenPacked(Env* env, const std::string& path,
-                                               std::optional<uint64_t> ordinal) {
+                                               std::optional<uint64_t> ordinal, NameTables* names) {
   TDUMP_ASSIGN_OR_RETURN(const auto passes, ScanPack(env, path));
   if (passes.empty()) return Corrupt(path + ": a packed file without a pass");
   for (const PackedPass& pass : passes) {
     if (ordinal ? pass.info.ordinal == *ordinal : passes.size() == 1)
-      return OpenSlice(env, path, pass.offset, pass.bytes);
+      return OpenSlice(env, path, pass.offset, pass.bytes, names);
   }
   return NoSuchPass(path, passes, ordinal);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path) {
+Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path,
+                                                     NameTables* names) {
   if (const auto packed = ParsePackAddress(path); packed && !env->Stat(path).ok())
-    return OpenPacked(env, packed->file, packed->ordinal);
-  auto reader = OpenSlice(env, path, 0, FrameFile::kToTheEnd);
-  if (!reader.ok() && IsPackedFile(env, path)) return OpenPacked(env, path, std::nullopt);
+    return OpenPacked(env, packed->file, packed->ordinal, names);
+  auto reader = OpenSlice(env, path, 0, FrameFile::kToTheEnd, names);
+  if (!reader.ok() && IsPackedFile(env, path)) return OpenPacked(env, path, std::nullopt, names);
   return reader;
 }
 
 Result<std::unique_ptr<PassReader>> PassReader::Open(Env* env, const std::string& path,
-                                                     uint64_t offset, uint64_t bytes) {
-  return OpenSlice(env, path, offset, bytes);
+                                                     uint64_t offset, uint64_t bytes,
+                                                     NameTables* names) {
+  return OpenSlice(env, path, offset, bytes, names);
 }
 
 }  // namespace tdump::io

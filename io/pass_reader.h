@@ -9,6 +9,7 @@
 
 #include "core/env.h"
 #include "core/status.h"
+#include "io/name_table.h"
 #include "io/records.h"
 
 namespace tdump::io {
@@ -22,11 +23,14 @@ class PassReader {
   // Error: not a pass file at all.
   // `path` may be a packed file that holds one pass, or `FILE#ORDINAL` for one of several; without
   // the ordinal that is kInvalidArgument, which names them.
-  static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path);
+  // `names`: shared with other readers that are open; may be null. It need not outlive the reader.
+  static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path,
+                                                  NameTables* names = nullptr);
   // The `bytes` of a packed file from `offset` on. Offsets in damage() and in errors count from the
   // start of the file.
   static Result<std::unique_ptr<PassReader>> Open(Env* env, const std::string& path,
-                                                  uint64_t offset, uint64_t bytes);
+                                                  uint64_t offset, uint64_t bytes,
+                                                  NameTables* names = nullptr);
   virtual ~PassReader() = default;
 
   virtual const std::string& path() const = 0;

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <span>
 #include <utility>
 
 #include "io/archive.h"
+#include "io/hash.h"
 
 namespace tdump::io {
 namespace {
@@ -30,7 +33,7 @@ Status AddTo(const FrameFile& file, std::span<const std::byte> body, NameTable* 
 
 // Takes in what the frame defines. `contents->index` is not touched.
 Status Define(const FrameFile& file, FrameKind kind, std::span<const std::byte> body,
-              PassContents* contents) {
+              PassContents* contents, NameTable* names) {
   switch (kind) {
     case FrameKind::kPass: {
       TDUMP_ASSIGN_OR_RETURN(contents->pass, OnlySection<PassSection>(file, body));
@@ -41,11 +44,11 @@ Status Define(const FrameFile& file, FrameKind kind, std::span<const std::byte> 
       return Status::Ok();
     }
     case FrameKind::kName:
-      return AddTo<NameSection>(file, body, &contents->names);
+      return AddTo<NameSection>(file, body, names);
     case FrameKind::kOperator:
-      return AddTo<OperatorSection>(file, body, &contents->names);
+      return AddTo<OperatorSection>(file, body, names);
     case FrameKind::kAlias:
-      return AddTo<AliasSection>(file, body, &contents->names);
+      return AddTo<AliasSection>(file, body, names);
     default:
       return Status::Ok();
   }
@@ -55,13 +58,13 @@ bool HasFields(FrameKind kind) { return kind != FrameKind::kPad && kind != Frame
 
 // Reads the frame at `offset` and takes it in; anything wrong with it is damage.
 void DefineAt(const FrameFile& file, FrameCursor* cursor, uint64_t offset, FrameKind expected,
-              PassContents* contents) {
+              PassContents* contents, NameTable* names) {
   const Status status = [&]() -> Status {
     TDUMP_ASSIGN_OR_RETURN(const Frame frame, cursor->At(offset));
     if (frame.kind != expected)
       return Corrupt(fmt::format("kind: {}, the index says {}", int(frame.kind), int(expected)));
     TDUMP_ASSIGN_OR_RETURN(const auto body, cursor->Body(frame));
-    return Define(file, frame.kind, body, contents);
+    return Define(file, frame.kind, body, contents, names);
   }();
   if (!status.ok()) contents->damage.push_back(DamageAt(file, offset, status.message()));
 }
@@ -78,6 +81,40 @@ Status CheckOffsets(const IndexSection& index, uint64_t limit) {
   for (uint64_t offset : index.names) TDUMP_RETURN_IF_ERROR(check(offset, "names"));
   for (uint64_t offset : index.aliases) TDUMP_RETURN_IF_ERROR(check(offset, "aliases"));
   return Status::Ok();
+}
+
+// In the order in which they depend on each other. `visit` returns false to stop.
+void ForEachDefinition(const IndexSection& index,
+                       const std::function<bool(uint64_t offset, FrameKind kind)>& visit) {
+  const std::pair<FrameKind, const std::vector<uint64_t>*> lists[] = {
+      {FrameKind::kName, &index.names},
+      {FrameKind::kOperator, &index.operators},
+      {FrameKind::kAlias, &index.aliases}};
+  for (const auto& [kind, offsets] : lists) {
+    for (const uint64_t offset : *offsets) {
+      if (!visit(offset, kind)) return;
+    }
+  }
+}
+
+// Of the frames that define names and operators; none where one cannot be read.
+std::optional<Hash128> HashOfNames(const FrameFile& file, FrameCursor* cursor,
+                                   const IndexSection& index) {
+  TileHasher hasher;
+  bool whole = true;
+  ForEachDefinition(index, [&](uint64_t offset, FrameKind kind) {
+    const Result<Frame> frame = cursor->At(offset);
+    whole = frame.ok() && frame->kind == kind;
+    if (!whole) return false;
+    const auto body = cursor->Body(*frame);
+    whole = body.ok();
+    if (!whole) return false;
+    const uint64_t head[] = {static_cast<uint64_t>(kind), body->size(), file.swapped()};
+    hasher.Update(std::as_bytes(std::span(head)));
+    hasher.Update(*body);
+    return true;
+  });
+  return whole ? std::optional(hasher.Finish()) : std::nullopt;
 }
 
 Result<IndexSection> ReadIndex(const FrameFile& file, const FileFooter& footer,
@@ -152,7 +189,8 @@ PassInfo InfoOf(const FileHeader& header, const std::optional<PassSection>& pass
 std::optional<PassSection> ReadPassSection(const FrameFile& file) {
   PassContents contents;
   FrameCursor cursor(file, 512);
-  DefineAt(file, &cursor, sizeof(FileHeader), FrameKind::kPass, &contents);
+  NameTable none;
+  DefineAt(file, &cursor, sizeof(FileHeader), FrameKind::kPass, &contents, &none);
   return contents.pass;
 }
 
@@ -167,23 +205,30 @@ Damage DamageAt(const FrameFile& file, uint64_t offset, std::string what) {
   return {file.path(), offset, std::move(what)};
 }
 
-Result<PassContents> ReadByIndex(const FrameFile& file) {
+Result<PassContents> ReadByIndex(const FrameFile& file, NameTables* tables) {
   TDUMP_ASSIGN_OR_RETURN(const FileFooter footer, file.Footer());
   PassContents contents;
   FrameCursor cursor(file, kWindow);
   TDUMP_ASSIGN_OR_RETURN(contents.index, ReadIndex(file, footer, &cursor));
-  DefineAt(file, &cursor, sizeof(FileHeader), FrameKind::kPass, &contents);
-  for (uint64_t offset : contents.index.names)
-    DefineAt(file, &cursor, offset, FrameKind::kName, &contents);
-  for (uint64_t offset : contents.index.operators)
-    DefineAt(file, &cursor, offset, FrameKind::kOperator, &contents);
-  for (uint64_t offset : contents.index.aliases)
-    DefineAt(file, &cursor, offset, FrameKind::kAlias, &contents);
+  NameTable names;
+  DefineAt(file, &cursor, sizeof(FileHeader), FrameKind::kPass, &contents, &names);
+  const std::optional<Hash128> content =
+      tables != nullptr ? HashOfNames(file, &cursor, contents.index) : std::nullopt;
+  if (content) contents.names = tables->Find(*content);
+  if (contents.names) return contents;
+  ForEachDefinition(contents.index, [&](uint64_t offset, FrameKind kind) {
+    DefineAt(file, &cursor, offset, kind, &contents, &names);
+    return true;
+  });
+  contents.names = std::make_shared<const NameTable>(std::move(names));
+  if (content && contents.damage.empty()) tables->Keep(*content, contents.names);
   return contents;
 }
 
 PassContents ScanFrames(const FrameFile& file) {
   PassContents contents;
+  const auto names = std::make_shared<NameTable>();
+  contents.names = names;
   FrameCursor cursor(file, kWindow);
   const Result<FileFooter> footer = file.Footer();
   const uint64_t end = footer.ok() ? file.size() - sizeof(FileFooter) : file.size();
@@ -199,7 +244,8 @@ PassContents ScanFrames(const FrameFile& file) {
     if (frame->kind == FrameKind::kPayload) contents.payloads.push_back(*frame);
     if (!HasFields(frame->kind) || frame->kind == FrameKind::kIndex) continue;
     const auto body = cursor.Body(*frame);
-    const Status status = body.ok() ? Define(file, frame->kind, *body, &contents) : body.status();
+    const Status status =
+        body.ok() ? Define(file, frame->kind, *body, &contents, names.get()) : body.status();
     if (status.ok())
       AddToIndex(file, *frame, *body, &contents);
     else

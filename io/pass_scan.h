@@ -1,6 +1,7 @@
 // The two ways into a pass file: by its index (a complete file), or frame by frame (a torn one).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace tdump::io {
 
 // What is known of a pass file before any record is read.
 struct PassContents {
-  NameTable names;
+  std::shared_ptr<const NameTable> names;  // never null
   IndexSection index;  // as stored, or rebuilt from the frames: equal for an undamaged file
   std::optional<PassSection> pass;
   std::optional<PassEndSection> end;
@@ -25,7 +26,8 @@ struct PassContents {
 
 // Footer, index, and the frames of names and operators. A name or operator that cannot be read is
 // damage; an error means that footer or index cannot be used.
-Result<PassContents> ReadByIndex(const FrameFile& file);
+// `tables`: where given, an equal table that is in use is not built again.
+Result<PassContents> ReadByIndex(const FrameFile& file, NameTables* tables = nullptr);
 
 // Every frame from the front, until the first place where none begins (that is damage, unless the
 // file has a footer there). A frame whose body is wrong is damage and left out.

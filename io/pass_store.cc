@@ -270,8 +270,13 @@ class FilePassStore : public PassStore {
       files.push_back(names);
     }
     const DirectoryReader reader(env_, run_);
-    ForEachInParallel(processes_.size(), threads_,
-                      [&](size_t i) { reader.Read(files[i], &processes_[i]); });
+    ListPool<ExpectSection> expected;
+    ListPool<OperatorCountSection> counts;
+    ForEachInParallel(processes_.size(), threads_, [&](size_t i) {
+      reader.Read(files[i], &processes_[i]);
+      expected.Share(&processes_[i].expected);
+      counts.Share(&processes_[i].counts);
+    });
     const auto order = [](const ProcessEntry& p) {
       return std::tie(p.identity.generation, p.identity.rank, p.identity.process,
                       p.identity.started_ns, p.directory);
@@ -301,8 +306,8 @@ class FilePassStore : public PassStore {
       return NotFound(fmt::format("pass {}: no file: {}", pass.info.ordinal, pass.error));
     const std::string path = JoinPath(run_, pass.file);
     const auto open = [&](const std::string& file) {
-      return pass.offset == 0 ? PassReader::Open(env_, file)
-                              : PassReader::Open(env_, file, pass.offset, pass.file_bytes);
+      return pass.offset == 0 ? PassReader::Open(env_, file, &names_)
+                              : PassReader::Open(env_, file, pass.offset, pass.file_bytes, &names_);
     };
     auto reader = open(path);
     // Finished since the directory was listed.
@@ -367,6 +372,7 @@ class FilePassStore : public PassStore {
   std::string run_;
   unsigned threads_;
   std::vector<ProcessEntry> processes_;
+  mutable NameTables names_;
 };
 
 }  // namespace

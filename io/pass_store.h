@@ -11,6 +11,7 @@
 #include "io/pass_reader.h"
 #include "io/records.h"
 #include "io/sections.h"
+#include "io/shared_list.h"
 
 namespace tdump::io {
 
@@ -37,8 +38,8 @@ struct ProcessEntry {
   std::vector<PassEntry> passes;
   std::vector<PassEntry> overwritten;  // by the ring (output.at_limit); their files are gone
   std::vector<StepMapSection> steps;   // by local step, last word only
-  std::vector<ExpectSection> expected;
-  std::vector<OperatorCountSection> counts;
+  SharedList<ExpectSection> expected;
+  SharedList<OperatorCountSection> counts;
   std::vector<RuleSection> rules;
   std::vector<NoteSection> notes;
   std::vector<AgreementSection> agreements;  // last one counts

@@ -48,7 +48,7 @@ class Verifier {
     return Status::Ok();
   }
   DecodeContext Context() const {
-    return {contents_.names, file_.swapped(), file_.size(), file_.header().ordinal, file_.base()};
+    return {*contents_.names, file_.swapped(), file_.size(), file_.header().ordinal, file_.base()};
   }
 
   void CheckNumbers() {

@@ -356,6 +356,7 @@ struct ExpectSection {
   void serialize(Archive& archive) {
     archive(kind, root, path, op, cls);
   }
+  bool operator==(const ExpectSection&) const = default;
 };
 
 struct RuleSection {
@@ -419,6 +420,7 @@ struct OperatorCountSection {
   void serialize(Archive& archive) {
     archive(root, path, op, calls, records, not_kept);
   }
+  bool operator==(const OperatorCountSection&) const = default;
 };
 
 }  // namespace tdump::io

@@ -89,6 +89,36 @@ TEST_F(PassReaderTest, ReadsACompleteFile) {
   EXPECT_THAT(Floats(*reader, records[0]), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
+TEST_F(PassReaderTest, NamesThatReadersShareOutliveTheFirst) {
+  NameTables names;
+  Store(env_.get(), "/a.tdp", Complete());
+  Store(env_.get(), "/b.tdp", Complete());
+  auto first = PassReader::Open(env_.get(), "/a.tdp", &names);
+  const auto second = PassReader::Open(env_.get(), "/b.tdp", &names);
+  ASSERT_TRUE(first.ok() && second.ok());
+  first->reset();
+  EXPECT_EQ(ToText(Records(**second)[0].key), "encoder.layer.0@output#");
+}
+
+TEST_F(PassReaderTest, NamesOfAnotherFileDoNotHideDamage) {
+  std::string damaged = Complete();
+  damaged[damaged.find("encoder.layer.0")] ^= 1;
+  Store(env_.get(), "/whole.tdp", Complete());
+  Store(env_.get(), "/damaged.tdp", damaged);
+  const size_t found = Open(damaged)->damage().size();
+  EXPECT_GT(found, 0u);
+  for (const bool whole_first : {true, false}) {
+    NameTables names;
+    std::vector<std::unique_ptr<PassReader>> readers;
+    for (const bool whole : {whole_first, !whole_first}) {
+      auto reader = PassReader::Open(env_.get(), whole ? "/whole.tdp" : "/damaged.tdp", &names);
+      ASSERT_TRUE(reader.ok());
+      EXPECT_EQ((*reader)->damage().size(), whole ? 0 : found);
+      readers.push_back(std::move(*reader));
+    }
+  }
+}
+
 TEST_F(PassReaderTest, FollowsASharedPayload) {
   const auto reader = Open(Complete());
   const std::vector<Record> records = Records(*reader);

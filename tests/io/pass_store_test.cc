@@ -231,5 +231,35 @@ TEST(Manifest, AZeroTailIsACleanEndAndAnythingElseIsDamage) {
   EXPECT_THAT(none.damage[0].what, HasSubstr("not a tdump manifest"));
 }
 
+TEST_F(PassStoreTest, ListsThatRanksHaveAlikeAreKeptOnce) {
+  for (const int32_t rank : {0, 1, 2}) {
+    Image manifest = Manifest(rank);
+    manifest.Frame(FrameKind::kExpect, EncodeSection(ExpectSection{0, "", "a", "", "Linear"}));
+    manifest.Frame(FrameKind::kExpect, EncodeSection(OperatorCountSection{
+                                           "", "a", "", rank == 2 ? uint64_t{4} : 5, 5, 0}));
+    Put("/run/rank" + std::to_string(rank) + "_pid1/manifest.tdm", manifest.bytes());
+  }
+  const auto store = Open("/run");
+  const auto& processes = store->processes();
+  ASSERT_EQ(processes.size(), 3u);
+  EXPECT_TRUE(processes[0].expected.SharesWith(processes[1].expected));
+  EXPECT_TRUE(processes[0].expected.SharesWith(processes[2].expected));
+  EXPECT_TRUE(processes[0].counts.SharesWith(processes[1].counts));
+  EXPECT_FALSE(processes[0].counts.SharesWith(processes[2].counts));
+  EXPECT_EQ(processes[1].counts[0].calls, 5u);
+  EXPECT_EQ(processes[2].counts[0].calls, 4u);
+  EXPECT_EQ(processes[2].expected[0].path, "a");
+}
+
+TEST(SharedListTest, WhatIsChangedIsChangedInOneOnly) {
+  SharedList<int> a;
+  a.Edit() = {1, 2};
+  SharedList<int> b = a;
+  EXPECT_TRUE(a.SharesWith(b));
+  b.Edit().push_back(3);
+  EXPECT_THAT(std::vector<int>(a.begin(), a.end()), ElementsAre(1, 2));
+  EXPECT_THAT(std::vector<int>(b.begin(), b.end()), ElementsAre(1, 2, 3));
+}
+
 }  // namespace
 }  // namespace tdump::io::test
