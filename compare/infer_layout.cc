@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -26,6 +27,7 @@ struct Choice {
   std::string axis;
   Sharing sharing = Sharing::kReplicated;
   size_t dim = 0;
+  uint64_t places = 1;
 };
 
 struct Guess {
@@ -110,7 +112,7 @@ class Guesser {
     const SharedAxis& axis = axes_[next];
     const auto add = [&](Sharing sharing, size_t dim, double rest) {
       const int cost = odds_.CostOf(axis.name, sharing, dim, rank_, axis.equal);
-      guess->choices.push_back({axis.name, sharing, dim});
+      guess->choices.push_back({axis.name, sharing, dim, axis.places});
       guess->cost += cost;
       Extend(next + 1, rest, guess);
       guess->cost -= cost;
@@ -154,6 +156,20 @@ Dims DimsOf(const Guess& guess, size_t rank) {
   return dims;
 }
 
+// Of the whole, where all ranks hold shards of one shape; none where they do not.
+std::optional<Shape> ShapeOf(const Guess& guess, const std::vector<Shard>& shards) {
+  Shape shape = shards.front().shape;
+  for (const Shard& shard : shards) {
+    if (shard.shape != shape) return std::nullopt;
+  }
+  for (const Choice& choice : guess.choices) {
+    const bool splits = choice.sharing == Sharing::kSplit || choice.sharing == Sharing::kZigzag;
+    if (splits && __builtin_mul_overflow(shape[choice.dim], choice.places, &shape[choice.dim]))
+      return std::nullopt;
+  }
+  return shape;
+}
+
 }  // namespace
 
 std::vector<LayoutCandidate> LayoutCandidates(const LayoutQuestion& question,
@@ -162,6 +178,10 @@ std::vector<LayoutCandidate> LayoutCandidates(const LayoutQuestion& question,
   if (question.shards.empty()) return {};
   const bool vocabulary = LayoutOdds(question).IsVocabulary();
   for (const Guess& guess : Guesser(question, topology).Run()) {
+    // A plan looks at all ranks: it is made of what fits.
+    const std::optional<Shape> shape = ShapeOf(guess, question.shards);
+    if (shape && FitsOf(*shape, question.whole, vocabulary, question.shards.size()).empty())
+      continue;
     const Dims dims = DimsOf(guess, question.shards.front().shape.size());
     const Result<UnshardPlan> plan = PlanUnshard(question.shards, dims, topology);
     if (!plan.ok()) continue;
