@@ -1,5 +1,6 @@
 #include "tools/diff_command.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,8 +102,22 @@ int DiffCommand::Run(int argc, char** argv) {
   return bisect && status == kExitTrouble ? kExitBisectSkip : status;
 }
 
+namespace {
+
+// Where ranks are put together the passes of all are open at a time, and 1,024 files are often all
+// that a shell allows by default.
+void AllowManyFiles() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // else what cannot be opened is told
+}
+
+}  // namespace
+
 int DiffCommand::Compare(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
+  AllowManyFiles();
   auto diff = settings_.ForEngine(&watched_);
   if (!diff.ok()) return Fail(kTool, diff.status().message());
   if (!settings_.mpi) return CompareSides(&*diff);

@@ -29,6 +29,7 @@ struct TensorImage {
   std::string arg = "";
   std::string op = "";
   bool late = false;
+  Parts level = kLevelFull;
 };
 
 inline std::vector<TensorImage> OneOfEach(const std::vector<std::string>& paths) {
@@ -187,7 +188,7 @@ class ProcessImage {
     seen.meta.dtype = MakeDType(tensor.dtype, tensor.bits);
     seen.meta.sizes = tensor.sizes;
     seen.meta.strides = strides;
-    const Slot slot = sink->reserve(call, seen, kLevelFull, tensor.bytes.size());
+    const Slot slot = sink->reserve(call, seen, tensor.level, tensor.bytes.size());
     if (slot.data != nullptr) {
       std::memcpy(slot.data, tensor.bytes.data(), tensor.bytes.size());
       sink->commit(slot);

@@ -1,0 +1,81 @@
+// What tdump-diff needs where the ranks of a side are put together: it must not matter much how
+// many there are.
+#include <malloc.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/coordinator/run_image.h"
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using coordinator::test::BytesOf;
+using coordinator::test::ProcessImage;
+using coordinator::test::TensorImage;
+
+// A sanitizer's shadow memory is resident memory too.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryIsOurs = false;
+#else
+constexpr bool kMemoryIsOurs = true;
+#endif
+
+constexpr int32_t kRecords = 300;
+
+class DiffMemoryTest : public test::ScratchTest {
+ protected:
+  // No two ranks hold the same, but for rank 0 of all runs.
+  void MakeRun(const std::string& name, int32_t world) {
+    for (int32_t rank = 0; rank < world; ++rank) {
+      ProcessImage process(env_, Path(name), {.rank = rank, .world = world});
+      std::vector<TensorImage> tensors;
+      for (int32_t i = 0; i < kRecords; ++i) {
+        const std::string path = "decoder.layers." + std::to_string(i) + ".mlp.linear_fc1";
+        process.Expect(path);
+        tensors.push_back({.path = path,
+                           .bytes = BytesOf<int32_t>({rank, i}),
+                           .dtype = "float32",
+                           .bits = 32,
+                           .sizes = {2},
+                           .level = kPartMeta | kPartHash});
+      }
+      process.Tensors(0, tensors).Exit(1);
+    }
+  }
+
+  int64_t PeakKib(const std::string& a, const std::string& b) {
+    ::malloc_trim(0);  // what this process holds when it forks counts as the child's
+    const auto done = Run("tdump-diff", {a, b, "-j", "2", "--quiet"});
+    EXPECT_EQ(done.status, 1) << done.err;
+    return done.peak_kib;
+  }
+};
+
+TEST_F(DiffMemoryTest, ARecordOfOneMoreRankCostsAFewWords) {
+  if (!kMemoryIsOurs) GTEST_SKIP();
+  constexpr int32_t kFew = 16, kMany = 80;
+  MakeRun("one", 1);
+  MakeRun("few", kFew);
+  MakeRun("many", kMany);
+  for (const bool swapped : {false, true}) {
+    const auto peak = [&](const std::string& run) {
+      return swapped ? PeakKib(run, "one") : PeakKib("one", run);
+    };
+    const int64_t more = (peak("many") - peak("few")) * 1024;
+    EXPECT_LT(more / ((kMany - kFew) * kRecords), 900) << swapped;
+  }
+}
+
+// A shell's soft limit is often no more than the ranks of a job.
+TEST_F(DiffMemoryTest, MoreRanksThanTheSoftLimitOfOpenFiles) {
+  MakeRun("one", 1);
+  MakeRun("many", 40);
+  const int status =
+      Shell("ulimit -Sn 32 && '" + PathOf("tdump-diff") + "' one many --quiet > out 2>&1");
+  EXPECT_EQ(WEXITSTATUS(status), 1) << Text(Path("out"));
+}
+
+}  // namespace
+}  // namespace tdump::tools
