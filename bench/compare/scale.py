@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from statistics import median
 
 from compare.processes import THREADS, run
@@ -14,22 +15,40 @@ from lib.side import JobError
 BYTES_PER_RECORD = 600  # with its share of calls and names
 
 
-def ranks(bench: Bench, rows: list[Row]) -> None:
-    world, steps, records = (80, 2, 61) if bench.quick else (1024, 20, 1501)
-    needed = world * steps * records * BYTES_PER_RECORD
+def need_room(bench: Bench, records: int) -> None:
+    needed = records * BYTES_PER_RECORD
     if shutil.disk_usage(bench.work).free < 1.2 * needed:
         raise JobError(f"{bench.work} needs {needed >> 20:,} MiB free: name another disk with --work")
-    job, a, b = bench.build.job("runs"), bench.work / "ranks_a", bench.work / "ranks_b"
-    shape = [str(world), str(steps), str(records)]
-    run([job, "ranks", str(a), *shape])
-    run([job, "ranks", str(b), *shape, str(a)])
+
+
+def measure(bench: Bench, a: Path, b: Path, rows: list[Row], what: str) -> None:
+    """The time of the diff of two runs that differ, and its peak memory, into two rows."""
     command = [bench.build.tool("tdump-diff"), str(a), str(b), "-j", str(THREADS), "--quiet"]
     first = run(command, allowed=(1,))
     ended = [run(command, allowed=(1,)) for _ in range(2 if bench.quick else 3)]
     times = [turn.seconds for turn in ended]
     rows[0].value, rows[0].interval = median(times), bootstrap([times])
-    rows[0].note = f"{world} ranks x {steps} steps x {records} records; {first.seconds:.1f} s the first time"
+    rows[0].note = f"{what}; {first.seconds:.1f} s the first time"
     rows[1].value = max(turn.peak_bytes for turn in ended) / 2**20
+
+
+def ranks(bench: Bench, rows: list[Row]) -> None:
+    world, steps, records = (80, 2, 61) if bench.quick else (1024, 20, 1501)
+    need_room(bench, world * steps * records)
+    job, a, b = bench.build.job("runs"), bench.work / "ranks_a", bench.work / "ranks_b"
+    shape = [str(world), str(steps), str(records)]
+    run([job, "ranks", str(a), *shape])
+    run([job, "ranks", str(b), *shape, str(a)])
+    measure(bench, a, b, rows, f"{world} ranks x {steps} steps x {records} records")
+
+
+def one_against_many(bench: Bench, rows: list[Row]) -> None:
+    world, records = (80, 61) if bench.quick else (1024, 1501)
+    need_room(bench, world * records)
+    job, one, many = bench.build.job("runs"), bench.work / "one", bench.work / "many"
+    run([job, "ranks", str(one), "1", "1", str(records)])
+    run([job, "ranks", str(many), str(world), "1", str(records)])
+    measure(bench, one, many, rows, f"1 rank against {world} x 1 step x {records} records, all of which differ")
 
 
 RANKS = Measurement(
@@ -38,4 +57,12 @@ RANKS = Measurement(
         Row("peak memory of that diff, many ranks", "MiB", "2 GiB", must=2048),
     ],
     ranks,
+)
+
+ONE_AGAINST_MANY = Measurement(
+    [
+        Row("1 rank against 1,024, one step of 1,500 records", "s", "pairing and verdict", must=60),
+        Row("peak memory of that diff, ranks put together", "MiB", "512 MiB", must=512),
+    ],
+    one_against_many,
 )

@@ -39,6 +39,8 @@ COMPARE_ROWS = {
     "equal runs, every byte read": (1, 3),
     "1,024 ranks x 20 steps x 1,500 records": (60, 15),
     "peak memory of that diff, many ranks": (2048, None),
+    "1 rank against 1,024, one step of 1,500 records": (60, None),
+    "peak memory of that diff, ranks put together": (512, None),
 }
 ELSEWHERE = {"msprobe, API outputs"}  # not run where msprobe is not installed
 
