@@ -24,8 +24,9 @@ void BoundsUsed::Add(const PassDiff& pass, const PassPair& pair, const Outcome& 
   if (comparison.evidence != Evidence::kPayload || comparison.verdict.bitwise == Answer::kSame)
     return;
   const bool by_rule = outcome.rule != nullptr && outcome.rule->expect;
-  const double bound_db = outcome.explanation ? DbOf(outcome.explanation->bound.power) : 0;
-  if (by_rule || !outcome.explanation || !std::isfinite(bound_db)) {
+  const std::optional<Explanation>& explanation = outcome.explanation;
+  const double bound_db = explanation ? DbOf(explanation->bound.power) : 0;
+  if (by_rule || !explanation || !std::isfinite(bound_db)) {
     ++other_pairs;
     if (const std::string text = BoundText(outcome); !text.empty() && others.size() < kMostTexts)
       others.insert(text);

@@ -240,7 +240,7 @@ class Differ {
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     const bool listed = outcome.fails && report_.failing.size() < options_.top;
     for (const std::string& note : outcome.comparison.notes) {
-      if (note == outcome.unresolved)
+      if (note == *outcome.unresolved)
         NoteUnresolved(note);
       else
         CountNote(note);

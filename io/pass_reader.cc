@@ -175,7 +175,7 @@ Result<Record> FilePassReader::Get(uint64_t record) const {
   if (entry == by_id.end() || entry->record != record) {
     return NotFound(fmt::format("{}: no record {}", path(), record));
   }
-  if (const auto next = entry + 1; next != by_id_.end() && next->record == record)
+  if (const auto next = entry + 1; next != by_id.end() && next->record == record)
     return file_->Error(next->frame_offset, RepeatedNumber(record));
   FrameCursor cursor(*file_, kSingleWindow);
   return RecordAt(&cursor, *entry);

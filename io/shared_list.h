@@ -17,6 +17,7 @@ class SharedList {
   size_t size() const { return list().size(); }
   bool empty() const { return list().empty(); }
   const T& operator[](size_t i) const { return list()[i]; }
+  const T& at(size_t i) const { return list().at(i); }
 
   // A list of its own, to be changed.
   std::vector<T>& Edit() {

@@ -342,7 +342,7 @@ TEST(JobDiff, ARankMayHoldNoTokens) {
   const DiffReport wrong = DiffOk(OneRank(tokens), ranks(9), options);
   ASSERT_TRUE(wrong.origin);
   EXPECT_EQ(wrong.origin->rank, 2);
-  EXPECT_THAT(wrong.origin->row->comparison.metrics.worst.position, ElementsAre(3, 1));
+  EXPECT_THAT(wrong.origin->row->comparison.metrics->worst.position, ElementsAre(3, 1));
 }
 
 // Context parallel: of 8 pieces rank i of 4 holds pieces i and 7 - i.
@@ -364,7 +364,7 @@ TEST(JobDiff, ZigzagOfContextParallelRanksIsUndone) {
   const DiffReport report = DiffOk(OneRank(whole), WithRecordDims(wrong, "s[cp:zigzag] h"));
   ASSERT_TRUE(report.origin);
   EXPECT_EQ(report.origin->rank, 2);
-  EXPECT_THAT(report.origin->row->comparison.metrics.worst.position, ElementsAre(5, 0));
+  EXPECT_THAT(report.origin->row->comparison.metrics->worst.position, ElementsAre(5, 0));
 }
 
 TEST(JobDiff, ARuleMayBeAboutOneRole) {

@@ -369,7 +369,7 @@ TEST_F(ForeignSideTest, AQuantisedCheckpointIsComparedAsTheNumbersItStandsFor) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].name, "l.a.weight");
   EXPECT_EQ(rows[0].key.role, Role::kParam);
-  EXPECT_EQ(rows[0].comparison.metrics.max_abs, 0);
+  EXPECT_EQ(rows[0].comparison.metrics->max_abs, 0);
   EXPECT_THAT(rows[0].comparison.notes,
               ElementsAre("B dequantised from float8_e4m3fn, per tensor"));
   EXPECT_EQ(report.counts.unpaired_b, 0u);  // the scale is a part of the weight
