@@ -137,10 +137,12 @@ Result<io::Record> DequantisedView::Get(uint64_t id) const {
 Result<ReadBytes> DequantisedView::Open(const io::Record& record) const {
   const Quantised* quantised = Find(record.id);
   if (quantised == nullptr) return view().Open(record);
-  TDUMP_ASSIGN_OR_RETURN(io::Record stored, view().Get(record.id));
-  TDUMP_ASSIGN_OR_RETURN(ReadBytes read, view().Open(stored));
-  auto reader = std::make_shared<FloatReader>(std::move(stored), std::move(read), *quantised);
-  return ReadBytes([reader = std::move(reader)](uint64_t offset, std::span<std::byte> out) {
+  TDUMP_ASSIGN_OR_RETURN(io::Record found, view().Get(record.id));
+  // What reads its bytes may refer to it.
+  const auto stored = std::make_shared<const io::Record>(std::move(found));
+  TDUMP_ASSIGN_OR_RETURN(ReadBytes read, view().Open(*stored));
+  auto reader = std::make_shared<FloatReader>(*stored, std::move(read), *quantised);
+  return ReadBytes([stored, reader = std::move(reader)](uint64_t offset, std::span<std::byte> out) {
     return reader->Read(offset, out);
   });
 }

@@ -62,8 +62,13 @@ class Differ {
         unpaired_(&options, &report_) {}
 
   Result<DiffReport> Run() {
-    report_.why_not = WhyNotStages(a_, b_, options_);
-    if (!report_.why_not.empty()) return std::move(report_);
+    if (std::string why = WhyNotStages(a_, b_, options_); !why.empty()) {
+      if (!options_.pass.select) {
+        report_.why_not = std::move(why);
+        return std::move(report_);
+      }
+      report_.notes.push_back(std::move(why));  // the user says what is the same
+    }
     if (pairing_options_.align_steps) TDUMP_RETURN_IF_ERROR(AlignSteps());
     if (options_.job || PutsRanksTogether(a_, b_)) return RunJob();
     return RunPairs(a_, b_, [this](const PassPair& pair, const PassDiffOptions& options) {

@@ -214,7 +214,7 @@ void PairAdder::AddError(double error, double magnitude, double larger, uint64_t
 void PairAdder::AddRelative(double relative, uint64_t index) {
   PairSums& s = sums_;
   s.relative += relative;
-  if (relative <= s.max_rel) return;
+  if (!(relative > s.max_rel)) return;  // NaN is no maximum
   s.max_rel = relative;
   s.worst_relative = index;
 }

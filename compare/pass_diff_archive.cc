@@ -108,7 +108,8 @@ void serialize(Archive& archive, std::shared_ptr<const Rounding>& rounding) {
   if (!is_set) return;
   Rounding copy = RoundingOf(rounding);
   archive(copy);
-  rounding = std::make_shared<const Rounding>(std::move(copy));
+  if constexpr (Archive::is_loading::value)
+    rounding = std::make_shared<const Rounding>(std::move(copy));
 }
 
 template <class Archive>

@@ -222,11 +222,11 @@ Status ForeignSide::LoadKeys() const {
   });
 }
 
-// The same in every step as well.
-void ForeignSide::LoadPrefix(const DumpContents& contents) const {
+// Of the first step as well.
+void ForeignSide::LoadPrefix() const {
   if (prefix_) return;
   std::vector<std::string> here, there;
-  for (const DumpTensor& tensor : contents.tensors) {
+  for (const DumpTensor& tensor : Read(passes_.front()).tensors) {
     if (!tensor.name.knows_role) here.push_back(PlainNameOf(tensor.name));
   }
   for (const auto& [name, key] : *keys_) there.push_back(name);
@@ -242,7 +242,8 @@ NamePrefix ForeignSide::prefix() const {
 void ForeignSide::TakeKey(bool only, NamedKey* named) const {
   if (named->knows_role) return;
   Key& key = named->key;
-  const std::string name = prefix_->Applied(PlainNameOf(*named));
+  const std::string plain = PlainNameOf(*named);
+  const std::string name = keys_->contains(plain) ? plain : prefix_->Applied(plain);
   auto [first, last] = keys_->equal_range(name);
   // A parameter in a list: its place is its name.
   if (first == last && !key.arg.empty())
@@ -271,7 +272,7 @@ Result<DumpContents> ForeignSide::ReadWithKeys(const PassRef& pass) const {
   DumpContents contents = Read(pass);
   std::lock_guard lock(mutex_);
   TDUMP_RETURN_IF_ERROR(LoadKeys());
-  LoadPrefix(contents);
+  LoadPrefix();
   const bool only = takes_only_key_ && contents.tensors.size() == 1;
   for (DumpTensor& tensor : contents.tensors) TakeKey(only, &tensor.name);
   return contents;

@@ -83,7 +83,7 @@ class ForeignSide : public RunSide {
   DumpContents Read(const PassRef& pass) const;
   Result<DumpContents> ReadWithKeys(const PassRef& pass) const;
   Status LoadKeys() const;
-  void LoadPrefix(const DumpContents& contents) const;
+  void LoadPrefix() const;
   void TakeKey(bool only, NamedKey* named) const;
 
   std::shared_ptr<OpenFiles> files_;

@@ -44,19 +44,23 @@ NamePrefix FindPrefix(const std::vector<std::string>& names,
   const NameSet there(others.begin(), others.end());
   NamePrefix best;
   size_t most = CountMet(names, there, best);
+  bool ambiguous = false;  // another prefix leads to as many other names
   const auto offer = [&](NamePrefix prefix) {
     const size_t met = CountMet(names, there, prefix);
     const auto here =
         static_cast<size_t>(std::count_if(names.begin(), names.end(), [&](const std::string& name) {
           return name.starts_with(prefix.dropped);
         }));
-    if (met <= most || 2 * met <= here) return;
+    if (2 * met <= here) return;
+    if (met == most && met > 0) ambiguous = true;
+    if (met <= most) return;
     most = met;
     best = std::move(prefix);
+    ambiguous = false;
   };
   for (const std::string& prefix : PrefixesOf(names)) offer({.dropped = prefix, .added = ""});
   for (const std::string& prefix : PrefixesOf(others)) offer({.dropped = "", .added = prefix});
-  return best;
+  return ambiguous ? NamePrefix{} : best;
 }
 
 }  // namespace tdump::compare::foreign

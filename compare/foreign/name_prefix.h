@@ -18,7 +18,7 @@ struct NamePrefix {
 };
 
 // Of `names`, the prefix with which most of `others` are met: more than without it, and more than
-// half of the names it is for. Empty where there is none.
+// half of the names it is for. Empty where there is none, or several do.
 NamePrefix FindPrefix(const std::vector<std::string>& names,
                       const std::vector<std::string>& others);
 

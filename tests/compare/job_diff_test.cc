@@ -532,6 +532,11 @@ TEST(JobDiff, RanksOfTwoStagesAreNotCompared) {
   // Nobody says that the ranks are stages.
   const FakeRun unknown = Stages({{Value(1)}, {Value(2)}}, false);
   EXPECT_EQ(Diff(unknown.side(0), unknown.side(1), {})->overall, Overall::kDiffers);
+  // What the user selects may be the same: tied embeddings.
+  DiffOptions selected;
+  selected.pass.select = [](const std::string&) { return true; };
+  EXPECT_NE(of(0, 1, selected).overall, Overall::kNotComparable);
+  EXPECT_THAT(of(0, 1, selected).notes, Contains(HasSubstr("stage 0 of a pipeline")));
   // A map may say which layer it is.
   DiffOptions mapped;
   mapped.job = JobOptions{};

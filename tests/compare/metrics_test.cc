@@ -122,6 +122,17 @@ TEST(Metrics, InfinityOfTheOtherSignAndAgainstFinite) {
   EXPECT_EQ(m.nan_mismatch, 0u);
 }
 
+TEST(Metrics, ARelativeErrorThatIsNoNumberIsNoMaximum) {
+  const double most =
+      1.7e308;  // the difference of the second two overflows, and so does their size
+  const Metrics m =
+      MeasureOk(MakeTensor<double>("complex128", {3}, {1, 0, most, most, 1, 0}),
+                MakeTensor<double>("complex128", {3}, {2, 0, -most, -most, 1 + 0x1p-20, 0}));
+  EXPECT_EQ(m.max_rel, 0.5);
+  ASSERT_TRUE(m.worst_relative);
+  EXPECT_EQ(m.worst_relative->position, std::vector<uint64_t>{0});
+}
+
 TEST(Metrics, SignOfZero) {
   const Metrics m =
       MeasureOk(Vector<float>("float32", {0.0f, -1}), Vector<float>("float32", {-0.0f, 1}));

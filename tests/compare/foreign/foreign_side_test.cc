@@ -298,6 +298,27 @@ TEST_F(ForeignSideTest, APrefixOfOneSideIsNoName) {
   EXPECT_EQ(shorter->prefix().added, "m.net.");
 }
 
+TEST_F(ForeignSideTest, APrefixIsNotPutBeforeANameThatIsThere) {
+  Store("d/x.pt", Pass({"layers.0.mlp", "layers.1.mlp", "head"}));
+  const auto side = Side("d/x.pt");
+  const FixedSide other(
+      {"model.layers.0.mlp@output#", "model.layers.1.mlp@output#", "head@output#"});
+  side->TakeKeysOf(&other);
+  EXPECT_THAT(Keys(*side), ElementsAre("model.layers.0.mlp@output#", "model.layers.1.mlp@output#",
+                                       "head@output#"));
+}
+
+// One layer's file is of no layer of the other side.
+TEST_F(ForeignSideTest, OfSeveralPrefixesNoneIsTaken) {
+  Store("d/x.pt", Pass({"norm.weight", "norm.bias"}));
+  const auto side = Side("d/x.pt");
+  const FixedSide other({"layers.0.norm@param#weight", "layers.0.norm@param#bias",
+                         "layers.1.norm@param#weight", "layers.1.norm@param#bias"});
+  side->TakeKeysOf(&other);
+  EXPECT_THAT(Keys(*side), ElementsAre("norm@param#weight", "norm@param#bias"));
+  EXPECT_TRUE(side->prefix().empty());
+}
+
 TEST_F(ForeignSideTest, OfTwoDumpsOneDropsItsPrefix) {
   Store("d/long.pt", Pass({"module.a", "module.b"}));
   Store("d/short.pt", Pass({"a", "b"}));
