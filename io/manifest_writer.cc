@@ -1,6 +1,5 @@
 #include "io/manifest_writer.h"
 
-#include <mutex>
 #include <span>
 
 #include "io/archive.h"
@@ -9,71 +8,10 @@
 namespace tdump::io {
 namespace {
 
-std::span<const std::byte> AsBytes(const std::string& text) {
-  return std::as_bytes(std::span(text));
+template <class Section>
+auto Of(const Section& entry) {
+  return [&entry](std::string* out) { AppendSection(entry, out); };
 }
-
-class FileManifestWriter final : public ManifestWriter {
- public:
-  FileManifestWriter(Env* env, std::string path, std::unique_ptr<WritableFile> file,
-                     const FileHeader& header)
-      : env_(env), path_(std::move(path)), file_(std::move(file)) {
-    header_ = Sealed(header);
-  }
-
-  ~FileManifestWriter() override { (void)file_->Close(); }
-
-  Status Start() {
-    std::string bytes;
-    AppendStruct(header_, &bytes);
-    TDUMP_RETURN_IF_ERROR(WriteLocked(bytes));
-    return Status();
-  }
-
-  Status Append(FrameKind kind, const std::string& body) noexcept override {
-    try {
-      std::lock_guard lock(mutex_);
-      frame_.clear();
-      FrameBuilder frame(kind, &frame_);
-      frame_ += body;
-      frame.Finish();
-      return WriteLocked(frame_);
-    } catch (const std::exception& error) {
-      return Internal(error.what());
-    }
-  }
-
-  // Through a descriptor of its own: an append meanwhile does not wait for the disk.
-  Status Sync() noexcept override {
-    try {
-      TDUMP_ASSIGN_OR_RETURN(const auto file, env_->OpenAppend(path_, 0600));
-      return file->Sync();
-    } catch (const std::exception& error) {
-      return Internal(error.what());
-    }
-  }
-
- private:
-  Status WriteLocked(const std::string& bytes) {
-    TDUMP_RETURN_IF_ERROR(file_->WriteAt(end_, AsBytes(bytes)));
-    end_ += bytes.size();
-    // Twice the room that must be there, so that a system call is needed once in 64 KiB only. A
-    // file system that has no more room, or cannot promise any, is no error yet.
-    if (end_ + kManifestReserve > reserved_ &&
-        file_->Preallocate(end_, 2 * kManifestReserve, true).ok()) {
-      reserved_ = end_ + 2 * kManifestReserve;
-    }
-    return Status();
-  }
-
-  Env* const env_;
-  const std::string path_;
-  std::mutex mutex_;
-  const std::unique_ptr<WritableFile> file_;
-  std::string frame_;      // as it is built, its memory kept
-  uint64_t end_ = 0;       // of the last whole frame
-  uint64_t reserved_ = 0;  // end of the preallocated room
-};
 
 }  // namespace
 
@@ -84,60 +22,148 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(Env* env, const s
   own.ordinal = 0;
   if (own.created_ns == 0) own.created_ns = static_cast<uint64_t>(env->WallNs());
   TDUMP_ASSIGN_OR_RETURN(auto file, env->CreateExclusive(path, 0600));
-  auto writer = std::make_unique<FileManifestWriter>(env, path, std::move(file), own);
+  std::unique_ptr<ManifestWriter> writer(
+      new ManifestWriter(env, path, std::move(file), Sealed(own)));
   TDUMP_RETURN_IF_ERROR(writer->Start());
-  return std::unique_ptr<ManifestWriter>(std::move(writer));
+  return writer;
+}
+
+ManifestWriter::ManifestWriter(Env* env, std::string path, std::unique_ptr<WritableFile> file,
+                               const FileHeader& header)
+    : env_(env), path_(std::move(path)), header_(header), file_(std::move(file)) {}
+
+ManifestWriter::~ManifestWriter() { (void)file_->Close(); }
+
+Status ManifestWriter::Start() {
+  std::lock_guard lock(writing_);
+  AppendStruct(header_, &frames_);
+  return Write();
+}
+
+// What was left is older and goes first. What is left meanwhile is nobody's yet.
+template <class Fill>
+Status ManifestWriter::AppendFrame(FrameKind kind, const Fill& fill) noexcept {
+  try {
+    Status written;
+    {
+      std::lock_guard lock(writing_);
+      frames_.clear();
+      TakeLeft();
+      FrameBuilder frame(kind, &frames_);
+      fill(&frames_);
+      frame.Finish();
+      written = Write();
+    }
+    while (AnyLeft() && WriteLeft()) {
+    }
+    return written;
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
+}
+
+// Whoever holds `writing_` looks once more after giving it up, so what is left beside it is
+// written.
+void ManifestWriter::Leave(const StepMapSection& entry) noexcept {
+  try {
+    AddLeft(entry);
+    while (AnyLeft() && WriteLeft()) {
+    }
+  } catch (...) {
+  }
+}
+
+void ManifestWriter::AddLeft(const StepMapSection& entry) {
+  std::lock_guard lock(leaving_);
+  const size_t whole = left_.size();
+  try {
+    FrameBuilder frame(FrameKind::kStepMap, &left_);
+    AppendSection(entry, &left_);
+    frame.Finish();
+  } catch (...) {
+    left_.resize(whole);
+    throw;
+  }
+}
+
+bool ManifestWriter::AnyLeft() {
+  std::lock_guard lock(leaving_);
+  return !left_.empty();
+}
+
+void ManifestWriter::TakeLeft() {
+  std::lock_guard lock(leaving_);
+  frames_.swap(left_);
+}
+
+bool ManifestWriter::WriteLeft() {
+  std::unique_lock lock(writing_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  frames_.clear();
+  TakeLeft();
+  (void)Write();
+  return true;
+}
+
+Status ManifestWriter::Write() {
+  TDUMP_RETURN_IF_ERROR(file_->WriteAt(end_, std::as_bytes(std::span(frames_))));
+  end_ += frames_.size();
+  // Twice the room that must be there, so that a system call is needed once in 64 KiB only. A
+  // file system that has no more room, or cannot promise any, is no error yet.
+  if (end_ + kManifestReserve > reserved_ &&
+      file_->Preallocate(end_, 2 * kManifestReserve, true).ok()) {
+    reserved_ = end_ + 2 * kManifestReserve;
+  }
+  return Status();
+}
+
+// Through a descriptor of its own: an append meanwhile does not wait for the disk.
+Status ManifestWriter::Sync() noexcept {
+  try {
+    TDUMP_ASSIGN_OR_RETURN(const auto file, env_->OpenAppend(path_, 0600));
+    return file->Sync();
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
 }
 
 // Each entry goes into the frame kind that readers look in.
-template <class Section>
-Status ManifestWriter::AppendOne(FrameKind kind, const Section& entry) noexcept {
-  try {
-    std::lock_guard lock(body_mutex_);
-    body_.clear();
-    AppendSection(entry, &body_);
-    return Append(kind, body_);
-  } catch (const std::exception& error) {
-    return Internal(error.what());
-  }
+Status ManifestWriter::Append(FrameKind kind, std::string_view body) noexcept {
+  return AppendFrame(kind, [&](std::string* out) { out->append(body); });
 }
-
 Status ManifestWriter::Append(const IdentitySection& entry) noexcept {
-  return AppendOne(FrameKind::kIdentity, entry);
+  return AppendFrame(FrameKind::kIdentity, Of(entry));
 }
 Status ManifestWriter::Append(const PassDoneSection& entry,
                               const std::optional<PassPlaceSection>& place) noexcept {
-  try {
-    std::string body = EncodeSection(entry);
-    if (place) AppendSection(*place, &body);
-    return Append(FrameKind::kPassDone, body);
-  } catch (const std::exception& error) {
-    return Internal(error.what());
-  }
+  return AppendFrame(FrameKind::kPassDone, [&](std::string* out) {
+    AppendSection(entry, out);
+    if (place) AppendSection(*place, out);
+  });
 }
 Status ManifestWriter::Append(const RemovedSection& entry) noexcept {
-  return AppendOne(FrameKind::kRemoved, entry);
+  return AppendFrame(FrameKind::kRemoved, Of(entry));
 }
 Status ManifestWriter::Append(const StepMapSection& entry) noexcept {
-  return AppendOne(FrameKind::kStepMap, entry);
+  return AppendFrame(FrameKind::kStepMap, Of(entry));
 }
 Status ManifestWriter::Append(const ExpectSection& entry) noexcept {
-  return AppendOne(FrameKind::kExpect, entry);
+  return AppendFrame(FrameKind::kExpect, Of(entry));
 }
 Status ManifestWriter::Append(const OperatorCountSection& entry) noexcept {
-  return AppendOne(FrameKind::kExpect, entry);
+  return AppendFrame(FrameKind::kExpect, Of(entry));
 }
 Status ManifestWriter::Append(const RuleSection& entry) noexcept {
-  return AppendOne(FrameKind::kRule, entry);
+  return AppendFrame(FrameKind::kRule, Of(entry));
 }
 Status ManifestWriter::Append(const NoteSection& entry) noexcept {
-  return AppendOne(FrameKind::kNote, entry);
+  return AppendFrame(FrameKind::kNote, Of(entry));
 }
 Status ManifestWriter::Append(const AgreementSection& entry) noexcept {
-  return AppendOne(FrameKind::kAgreement, entry);
+  return AppendFrame(FrameKind::kAgreement, Of(entry));
 }
 Status ManifestWriter::Append(const CloseSection& entry) noexcept {
-  return AppendOne(FrameKind::kClose, entry);
+  return AppendFrame(FrameKind::kClose, Of(entry));
 }
 
 }  // namespace tdump::io

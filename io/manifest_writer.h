@@ -1,11 +1,16 @@
 // ManifestWriter: appends entries to a process's manifest.tdm. Room for the next 64 KiB is always
 // preallocated, so that a full disk can still be told. Thread-safe.
+//
+// Append() returns when the entry is in the file, and waits for another thread that is writing.
+// Leave() is for the job's threads: beside a thread that is writing it leaves the entry to that
+// one.
 #pragma once
 
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/env.h"
 #include "core/status.h"
@@ -18,16 +23,12 @@ class ManifestWriter {
  public:
   static Result<std::unique_ptr<ManifestWriter>> Create(Env* env, const std::string& path,
                                                         const FileHeader& header);
-  virtual ~ManifestWriter() = default;
+  ~ManifestWriter();
 
   // One frame of `kind` with the sections in `body` (made by EncodeSection, see io/archive.h);
   // several sections of one kind may share a frame. After an error, later appends are tried again
   // behind the last whole frame.
-  virtual Status Append(FrameKind kind, const std::string& body) noexcept = 0;
-  // Forces what was appended to the disk.
-  virtual Status Sync() noexcept = 0;
-
-  // Typed forms of the above.
+  Status Append(FrameKind kind, std::string_view body) noexcept;
   Status Append(const IdentitySection& entry) noexcept;
   Status Append(const PassDoneSection& entry,
                 const std::optional<PassPlaceSection>& place = std::nullopt) noexcept;
@@ -40,18 +41,40 @@ class ManifestWriter {
   Status Append(const AgreementSection& entry) noexcept;
   Status Append(const CloseSection& entry) noexcept;
 
+  // Never waits for the disk of another thread. An entry that cannot be written is lost; the next
+  // Append() meets the same disk and tells.
+  void Leave(const StepMapSection& entry) noexcept;
+
+  // Forces what was appended to the disk.
+  Status Sync() noexcept;
+
   // As given to Create.
   const FileHeader& header() const { return header_; }
 
- protected:
-  FileHeader header_;
-
  private:
-  template <class Section>
-  Status AppendOne(FrameKind kind, const Section& entry) noexcept;
+  ManifestWriter(Env* env, std::string path, std::unique_ptr<WritableFile> file,
+                 const FileHeader& header);
+  Status Start();
+  template <class Fill>
+  Status AppendFrame(FrameKind kind, const Fill& fill) noexcept;
+  void AddLeft(const StepMapSection& entry);
+  void TakeLeft();   // to the end of frames_; `writing_` is held
+  bool WriteLeft();  // false: another thread is writing
+  bool AnyLeft();
+  Status Write();  // frames_; `writing_` is held
 
-  std::mutex body_mutex_;
-  std::string body_;  // of AppendOne, its memory kept
+  Env* const env_;
+  const std::string path_;
+  const FileHeader header_;
+
+  std::mutex writing_;  // held while the disk works; guards what follows
+  const std::unique_ptr<WritableFile> file_;
+  std::string frames_;     // as they are built, their memory kept
+  uint64_t end_ = 0;       // of the last whole frame
+  uint64_t reserved_ = 0;  // end of the preallocated room
+
+  std::mutex leaving_;  // held for a few instructions, never while the disk works
+  std::string left_;    // whole frames, their memory kept
 };
 
 }  // namespace tdump::io
