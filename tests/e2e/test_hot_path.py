@@ -15,8 +15,10 @@ JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "hot_path.py")]
 MODES = ["inference", "no_grad", "training"]
 LAST = 5
 COUNTER = BUILD / "tests" / "jobs" / "count_allocations.so"
+# The arena holds everything that the job makes, so that a slow disk is never waited for.
 CONFIG = """
 steps: all
+memory: {host: 4GiB}
 collect: {aten: on}
 capture:
   - {op: '.*', role: [output, before, after], phase: [forward, backward], level: full}
