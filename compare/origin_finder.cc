@@ -44,6 +44,25 @@ void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
 // Whether what is known of one rank is about the other: where ranks are put together, of any.
 bool SameRank(int32_t x, int32_t y) { return x == y || x == kAllRanks || y == kAllRanks; }
 
+// Whether two pairs of tensors have the same values, by hash or, where there is none, so alike that
+// they are taken for one: an operator was given the parameter as an argument.
+bool HaveTheSameValues(const PassDiff& pass, const Outcome& x, const Outcome& y) {
+  const auto same_hash = [&](const StepView& view, uint64_t i, uint64_t j) -> std::optional<bool> {
+    const auto one = view.Get(i), other = view.Get(j);
+    if (!one.ok() || !other.ok() || !one->hash || !other->hash) return std::nullopt;
+    return *one->hash == *other->hash && one->sizes == other->sizes;
+  };
+  const auto same_a = same_hash(*pass.a, x.ids.a, y.ids.a);
+  const auto same_b = same_hash(*pass.b, x.ids.b, y.ids.b);
+  if (same_a && same_b) return *same_a && *same_b;
+  if (x.comparison.evidence != Evidence::kPayload || y.comparison.evidence != Evidence::kPayload)
+    return false;
+  const Metrics &m = *x.comparison.metrics, &n = *y.comparison.metrics;
+  return m.numeric && n.numeric && m.elements == n.elements && m.bits_equal == n.bits_equal &&
+         m.rmse == n.rmse && m.rms_a == n.rms_a && m.rms_b == n.rms_b && m.max_abs == n.max_abs &&
+         m.worst.position == n.worst.position && m.worst.a == n.worst.a && m.worst.b == n.worst.b;
+}
+
 std::vector<Observed> Timeline(const PassDiff& pass) {
   std::vector<Observed> observed;
   observed.reserve(pass.outcomes.size());
@@ -145,11 +164,28 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
         std::any_of(pass.calls.begin(), pass.calls.end(), passed))
       suspect.passed_by.push_back(parameter);
   }
+  if (const ParameterDifference* passed = PassedParameter(pass, pair, outcome))
+    suspect.passed_by.insert(suspect.passed_by.begin(), *passed);
   suspect.outside_before = OutsideBefore(pass, pair, outcome);
   const std::optional<Explanation>& explanation = outcome.explanation;
   suspect.adds_error =
       explanation && explanation->in_known && !explanation->within && !explanation->follows;
   return suspect;
+}
+
+// The differing parameter that `input` is, as far as values tell; null when it is none.
+const ParameterDifference* OriginFinder::PassedParameter(const PassDiff& pass, const PassPair& pair,
+                                                         const Outcome& input) const {
+  if (input.is_output()) return nullptr;
+  for (const Outcome& weight : pass.outcomes) {
+    if (!weight.is_weight() || !weight.bits_differ || !HaveTheSameValues(pass, weight, input))
+      continue;
+    const std::string name = MakeRow(pass, pair, weight).name;
+    for (const ParameterDifference& parameter : *parameters_) {
+      if (parameter.name == name && SameRank(parameter.rank, pair.b.rank)) return &parameter;
+    }
+  }
+  return nullptr;
 }
 
 std::optional<ParameterDifference> OriginFinder::OutsideBefore(const PassDiff& pass,

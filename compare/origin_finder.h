@@ -75,7 +75,8 @@ class OriginFinder {
     Candidate candidate;
     uint64_t key_hash = 0;
     Origin origin;
-    // Differing parameters of calls between `last_agreeing` and the difference.
+    // The differing parameter that the difference is, then those of calls between `last_agreeing`
+    // and it.
     std::vector<ParameterDifference> passed_by;
     // The first of the parameters outside their bound that a call before the difference used.
     std::optional<ParameterDifference> outside_before;
@@ -100,6 +101,8 @@ class OriginFinder {
                   const Differs& differs);
   Suspect MakeSuspect(const PassDiff& pass, const PassPair& pair,
                       const FirstDifference& first) const;
+  const ParameterDifference* PassedParameter(const PassDiff& pass, const PassPair& pair,
+                                             const Outcome& input) const;
   std::optional<ParameterDifference> OutsideBefore(const PassDiff& pass, const PassPair& pair,
                                                    const Outcome& difference) const;
   const ParameterDifference* OwnParameter(const Origin& origin) const;

@@ -1,6 +1,7 @@
 #include "tools/diff_source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -104,10 +105,8 @@ namespace {
 // Of a run only what the dump on the other side has too.
 Status AskFor(const DiffSource& dump, DiffSource* run) {
   if (dump.foreign == nullptr || run->run == nullptr) return {};
-  TDUMP_ASSIGN_OR_RETURN(std::optional<compare::foreign::Asked> asked, dump.foreign->Asks());
-  if (!asked) return {};
-  auto side =
-      std::make_unique<compare::foreign::AskedSide>(std::move(run->side), std::move(*asked));
+  TDUMP_ASSIGN_OR_RETURN(compare::foreign::Asked asked, dump.foreign->Asks());
+  auto side = std::make_unique<compare::foreign::AskedSide>(std::move(run->side), std::move(asked));
   run->asked = side.get();
   run->side = std::move(side);
   return {};
@@ -169,6 +168,9 @@ std::vector<std::string> NotesOf(const DiffSources& sources) {
     if (!prefix.added.empty())
       notes.push_back(
           fmt::format("{}: names were taken with '{}' before them", side, prefix.added));
+    if (const std::vector<std::string> late = source->foreign->late(); !late.empty())
+      notes.push_back(fmt::format("{}: {}: SGLang writes {} with the next pass, put back", side,
+                                  fmt::join(late, ", "), late.size() == 1 ? "it" : "them"));
     const std::vector<std::string> skipped = source->foreign->skipped();
     for (size_t i = 0; i < skipped.size() && i < kMostNotes; ++i)
       notes.push_back(fmt::format("{}: {}", side, skipped[i]));

@@ -74,9 +74,9 @@ std::optional<ProcessName> ParseProcessName(std::string_view name) {
   return process;
 }
 
-// "rank3" -> 3, "rank" -> 0.
+// "rank3" -> 3, "rank" -> 0; "proc77" -> 0: a process without ranks has its number as a name.
 std::optional<int32_t> ProbeRank(std::string_view name) {
-  if (name == "rank") return 0;
+  if (name == "rank" || NumberAfter("proc", name)) return 0;
   const auto rank = NumberAfter("rank", name);
   if (!rank || *rank > (1 << 30)) return std::nullopt;
   return static_cast<int32_t>(*rank);
@@ -115,7 +115,8 @@ class Finder {
     return NotFound(fmt::format(
         "'{}' is no dump of another tool: looked for TP0_PP0_Rank0_pid1/Pass00000.pt and "
         "rank0_pid1/pass00000.pt (SGLang, phyai), step=0___rank=0___name=q.pt (SGLang's dumper), "
-        "step0/rank0/dump.json (msprobe) and *.pt, *.npy, *.npz, *.safetensors",
+        "step0/rank0/dump.json and step0/proc1/dump.json (msprobe) and *.pt, *.npy, *.npz, "
+        "*.safetensors",
         path_));
   }
 
@@ -240,7 +241,11 @@ class Finder {
 
   void AddProbe(const std::string& directory, uint64_t step, int32_t rank) {
     catalog_.kind = DumpKind::kProbe;
-    catalog_.units.push_back({.step = step, .rank = rank, .directory = directory});
+    const auto process = static_cast<uint32_t>(std::count_if(
+        catalog_.units.begin(), catalog_.units.end(),
+        [&](const DumpUnit& unit) { return unit.step == step && unit.rank == rank; }));
+    catalog_.units.push_back(
+        {.step = step, .rank = rank, .process = process, .directory = directory});
   }
 
   Status AddProbeHere(const Names& names) {

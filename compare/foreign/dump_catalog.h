@@ -4,7 +4,8 @@
 //   passes   DIR/TP0_PP0_Rank0_pid77/Pass00000.pt (SGLang), DIR/rank0_pid77/pass00000.pt (phyai):
 //            a dictionary name -> tensor for each engine step
 //   tagged   DIR/step=0___rank=0___dump_index=1___name=q.pt (SGLang's dumper): a file a tensor
-//   probe    DIR/step0/rank0/dump.json, dump_tensor_data/ (msprobe)
+//   probe    DIR/step0/rank0/dump.json, dump_tensor_data/ (msprobe); proc77 for rank0 where the job
+//            has no ranks
 //   files    one file of tensors, or a directory of them: one step of one rank
 //
 // A directory further inside (one rank, one step) is taken as well.

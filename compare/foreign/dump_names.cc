@@ -120,6 +120,16 @@ ProbeEntry SplitDirection(std::string_view entry) {
   return {entry, "", false};
 }
 
+// "Module.a.Linear.parameters_grad", with a number behind it in newer versions ->
+// "Module.a.Linear";
+// "" for other entries.
+std::string_view ModuleOfGradients(std::string_view entry) {
+  constexpr std::string_view kWord = ".parameters_grad";
+  const auto [before, number] = SplitLast(entry);
+  if (ParseNumber<uint64_t>(number)) entry = before;
+  return entry.ends_with(kWord) ? entry.substr(0, entry.size() - kWord.size()) : "";
+}
+
 void SetProbeRole(bool backward, std::string_view category, std::string_view argument,
                   NamedKey* named) {
   Key& key = named->key;
@@ -212,20 +222,21 @@ std::optional<TaggedName> ParseTags(std::string_view stem) {
     }
     if (tag == "recompute_status")
       tagged.key.key.recompute = value.starts_with("recomput");
-    else
+    else if (tag != "layer_id" || FindPart(tagged.key.key.path, value) == std::string_view::npos)
       rest += fmt::format("{}{}={}", rest.empty() ? "" : ",", tag, value);
   }
   if (!rest.empty()) tagged.key.key.path += "[" + rest + "]";
   return tagged;
 }
 
+bool IsProbeGradients(std::string_view entry) { return !ModuleOfGradients(entry).empty(); }
+
 NamedKey KeyOfProbe(std::string_view entry, std::string_view category, std::string_view argument) {
   NamedKey named;
-  const std::string_view parameters_grad = ".parameters_grad";
   ProbeEntry parts;
-  if (entry.ends_with(parameters_grad)) {
+  if (const std::string_view module = ModuleOfGradients(entry); !module.empty()) {
     category = "parameters_grad";
-    parts.before = entry.substr(0, entry.size() - parameters_grad.size());
+    parts.before = module;
   } else {
     parts = SplitDirection(entry);
   }
@@ -259,11 +270,12 @@ NamedKey KeyOfProbeFile(std::string_view stem) {
     category = word;
   }
   if (best == std::string_view::npos) return KeyOfName(stem);
-  const std::string_view argument = stem.substr(best + category.size() + 2);
-  const std::string_view entry = category == "parameters_grad"
-                                     ? stem.substr(0, best + category.size() + 1)
-                                     : stem.substr(0, best);
-  return KeyOfProbe(entry, category, argument);
+  std::string_view argument = stem.substr(best + category.size() + 2);
+  if (category != "parameters_grad") return KeyOfProbe(stem.substr(0, best), category, argument);
+  const size_t dot = argument.find('.');
+  if (dot != std::string_view::npos && ParseNumber<uint64_t>(argument.substr(0, dot)))
+    argument.remove_prefix(dot + 1);
+  return KeyOfProbe(stem.substr(0, best + category.size() + 1), category, argument);
 }
 
 }  // namespace tdump::compare::foreign

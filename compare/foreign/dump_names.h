@@ -42,6 +42,8 @@ std::optional<TaggedName> ParseTags(std::string_view stem);
 // Of msprobe: an operator ("Module.layer1.Linear.forward.0", "Torch.matmul.3.backward"), what the
 // tensor is to it ("input", "kwargs", "output", "parameters", "parameters_grad"), and which one.
 NamedKey KeyOfProbe(std::string_view entry, std::string_view category, std::string_view argument);
+// "Module.layer1.Linear.parameters_grad.0": gradients of parameters.
+bool IsProbeGradients(std::string_view entry);
 // "Module.layer1.Linear.forward.0.output.0"
 NamedKey KeyOfProbeFile(std::string_view stem);
 

@@ -59,15 +59,15 @@ ForeignStep::ForeignStep(DumpContents contents) : contents_(std::move(contents))
 
 void ForeignStep::MakeCalls() {
   std::map<std::tuple<std::string, std::string, std::string, uint64_t, Phase, bool>, size_t> known;
-  for (const DumpTensor& tensor : contents_.tensors) {
+  for (size_t i = 0; i < contents_.tensors.size(); ++i) {
+    const DumpTensor& tensor = contents_.tensors[i];
     const Key& key = tensor.name.key;
     const auto [found, is_new] = known.try_emplace(
         {key.root, key.path, key.op, key.call, key.phase, key.recompute}, calls_.size());
     call_of_.push_back(found->second);
     if (is_new) {
       io::CallRecord record;
-      record.call.begin = 2 * calls_.size() + 1;
-      record.call.end = record.call.begin + 1;
+      record.call.begin = 2 * i + 1;
       record.call.index = key.call;
       record.call.phase = key.phase;
       record.call.recompute = key.recompute;
@@ -77,6 +77,7 @@ void ForeignStep::MakeCalls() {
       record.kind = tensor.name.kind;
       calls_.push_back(std::move(record));
     }
+    calls_[found->second].call.end = 2 * i + 2;
     calls_[found->second].arguments.push_back(
         {key.role, key.arg, std::string(tensor.dtype.view()), tensor.sizes});
   }
@@ -141,7 +142,10 @@ Result<std::unique_ptr<ForeignSide>> ForeignSide::Open(Env* env, const std::stri
 }
 
 ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
-    : files_(OpenFiles::Of(env)), path_(std::move(path)), catalog_(std::move(catalog)) {
+    : files_(OpenFiles::Of(env)),
+      path_(std::move(path)),
+      catalog_(std::move(catalog)),
+      late_(files_, &catalog_) {
   std::map<std::tuple<uint64_t, int32_t, uint32_t>, uint32_t> seen;  // files of one step
   for (size_t i = 0; i < catalog_.units.size(); ++i) {
     const DumpUnit& unit = catalog_.units[i];
@@ -179,6 +183,7 @@ std::string ForeignSide::WhyMissing(int32_t rank) const {
 
 DumpContents ForeignSide::Read(const PassRef& pass) const {
   DumpContents contents = ReadDump(files_, catalog_.kind, catalog_.units[pass.index]);
+  late_.PutBack(pass.index, &contents);
   if (only_.empty()) return contents;
   std::erase_if(contents.tensors, [&](const DumpTensor& tensor) {
     return PlainNameOf(tensor.name) != only_ && !io::NameMatches(only_, tensor.name.key);
@@ -278,18 +283,17 @@ Result<DumpContents> ForeignSide::ReadWithKeys(const PassRef& pass) const {
   return contents;
 }
 
-Result<std::optional<Asked>> ForeignSide::Asks() const {
-  if (catalog_.kind == DumpKind::kProbe || catalog_.kind == DumpKind::kTagged)
-    return std::optional<Asked>();
+Result<Asked> ForeignSide::Asks() const {
+  const bool by_role = catalog_.kind == DumpKind::kProbe || catalog_.kind == DumpKind::kTagged;
   TDUMP_ASSIGN_OR_RETURN(const DumpContents contents, ReadWithKeys(passes_.front()));
   Asked asked;
   for (const DumpTensor& tensor : contents.tensors) {
-    if (tensor.name.knows_role)
+    if (tensor.name.knows_role && !by_role)
       asked.keys.insert(ToText(tensor.name.key));
     else
       asked.roles.insert(tensor.name.key.role);
   }
-  return std::optional<Asked>(std::move(asked));
+  return asked;
 }
 
 Result<std::unique_ptr<StepView>> ForeignSide::Open(const PassRef& pass) const {

@@ -10,13 +10,15 @@
 #include "compare/foreign/asked_side.h"
 #include "compare/foreign/dump_catalog.h"
 #include "compare/foreign/dump_reader.h"
+#include "compare/foreign/late_records.h"
 #include "compare/foreign/name_prefix.h"
 #include "compare/run_side.h"
 
 namespace tdump::compare::foreign {
 
 // One step of one rank. Everything but the values is in memory. Calls: one for each operator and
-// call number, in the order in which the dump has them.
+// call number, from the first to the last of its tensors in the order of the dump. So a module
+// whose inputs were dumped before its parts ran encloses them.
 class ForeignStep : public StepView {
  public:
   explicit ForeignStep(DumpContents contents);
@@ -55,9 +57,9 @@ class ForeignSide : public RunSide {
   // are. Not on both sides.
   void TakeOnlyKey() { takes_only_key_ = true; }
 
-  // What a run must have to be compared with this dump. None: the dump says itself what is what,
-  // and what it lacks is a difference. Of the first step.
-  Result<std::optional<Asked>> Asks() const;
+  // What of a run is compared with this dump: the roles that the dump has, and single tensors of
+  // which it says the role where it does not say it of others. Of the first step.
+  Result<Asked> Asks() const;
 
   // Only tensors that an address with this name means (io/address.h). Error (kNotFound): there are
   // none in the first step.
@@ -75,6 +77,8 @@ class ForeignSide : public RunSide {
 
   // "'name': os.system (offset 12), never run", of the steps that were opened.
   std::vector<std::string> skipped() const;
+  // What SGLang wrote with the next pass, of the steps that were opened.
+  std::vector<std::string> late() const { return late_.names(); }
   // What stood before names of one side only, once a step was opened.
   NamePrefix prefix() const;
 
@@ -89,6 +93,7 @@ class ForeignSide : public RunSide {
   std::shared_ptr<OpenFiles> files_;
   const std::string path_;
   const DumpCatalog catalog_;
+  const LateRecords late_;
   int32_t world_ = 1;
   std::vector<PassRef> passes_;  // PassRef::index: into catalog_.units
   std::string only_;             // a name; empty: everything

@@ -47,7 +47,7 @@ class IndexReader {
     if (kind != Kind::kObject) return json_.Skip();
     entry_ = entry;
     // Of the gradients of parameters there is no category, only their names.
-    if (entry.ends_with(".parameters_grad")) {
+    if (IsProbeGradients(entry)) {
       category_ = "parameters_grad";
       return ReadValue("");
     }

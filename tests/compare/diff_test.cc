@@ -183,6 +183,28 @@ TEST(Diff, BetweenTwoRecordsAParameterThatDiffersIsBlamed) {
                                       "          not on rank 0: second.weight\n"));
 }
 
+// A function without a module was given it, before the module's own record.
+TEST(Diff, AParameterThatAnOperatorWasGivenIsBlamedItself) {
+  for (const bool passed : {true, false}) {
+    FakeRun a(1), b(1);
+    for (FakeRun* run : {&a, &b}) {
+      const Tensor weight = run == &a ? kGood : kBad;
+      const Tensor given = run == &a || passed ? weight : Vector<float>("float32", {4, 4});
+      PassBuilder pass = run->Pass(0, 0);
+      pass.Module("first", kInput, kGood);
+      const uint64_t call = pass.Begin("linear", "", {{"0", kGood}, {"1", given}});
+      pass.End(call, "linear", "", {{"", given}});
+      pass.Param("second", "weight", weight);
+      pass.Module("second", kGood, given);
+    }
+    const DiffReport report = DiffOk(a, b);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->kind, passed ? OriginKind::kParameter : OriginKind::kInterval);
+    EXPECT_EQ(report.origin->name, passed ? "second" : "linear");
+    EXPECT_EQ(report.origin->parameter, passed ? "second.weight" : "");
+  }
+}
+
 // Row-parallel linear layer: after the sum over the ranks, both ranks hold the same wrong output.
 FakeRun RowParallel(int32_t wrong, bool with_partials) {
   FakeRun run(2);

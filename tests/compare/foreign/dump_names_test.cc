@@ -60,6 +60,11 @@ TEST(DumpNames, TagsOfTheDumper) {
             "model.output_norm@output#");
   EXPECT_EQ(Tag("step=0___name=non_intrusive__layer.0.output.dense.inputs.0"),
             "layer.0.output.dense@input#0");
+  // Which layer it is the path says already.
+  EXPECT_EQ(Tag("step=0___name=non_intrusive__model.layers.3.mlp.output___layer_id=3"),
+            "model.layers.3.mlp@output#");
+  EXPECT_EQ(Tag("step=0___name=non_intrusive__model.layers.13.mlp.output___layer_id=3"),
+            "model.layers.13.mlp[layer_id=3]@output#");
   EXPECT_EQ(Tag("step=0___rank=0"), "none");
   EXPECT_EQ(Tag("model"), "none");
   EXPECT_EQ(Tag("step=x___name=q"), "none");
@@ -77,6 +82,7 @@ TEST(DumpNames, OperatorsOfMsprobe) {
   EXPECT_EQ(probe("Cell.a.Dense.backward.0", "output", "0"), "a@grad_input#0~b");
   EXPECT_EQ(probe("Module.a.Linear.forward.0", "parameters", "weight"), "a@param#weight");
   EXPECT_EQ(probe("Module.a.Linear.parameters_grad", "", "weight"), "a@param_grad#weight~b");
+  EXPECT_EQ(probe("Module.a.Linear.parameters_grad.0", "", "weight"), "a@param_grad#weight~b");
   EXPECT_EQ(probe("Functional.linear.3.forward", "output", "0"),
             "Functional.linear::call3@output#0");
   EXPECT_EQ(probe("Tensor.add.1.backward", "input", "0"), "Tensor.add::call1@grad_output#0~b");
@@ -85,6 +91,8 @@ TEST(DumpNames, OperatorsOfMsprobe) {
   EXPECT_EQ(ToText(KeyOfProbeFile("Module.output.Linear.forward.0.parameters.weight").key),
             "output@param#weight");
   EXPECT_EQ(ToText(KeyOfProbeFile("Module.a.Linear.parameters_grad.weight").key),
+            "a@param_grad#weight~b");
+  EXPECT_EQ(ToText(KeyOfProbeFile("Module.a.Linear.parameters_grad.0.weight").key),
             "a@param_grad#weight~b");
   // Names that are not of this kind do no harm.
   for (const char* odd :

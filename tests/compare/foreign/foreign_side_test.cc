@@ -85,6 +85,32 @@ TEST_F(ForeignSideTest, PassFilesOfSeveralRanks) {
   EXPECT_THAT(Passes(*Side("dump/TP1_PP0_Rank1_pid10/Pass00010.pt")), ElementsAre("0.0.0"));
 }
 
+// SGLang's hook on `model` writes the file before it takes that module's output.
+TEST_F(ForeignSideTest, WhatSglangWritesWithTheNextPassIsPutBack) {
+  const std::string directory = "dump/TP0_PP0_Rank0_pid9/";
+  Store(directory + "Pass00000.pt", Pass({"visual", "model.a", "model.b"}));
+  Store(directory + "Pass00001.pt", Pass({"model", "lm_head", "visual", "model.a"}, 1));
+  Store(directory + "Pass00002.pt", Pass({"model", "lm_head", "model.a"}, 2));
+  Store(directory + "Pass00004.pt", Pass({"model", "lm_head"}, 4));
+  const auto side = Side("dump");
+  EXPECT_THAT(Keys(*side, 0), ElementsAre("visual@output#", "model.a@output#", "model.b@output#",
+                                          "model@output#", "lm_head@output#"));
+  EXPECT_THAT(Keys(*side, 1),
+              ElementsAre("visual@output#", "model.a@output#", "model@output#", "lm_head@output#"));
+  EXPECT_THAT(Keys(*side, 2), ElementsAre("model.a@output#"));  // the file of pass 3 is not there
+  EXPECT_THAT(Keys(*side, 3), ElementsAre());
+  EXPECT_THAT(side->late(), ElementsAre("model", "lm_head"));
+}
+
+// Without the first file nobody knows what a pass begins with; phyai writes a pass whole.
+TEST_F(ForeignSideTest, OtherPassFilesAreTakenAsTheyAre) {
+  Store("dump/TP0_PP0_Rank0_pid9/Pass00001.pt", Pass({"model", "model.a"}));
+  EXPECT_THAT(Keys(*Side("dump")), ElementsAre("model@output#", "model.a@output#"));
+  Store("phyai/rank0_pid9/pass00000.pt", Pass({"model.a"}));
+  Store("phyai/rank0_pid9/pass00001.pt", Pass({"model", "model.a"}));
+  EXPECT_THAT(Keys(*Side("phyai"), 1), ElementsAre("model@output#", "model.a@output#"));
+}
+
 TEST_F(ForeignSideTest, TwoProcessesOfOneRank) {
   Store("dump/rank0_pid5/pass00000.pt", Pass({"a"}));
   Store("dump/rank0_pid40/pass00000.pt", Pass({"a::call1"}));
@@ -111,6 +137,33 @@ TEST_F(ForeignSideTest, ARankThatNoJobHasIsRefused) {
   EXPECT_THAT(Why("dump"), HasSubstr("rank 1073741824: ranks below 1048576 are compared"));
   Store("tags/step=0___rank=99999999999___name=a.pt", Pass({"a"}));
   EXPECT_THAT(Why("tags"), HasSubstr("ranks below"));
+}
+
+TEST_F(ForeignSideTest, AJobWithoutRanksHasTheNumberOfItsProcess) {
+  for (const char* place : {"d/step0/proc77", "d/step0/proc9", "d/step1/proc77"})
+    Store(std::string(place) + "/dump.json", R"({"data": {}})");
+  EXPECT_THAT(Passes(*Side("d")), ElementsAre("0.0.0", "0.0.1", "1.0.0"));
+  EXPECT_THAT(Passes(*Side("d/step1/proc77")), ElementsAre("1.0.0"));
+}
+
+TEST_F(ForeignSideTest, AModuleWhoseInputWasDumpedFirstEnclosesItsParts) {
+  const char* names[] = {"m.inputs.0", "m.a.inputs.0", "m.a.output", "m.output"};
+  for (size_t i = 0; i < std::size(names); ++i) {
+    Store("tags/step=0___rank=0___dump_index=" + std::to_string(i + 1) + "___name=non_intrusive__" +
+              names[i] + ".pt",
+          Pass({"value"}));
+  }
+  const auto side = Side("tags");
+  const auto step = side->Open(side->passes()[0]);
+  ASSERT_TRUE(step.ok());
+  std::map<std::string, std::pair<uint64_t, uint64_t>> calls;
+  (void)(*step)->ForEachCall([&](const io::CallRecord& call) {
+    calls[call.path] = {call.call.begin, call.call.end};
+    return true;
+  });
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_LT(calls["m"].first, calls["m.a"].first);
+  EXPECT_GT(calls["m"].second, calls["m.a"].second);
 }
 
 TEST_F(ForeignSideTest, RecordsAndTheirValues) {
@@ -446,13 +499,22 @@ TEST_F(ForeignSideTest, OfARunOnlyWhatTheDumpHas) {
   const FixedSide other(keys);
   side->TakeKeysOf(&other);
   auto asked = side->Asks();
-  ASSERT_TRUE(asked.ok() && asked->has_value());
-  const AskedSide left(std::make_unique<FixedSide>(keys), **asked);
+  ASSERT_TRUE(asked.ok());
+  const AskedSide left(std::make_unique<FixedSide>(keys), *asked);
   EXPECT_THAT(Keys(left), ElementsAre("a@output#0", "b@output#", "m@input#forward_batch_info.ids"));
   EXPECT_EQ(left.left_out(), 2u);
-  // msprobe says what is what: what it lacks is a difference.
-  Store("d/q/step0/rank0/dump.json", R"({"data": {}})");
-  EXPECT_FALSE(Side("d/q")->Asks()->has_value());
+}
+
+// What it lacks of a role that it has is a difference.
+TEST_F(ForeignSideTest, OfARunTheRolesThatMsprobeHas) {
+  Store("d/q/step0/rank0/dump.json", R"({"data": {"Module.a.Linear.forward.0": {"input_args": [
+      {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}]}}})");
+  auto asked = Side("d/q")->Asks();
+  ASSERT_TRUE(asked.ok());
+  const AskedSide left(std::make_unique<FixedSide>(std::vector<std::string>{
+                           "a@input#0", "a@output#", "a@param#weight", "b@input#0"}),
+                       *asked);
+  EXPECT_THAT(Keys(left), ElementsAre("a@input#0", "b@input#0"));
 }
 
 TEST_F(ForeignSideTest, OneTensorOfAFile) {

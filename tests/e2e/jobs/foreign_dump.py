@@ -3,9 +3,9 @@
 
     foreign_dump.py [KIND...]
 
-KIND: "pass" (SGLang and phyai: a dictionary of leaf outputs for each step), "tagged" (SGLang's dumper: a file a tensor),
-"probe" (msprobe: dump.json and a file a tensor), "state" (the weights, as safetensors and as a .pt). Without one the model
-only runs.
+KIND: "pass" (SGLang: a dictionary of outputs for each pass of the module `model`, which ends in the next file), "tagged"
+(SGLang's dumper: hooks on every module, a file a tensor), "probe" (msprobe: dump.json and a file a tensor), "state" (the
+weights, as safetensors and as a .pt). Without one the model only runs.
 """
 
 from __future__ import annotations
@@ -44,23 +44,35 @@ class Model(nn.Module):
         return self.head(x.transpose(0, 1))  # a view: dumped with its strides
 
 
-def leaves(model: nn.Module):
-    return [(name, module) for name, module in model.named_modules() if not list(module.children())]
+class Server(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.scale = nn.LayerNorm(11)
+
+    def forward(self, ids):
+        return self.scale(self.model(ids))
 
 
 class Passes:
+    """Leaves and `model`; its hook writes the file before it takes the output."""
+
     def __init__(self, directory: Path) -> None:
         self.directory, self.tensors, self.step = directory / "TP0_PP0_Rank0_pid7", {}, 0
         self.directory.mkdir(parents=True)
 
-    def add(self, name, module, args, output) -> None:
-        # The name of a leaf that ran before in this step gets the number of the call.
-        calls = sum(key.split("::call")[0] == name for key in self.tensors)
-        self.tensors[name if calls == 0 else f"{name}::call{calls}"] = output
+    def before(self, name, module, args) -> None:
+        pass
+
+    def after(self, name, module, args, output) -> None:
+        if name == "model":
+            torch.save(self.tensors, self.directory / f"Pass{self.step:05d}.pt")
+            self.tensors, self.step = {}, self.step + 1
+        if name == "model" or not list(module.children()):
+            self.tensors[name] = output
 
     def end(self) -> None:
-        torch.save(self.tensors, self.directory / f"Pass{self.step:05d}.pt")
-        self.tensors, self.step = {}, self.step + 1
+        pass
 
 
 class Tagged:
@@ -68,12 +80,19 @@ class Tagged:
         self.directory, self.index, self.step = directory / "dump_1", 0, 0
         self.directory.mkdir(parents=True)
 
-    def add(self, name, module, args, output) -> None:
-        for kind, value in (("inputs.0", args[0]), ("output", output)):
-            self.index += 1
-            tags = f"step={self.step}___rank=0___dump_index={self.index}___name=non_intrusive__{name}.{kind}"
-            meta = {"name": name, "dtype": value.dtype, "rank": 0}
-            torch.save({"value": value, "meta": meta}, self.directory / f"{tags}.pt")
+    def write(self, name: str, kind: str, value) -> None:
+        self.index += 1
+        layer = next((f"___layer_id={part}" for part in name.split(".") if part.isdigit()), "")
+        path = f"{name}.{kind}" if name else kind
+        tags = f"step={self.step}___rank=0___dump_index={self.index}___name=non_intrusive__{path}"
+        meta = {"name": name, "dtype": value.dtype, "rank": 0}
+        torch.save({"value": value, "meta": meta}, self.directory / f"{tags}___recompute_status=disabled{layer}.pt")
+
+    def before(self, name, module, args) -> None:
+        self.write(name, "inputs.0", args[0])
+
+    def after(self, name, module, args, output) -> None:
+        self.write(name, "output", output)
 
     def end(self) -> None:
         self.step += 1
@@ -83,8 +102,11 @@ class Probe:
     def __init__(self, directory: Path) -> None:
         self.directory, self.data, self.step = directory, {}, 0
 
+    def place(self) -> Path:
+        return self.directory / f"step{self.step}" / "proc77"  # a job without ranks
+
     def describe(self, entry: str, category: str, index: str, value) -> dict:
-        place = self.directory / f"step{self.step}" / "rank0" / "dump_tensor_data"
+        place = self.place() / "dump_tensor_data"
         place.mkdir(parents=True, exist_ok=True)
         file = f"{entry}.{category}.{index}.pt"
         torch.save(value, place / file)
@@ -92,18 +114,30 @@ class Probe:
         shape = list(value.shape)
         return {"type": "torch.Tensor", "dtype": str(value.dtype), "shape": shape, "Max": largest, "data_name": file}
 
-    def add(self, name, module, args, output) -> None:
+    def before(self, name, module, args) -> None:
+        pass
+
+    def after(self, name, module, args, output) -> None:
+        if not name:
+            return
+        for kind, value in zip(("weight", "bias"), module.parameters(recurse=False), strict=False):
+            self.function(name, kind, value)
         entry = f"Module.{name}.{type(module).__name__}.forward.0"
         self.data[entry] = {
             "input_args": [self.describe(entry, "input", "0", args[0])],
             "input_kwargs": {},
             "output": [self.describe(entry, "output", "0", output)],
-            "parameters": {k: self.describe(entry, "parameters", k, v) for k, v in module.named_parameters()},
+            "parameters": {k: self.describe(entry, "parameters", k, v) for k, v in module.named_parameters(recurse=False)},
         }
+
+    def function(self, name: str, kind: str, value) -> None:
+        """What the module was computed by has the parameter as an argument, before the module itself is told."""
+        entry = f"Functional.{name.replace('.', '_')}_{kind}.0.forward"
+        self.data[entry] = {"input_args": [self.describe(entry, "input", "0", value)], "output": []}
 
     def end(self) -> None:
         index = {"task": "tensor", "level": "L0", "framework": "pytorch", "dump_data_dir": "/x", "data": self.data}
-        (self.directory / f"step{self.step}" / "rank0" / "dump.json").write_text(json.dumps(index))
+        (self.place() / "dump.json").write_text(json.dumps(index))
         self.data, self.step = {}, self.step + 1
 
 
@@ -117,16 +151,17 @@ def save_weights(model: nn.Module, directory: Path) -> None:
 
 def run(kind: str | None, directory: Path, fault: float = 1) -> None:
     torch.manual_seed(0)
-    model = Model().eval()
+    model = Server().eval()
     with torch.no_grad():
-        model.layers[1].up.weight[3, 5] *= fault
+        model.model.layers[1].up.weight[3, 5] *= fault
     if kind == "state":
         return save_weights(model, directory)
     dump = {"pass": Passes, "tagged": Tagged, "probe": Probe}[kind](directory) if kind else None
     if dump is not None:
-        for name, module in leaves(model):
+        for name, module in model.named_modules():
+            module.register_forward_pre_hook(lambda module, args, name=name: dump.before(name, module, args))
             module.register_forward_hook(
-                lambda module, args, output, name=name: dump.add(name, module, args, output.detach())
+                lambda module, args, output, name=name: dump.after(name, module, args, output.detach())
             )
     for step in range(2):
         with torch.no_grad():
