@@ -197,7 +197,9 @@ def test_the_dumper_against_a_run(captured):
 
 
 def test_msprobe_against_a_run(captured):
-    report = diff("probe", "run", "--require", "bitwise", "--allow-unpaired", r"^(\.$|Functional)", status=0, cwd=captured)
+    report = diff(
+        "probe", "run", "--require", "bitwise", "--allow-unpaired", r"^(\.$|Functional)", status=0, cwd=captured
+    )
     assert report["counts"]["bitwise_equal"] == 2 * 2 * (MODULES - 1) + 2 * PARAMETERS, report["counts"]
 
 

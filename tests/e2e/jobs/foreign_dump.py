@@ -127,7 +127,9 @@ class Probe:
             "input_args": [self.describe(entry, "input", "0", args[0])],
             "input_kwargs": {},
             "output": [self.describe(entry, "output", "0", output)],
-            "parameters": {k: self.describe(entry, "parameters", k, v) for k, v in module.named_parameters(recurse=False)},
+            "parameters": {
+                k: self.describe(entry, "parameters", k, v) for k, v in module.named_parameters(recurse=False)
+            },
         }
 
     def function(self, name: str, kind: str, value) -> None:
