@@ -40,10 +40,15 @@ Json UlpBins(const Metrics& m) {
   return bins;
 }
 
+Json WorstJson(const Worst& worst) {
+  return {worst.position, ShownText(worst.a), ShownText(worst.b)};
+}
+
 Json MetricsJson(const Metrics& m) {
-  Json channel = nullptr, worst = nullptr;
+  Json channel = nullptr, worst = nullptr, worst_relative = nullptr;
   if (m.worst_channel) channel = {m.worst_channel->index, ShownNumber(m.worst_channel->mean_error)};
-  if (m.has_worst) worst = {m.worst.position, ShownText(m.worst.a), ShownText(m.worst.b)};
+  if (m.has_worst) worst = WorstJson(m.worst);
+  if (m.worst_relative) worst_relative = WorstJson(*m.worst_relative);
   return Json::array({m.elements,
                       m.bits_equal,
                       m.outside(),
@@ -71,6 +76,7 @@ Json MetricsJson(const Metrics& m) {
                       m.sign_mismatch,
                       std::move(channel),
                       std::move(worst),
+                      std::move(worst_relative),
                       UlpBins(m)});
 }
 
@@ -99,11 +105,12 @@ Json ObservationColumns() {
 }
 
 Json MetricsColumns() {
-  return {"elements",      "bits_equal", "outside", "max_abs", "max_abs_text", "max_rel",
-          "mean_abs",      "mean_error", "rmse",    "cosine",  "sqnr_db",      "max_ulp",
-          "p50",           "p90",        "p99",     "p999",    "rms_a",        "rms_b",
-          "nan_a",         "nan_b",      "inf_a",   "inf_b",   "nan_mismatch", "inf_mismatch",
-          "sign_mismatch", "channel",    "worst",   "ulp"};
+  return {
+      "elements",      "bits_equal", "outside", "max_abs",        "max_abs_text", "max_rel",
+      "mean_abs",      "mean_error", "rmse",    "cosine",         "sqnr_db",      "max_ulp",
+      "p50",           "p90",        "p99",     "p999",           "rms_a",        "rms_b",
+      "nan_a",         "nan_b",      "inf_a",   "inf_b",          "nan_mismatch", "inf_mismatch",
+      "sign_mismatch", "channel",    "worst",   "worst_relative", "ulp"};
 }
 
 size_t BoundTexts::IndexOf(const std::string& text) {

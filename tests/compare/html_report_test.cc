@@ -181,6 +181,7 @@ TEST(HtmlPage, RowsHoldWhatTheColumnsSay) {
   row.comparison.metrics.Edit().ulp[7] = 3;
   row.comparison.metrics.Edit().has_worst = true;
   row.comparison.metrics.Edit().worst = {{3}, "1", "nan"};
+  row.comparison.metrics.Edit().worst_relative = Worst{{5}, "1e-9", "2e-9"};
   data.Add(row);
   DiffReport report;
   report.overall = Overall::kDiffers;
@@ -211,7 +212,8 @@ TEST(HtmlPage, RowsHoldWhatTheColumnsSay) {
   const Json metrics = value("metrics");
   ASSERT_EQ(metrics.size(), observations["metrics"].size());
   EXPECT_EQ(metrics.back(), Json::parse("[[0, 1], [7, 3]]"));
-  EXPECT_EQ(metrics[metrics.size() - 2], Json::parse(R"([[3], "1", "nan"])"));
+  EXPECT_EQ(metrics[metrics.size() - 3], Json::parse(R"([[3], "1", "nan"])"));
+  EXPECT_EQ(metrics[metrics.size() - 2], Json::parse(R"([[5], "1e-9", "2e-9"])"));
 
   EXPECT_EQ(page.data["origin"]["observation"], 0);
   EXPECT_EQ(page.data["map"]["layers"], Json::parse(R"(["layers.3"])"));

@@ -73,8 +73,8 @@ function numbersOf(row) {
       ["Inf in A, in B; on one side", `${count(m.inf_a)}, ${count(m.inf_b)}; ${count(m.inf_mismatch)}`],
       ["other sign", count(m.sign_mismatch)]);
     if (m.channel !== null) lines.push(["worst channel (mean error)", `${count(m.channel[0])} (${short(m.channel[1])})`]);
-    if (m.worst !== null) {
-      lines.push(["worst element", extent(m.worst[0])], ["  in A", m.worst[1]], ["  in B", m.worst[2]]);
+    for (const [name, worst] of [["worst element", m.worst], ["largest relative error", m.worst_relative]]) {
+      if (worst !== null) lines.push([name, extent(worst[0])], ["  in A", worst[1]], ["  in B", worst[2]]);
     }
     if (row.bound !== null) lines.push(["bound", page.bounds[row.bound]]);
   }
