@@ -286,9 +286,9 @@ class Differ {
     c.bits_equal += v.bitwise == Answer::kSame;
     c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;
     c.read += outcome.comparison.evidence == Evidence::kPayload;
-    const bool unproven = v.bitwise == Answer::kDiffers && v.tolerance == Answer::kNotJudged;
-    c.unproven += unproven;
-    c.unproven_weights += unproven && outcome.is_weight();
+    c.unproven += v.Unproven();
+    c.unproven_weights += v.Unproven() && outcome.is_weight();
+    c.by_statistics += v.statistics == Answer::kSame && !outcome.fails;
     c.shape += v.shape == Answer::kDiffers;
     c.dtype += v.dtype == Answer::kDiffers;
     c.special += v.special == Answer::kDiffers;
@@ -330,6 +330,8 @@ class Differ {
       return;
     }
     ++p.pairs;
+    const Verdict& v = outcome.comparison.verdict;
+    p.by_statistics += v.bitwise == Answer::kNotJudged && v.statistics == Answer::kSame;
     const bool buffer = row.key.role == Role::kState;
     Names& names = buffer ? buffers_ : parameters_;
     names.seen.insert(row.name);

@@ -44,8 +44,9 @@ struct Unpaired {
 struct ParameterReport {
   uint64_t compared = 0, differing_names = 0;
   uint64_t buffers_compared = 0, buffers_differing = 0;
-  uint64_t pairs = 0;       // of either, over ranks and steps
-  uint64_t not_judged = 0;  // pairs of which shape and dtype alone are known; not counted above
+  uint64_t pairs = 0;          // of either, over ranks and steps
+  uint64_t by_statistics = 0;  // pairs that agree as far as these tell
+  uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
   std::vector<ParameterDifference> differing;  // the first ones
 };
 
@@ -72,6 +73,7 @@ struct JobReport {
 struct Counts {
   uint64_t paired = 0, judged = 0, failing = 0, allowed = 0;
   uint64_t bits_equal = 0, equal_by_hash = 0, read = 0, not_judged = 0, unproven = 0;
+  uint64_t by_statistics = 0;     // agree as far as these tell
   uint64_t unproven_weights = 0;  // of `unproven`: parameters and buffers
   uint64_t unresolved = 0;        // could not be put together; they fail
   uint64_t unreadable = 0;        // pairs of which a side is damaged; nothing else is said of them

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,9 @@ class ForwardingView : public StepView {
   }
   Result<io::Record> Get(uint64_t id) const override { return view_->Get(id); }
   Result<ReadBytes> Open(const io::Record& record) const override { return view_->Open(record); }
+  std::optional<Summary> SummaryOf(const io::Record& record) const override {
+    return view_->SummaryOf(record);
+  }
   Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
   const std::vector<io::Damage>& damage() const override { return view_->damage(); }
   bool is_assembled() const override { return view_->is_assembled(); }

@@ -44,6 +44,11 @@ void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
 // Whether what is known of one rank is about the other: where ranks are put together, of any.
 bool SameRank(int32_t x, int32_t y) { return x == y || x == kAllRanks || y == kAllRanks; }
 
+std::optional<Summary> SummaryIn(const StepView& view, uint64_t id) {
+  const auto record = view.Get(id);
+  return record.ok() ? view.SummaryOf(*record) : std::nullopt;
+}
+
 // Whether two pairs of tensors have the same values, by hash or, where there is none, so alike that
 // they are taken for one: an operator was given the parameter as an argument.
 bool HaveTheSameValues(const PassDiff& pass, const Outcome& x, const Outcome& y) {
@@ -55,8 +60,11 @@ bool HaveTheSameValues(const PassDiff& pass, const Outcome& x, const Outcome& y)
   const auto same_a = same_hash(*pass.a, x.ids.a, y.ids.a);
   const auto same_b = same_hash(*pass.b, x.ids.b, y.ids.b);
   if (same_a && same_b) return *same_a && *same_b;
-  if (x.comparison.evidence != Evidence::kPayload || y.comparison.evidence != Evidence::kPayload)
-    return false;
+  if (x.comparison.evidence != y.comparison.evidence) return false;
+  if (x.comparison.evidence == Evidence::kStatistics)
+    return SummaryIn(*pass.a, x.ids.a) == SummaryIn(*pass.a, y.ids.a) &&
+           SummaryIn(*pass.b, x.ids.b) == SummaryIn(*pass.b, y.ids.b);
+  if (x.comparison.evidence != Evidence::kPayload) return false;
   const Metrics &m = *x.comparison.metrics, &n = *y.comparison.metrics;
   return m.numeric && n.numeric && m.elements == n.elements && m.bits_equal == n.bits_equal &&
          m.rmse == n.rmse && m.rms_a == n.rms_a && m.rms_b == n.rms_b && m.max_abs == n.max_abs &&

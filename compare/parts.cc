@@ -10,6 +10,8 @@
 namespace tdump::compare {
 namespace {
 
+Answer SameIf(bool same) { return same ? Answer::kSame : Answer::kDiffers; }
+
 bool SameSlice(const io::Record& a, const io::Record& b) {
   return a.slice && b.slice && a.slice->begins == b.slice->begins &&
          a.slice->sizes == b.slice->sizes && a.slice->steps == b.slice->steps;
@@ -24,20 +26,9 @@ io::Record SampleAsRecord(const io::Record& record) {
   return flat;
 }
 
-// NaN and infinities are special whatever else is known.
-void JudgeStatistics(const Statistics& a, const Statistics& b, Comparison* comparison) {
-  if (a == b) {
-    comparison->notes.push_back("statistics agree, values were not kept");
-    return;
-  }
-  Verdict& v = comparison->verdict;
-  v.bitwise = Answer::kDiffers;
-  if (a.nan != b.nan || a.positive_inf != b.positive_inf || a.negative_inf != b.negative_inf)
-    v.special = Answer::kDiffers;
-  comparison->notes.push_back(
-      fmt::format("statistics differ: mean {:.6g} and {:.6g}, rms {:.6g} "
-                  "and {:.6g}, NaN {} and {}",
-                  a.mean, b.mean, a.rms(), b.rms(), a.nan, b.nan));
+std::string SpecialText(const Summary& summary) {
+  return fmt::format("{} NaN, {} infinite", summary.nan.value_or(0),
+                     summary.positive_inf.value_or(0) + summary.negative_inf.value_or(0));
 }
 
 }  // namespace
@@ -55,10 +46,37 @@ Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
                                                           {&right, FromMemory(*b.sample)}, bound));
     JudgeMetrics(metrics, comparison);
     comparison->notes.push_back(fmt::format("of a sample of {} elements", left.sizes[0]));
-  } else if (a.statistics && b.statistics && a.dtype == b.dtype && StoredOnce(a) == StoredOnce(b)) {
-    JudgeStatistics(*a.statistics, *b.statistics, comparison);
   }
   return Status();
+}
+
+void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of_a,
+                     const Summary& of_b, const Bound& bound, Comparison* comparison) {
+  Verdict& v = comparison->verdict;
+  SummaryJudgement judged = JudgeSummaries(of_a, of_b, bound);
+  const bool comparable =
+      a.statistics && b.statistics && a.dtype == b.dtype && StoredOnce(a) == StoredOnce(b);
+  const bool equal = comparable && *a.statistics == *b.statistics;
+  const bool exact = bound.relative == 0 && bound.scale == 0;
+  if (judged.checksums_differ || (comparable && !equal)) v.bitwise = Answer::kDiffers;
+  if (comparable && !equal && exact && judged.outside.empty() && !judged.special_differs)
+    judged.outside = "they would be equal";
+  if (judged.special_differs) v.special = Answer::kDiffers;
+  if (!judged.outside.empty()) v.tolerance = Answer::kDiffers;
+  const bool known = of_a.nan || !judged.checksums_differ;
+  if (known) v.statistics = SameIf(judged.outside.empty() && !judged.special_differs);
+  if (comparison->evidence == Evidence::kMeta) comparison->evidence = Evidence::kStatistics;
+  std::string note;
+  if (judged.special_differs)
+    note = fmt::format("statistics differ: {} and {}", SpecialText(of_a), SpecialText(of_b));
+  else if (!judged.outside.empty())
+    note = "statistics differ: " + judged.outside;
+  else if (!known)
+    note = "checksums differ, values were not kept";
+  else
+    note = equal ? "statistics agree, values were not kept"
+                 : "statistics agree within the bound, values were not kept";
+  comparison->notes.push_back(std::move(note));
 }
 
 }  // namespace tdump::compare

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "compare/summary.h"
 #include "compare/verdict.h"
 #include "core/status.h"
 #include "io/records.h"
@@ -13,10 +14,14 @@ namespace tdump::compare {
 using MeasureRecords =
     std::function<Result<Metrics>(const io::Record& a, const io::Record& b, const Bound& bound)>;
 
-// Judges what both sides have, of shapes that are equal, best first: the same slice, the same
-// sample (both as if they were the tensor, which a note says), else statistics. Statistics that
-// differ prove that values differ; equal ones prove nothing, and nothing is judged.
+// Judges what both sides have, of shapes that are equal: the same slice, else the same sample, both
+// as if they were the tensor, which a note says.
 Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
                   const MeasureRecords& measure, Comparison* comparison);
+
+// By statistics, whose differences prove that values differ: in bits, and beyond the bound where no
+// values within it have such ones. Equal ones prove nothing.
+void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of_a,
+                     const Summary& of_b, const Bound& bound, Comparison* comparison);
 
 }  // namespace tdump::compare

@@ -107,10 +107,20 @@ class PassComparer {
                                   const Bound& of) { return MeasureRecords(left, right, of); };
       TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, bound, measure, &comparison));
     }
+    if (comparison.verdict.shape == Answer::kSame && !comparison.verdict.HasValues())
+      JudgeByStatistics(a, b, bound, outcome);
     if (comparison.verdict.shape == Answer::kDiffers)
       TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
     judge_.JudgePair(a, b, outcome);
     return {};
+  }
+
+  // What a rule asks of the values statistics do not know.
+  void JudgeByStatistics(const io::Record& a, const io::Record& b, const Bound& bound,
+                         Outcome* outcome) const {
+    if (outcome->rule != nullptr && outcome->rule->expect) return;
+    const auto left = diff_->a->SummaryOf(a), right = diff_->b->SummaryOf(b);
+    if (left && right) JudgeStatistics(a, b, *left, *right, bound, &outcome->comparison);
   }
 
   // Numbers that one side may have taken for zero: told also where the bound, which grows with the
@@ -228,11 +238,12 @@ class PassComparer {
   // operators' outputs tell.
   void Conclude(Outcome* outcome) const {
     if (!outcome->error->empty()) return;
-    const Verdict& verdict = outcome->comparison.verdict;
-    const bool unproven =
-        verdict.bitwise == Answer::kDiffers && verdict.tolerance == Answer::kNotJudged;
-    outcome->fails = verdict.Fails(options_.require_bits) || (unproven && !outcome->is_weight()) ||
-                     !outcome->unresolved->empty();
+    Verdict& verdict = outcome->comparison.verdict;
+    // Equal statistics are no proof of equal bits.
+    if (options_.require_bits && verdict.statistics == Answer::kSame)
+      verdict.statistics = Answer::kNotJudged;
+    outcome->fails = verdict.Fails(options_.require_bits) ||
+                     (verdict.Unproven() && !outcome->is_weight()) || !outcome->unresolved->empty();
     // In another precision all bits differ: of weights that says nothing where their values agree.
     const bool expected =
         options_.compute && outcome->is_weight() && verdict.tolerance == Answer::kSame;

@@ -66,9 +66,10 @@ void serialize(Archive& archive, Metrics& metrics) {
 
 template <class Archive>
 void serialize(Archive& archive, Verdict& verdict) {
-  auto& [shape, dtype, bitwise, tolerance, special, shape_allowed, dtype_allowed, special_allowed] =
-      verdict;
-  archive(shape, dtype, bitwise, tolerance, special, shape_allowed, dtype_allowed, special_allowed);
+  auto& [shape, dtype, bitwise, tolerance, special, statistics, shape_allowed, dtype_allowed,
+         special_allowed] = verdict;
+  archive(shape, dtype, bitwise, tolerance, special, statistics, shape_allowed, dtype_allowed,
+          special_allowed);
 }
 
 template <class Archive>

@@ -22,6 +22,8 @@ std::string_view ToText(Evidence evidence) {
       return "meta";
     case Evidence::kHash:
       return "hash";
+    case Evidence::kStatistics:
+      return "statistics";
     case Evidence::kPayload:
       return "payload";
   }
@@ -29,11 +31,9 @@ std::string_view ToText(Evidence evidence) {
 }
 
 Json VerdictJson(const Verdict& v) {
-  return {{"shape", ToString(v.shape)},
-          {"dtype", ToString(v.dtype)},
-          {"bitwise", ToString(v.bitwise)},
-          {"tolerance", ToString(v.tolerance)},
-          {"special", ToString(v.special)}};
+  return {{"shape", ToString(v.shape)},     {"dtype", ToString(v.dtype)},
+          {"bitwise", ToString(v.bitwise)}, {"tolerance", ToString(v.tolerance)},
+          {"special", ToString(v.special)}, {"statistics", ToString(v.statistics)}};
 }
 
 Json NumberOrNull(const std::optional<double>& value) {
@@ -253,6 +253,7 @@ Json CountsJson(const Counts& c) {
           {"unresolved", c.unresolved},
           {"unreadable", c.unreadable},
           {"hash_only_differences", c.unproven},
+          {"by_statistics", c.by_statistics},
           {"unpaired_a", c.unpaired_a},
           {"unpaired_b", c.unpaired_b},
           {"unpaired_allowed", c.unpaired_allowed},

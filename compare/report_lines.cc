@@ -40,6 +40,8 @@ std::string PairedText(const DiffReport& report) {
     text += "; none without a partner";
   }
   text += fmt::format("; {} equal by hash, {} read", CountText(c.equal_by_hash), CountText(c.read));
+  if (c.by_statistics > 0)
+    text += fmt::format("; {} agree as far as statistics tell", CountText(c.by_statistics));
   if (c.not_judged > 0)
     text += fmt::format("; {} not judged (shape and dtype only)", CountText(c.not_judged));
   if (c.unreadable > 0) text += fmt::format("; {} damaged", CountText(c.unreadable));
@@ -56,6 +58,7 @@ std::string WeightsText(const DiffReport& report) {
         fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - p.buffers_differing),
                     CountText(p.buffers_compared));
   text += " equal on every rank";
+  if (p.by_statistics > 0) text += " as far as statistics tell";
   struct Where {
     std::vector<int32_t> ranks;
     uint64_t step = 0;
@@ -99,6 +102,12 @@ bool AllBitsEqual(const std::vector<Row>& rows) {
                      [](const Row& r) { return r.comparison.verdict.bitwise == Answer::kSame; });
 }
 
+bool ByStatistics(const std::vector<Row>& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const Row& r) {
+    return r.comparison.verdict.statistics != Answer::kNotJudged;
+  });
+}
+
 // What is known of the data that went into the origin.
 std::string InputsOfOrigin(const Origin& origin) {
   switch (origin.kind) {
@@ -108,7 +117,9 @@ std::string InputsOfOrigin(const Origin& origin) {
       if (origin.inputs.empty())
         return "its inputs were not recorded: capture role input to be sure";
       return fmt::format("inputs agree: {} of {}, {}", origin.inputs.size(), origin.inputs.size(),
-                         AllBitsEqual(origin.inputs) ? "bit for bit" : "within bounds");
+                         AllBitsEqual(origin.inputs)   ? "bit for bit"
+                         : ByStatistics(origin.inputs) ? "as far as statistics tell"
+                                                       : "within bounds");
     case OriginKind::kInterval:
     case OriginKind::kParameter:
       if (!origin.row) return "";
@@ -215,6 +226,13 @@ std::string ShownName(const std::string& name) {
   return name == "." ? "the whole model" : Printable(name);
 }
 
+std::string StatisticsNote(const Comparison& comparison) {
+  const auto note =
+      std::find_if(comparison.notes.begin(), comparison.notes.end(),
+                   [](const std::string& text) { return text.starts_with("statistics "); });
+  return note == comparison.notes.end() ? "" : *note;
+}
+
 std::string ValuesText(const Row& row) {
   const Comparison& comparison = row.comparison;
   const Verdict& v = comparison.verdict;
@@ -224,6 +242,7 @@ std::string ValuesText(const Row& row) {
   std::string text;
   if (v.dtype == Answer::kDiffers)
     text = fmt::format("dtype {} against {}; ", row.dtype_a, row.dtype_b);
+  if (v.statistics != Answer::kNotJudged) return text + StatisticsNote(comparison);
   if (comparison.evidence == Evidence::kHash) {
     return text + (v.bitwise == Answer::kSame ? "bit for bit equal (hash)"
                                               : "bits differ (hash; values were not kept)");

@@ -28,12 +28,16 @@ std::string DifferingWeights(const DiffReport& report) {
 std::string SameText(const DiffReport& report) {
   const Counts& c = report.counts;
   const uint64_t judged = c.paired - c.not_judged;
+  const std::string statistics =
+      c.by_statistics == 0
+          ? ""
+          : fmt::format(", as far as statistics tell {}", CountText(c.by_statistics));
   std::string text =
       c.bits_equal == judged
           ? fmt::format("SAME  {} of {} bit for bit", CountText(judged), CountText(judged))
-          : fmt::format("SAME  {} of {} within bounds (bitwise {})",
+          : fmt::format("SAME  {} of {} within bounds (bitwise {}{})",
                         CountText(judged - c.allowed - c.unproven), CountText(judged),
-                        CountText(c.bits_equal));
+                        CountText(c.bits_equal), statistics);
   if (const uint64_t weights = WeightsDiffer(report); weights > 0)
     text += fmt::format("; {} differ{} in bits", DifferingWeights(report), weights == 1 ? "s" : "");
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "compare/payload_view.h"
+#include "compare/summary.h"
 #include "core/status.h"
 #include "io/pass_reader.h"
 #include "io/records.h"
@@ -36,6 +38,12 @@ class StepView {
   // of its calls: kCorrupt. Sequential reading is fast whatever the pieces. Error: the tensor
   // cannot be put together.
   virtual Result<ReadBytes> Open(const io::Record& record) const = 0;
+
+  // What is known of the values of a record that this view gave, without reading any.
+  virtual std::optional<Summary> SummaryOf(const io::Record& record) const {
+    if (!record.statistics) return std::nullopt;
+    return compare::SummaryOf(*record.statistics);
+  }
 
   // A record's call_begin is the begin of one of these calls. Begin and end are in one order of
   // time over everything the view holds.

@@ -18,26 +18,40 @@ std::string_view ToString(Answer answer);
 
 // `tolerance` is kSame only when every element was proven within the bound. `special` is about NaN
 // and infinities; the sign of zero is a note. Values of unequal shape are never compared.
+// `statistics` are asked where values were kept on one side only: kSame when they are what two
+// tensors within the bound can have, which is no proof; kDiffers, with `tolerance`, when they are
+// not.
 struct Verdict {
   Answer shape = Answer::kNotJudged;
   Answer dtype = Answer::kNotJudged;
   Answer bitwise = Answer::kNotJudged;
   Answer tolerance = Answer::kNotJudged;
   Answer special = Answer::kNotJudged;
+  Answer statistics = Answer::kNotJudged;
   // Differences that are known and count as none: the precision that was given explains the dtypes,
   // or a rule names the kind (compare/rules.h). The answers above stay what they are.
   bool shape_allowed = false, dtype_allowed = false, special_allowed = false;
 
   // What makes a pair fail: shape, dtype, special values or tolerance; `bits` adds bitwise.
   bool Fails(bool bits) const;
-  bool Judged() const { return bitwise != Answer::kNotJudged || tolerance != Answer::kNotJudged; }
+  bool Judged() const {
+    return bitwise != Answer::kNotJudged || tolerance != Answer::kNotJudged ||
+           statistics != Answer::kNotJudged;
+  }
+  bool HasValues() const { return bitwise == Answer::kSame || tolerance != Answer::kNotJudged; }
+  // Known to differ, and by how much is not known at all.
+  bool Unproven() const {
+    return bitwise == Answer::kDiffers && tolerance == Answer::kNotJudged &&
+           statistics == Answer::kNotJudged;
+  }
 };
 
 // How an answer was reached.
 enum class Evidence : uint8_t {
-  kMeta,     // nothing but shape and dtype was kept on one side or both
-  kHash,     // from the hashes alone
-  kPayload,  // the bytes were read
+  kMeta,        // nothing but shape and dtype was kept on one side or both
+  kHash,        // from the hashes alone
+  kStatistics,  // from the statistics
+  kPayload,     // the bytes were read
 };
 
 struct Comparison {

@@ -45,7 +45,7 @@ class Reader {
 
   void Add(NamedKey name, ForeignTensor tensor) {
     if (tensor.parameter && !name.knows_role) AsParameter(&name);
-    DumpTensor added{std::move(name), tensor.dtype, tensor.sizes, std::nullopt, ""};
+    DumpTensor added{std::move(name), tensor.dtype, tensor.sizes, std::nullopt, "", std::nullopt};
     added.values = std::move(tensor);
     contents_.tensors.push_back(std::move(added));
   }
@@ -116,8 +116,8 @@ class Reader {
                                               directory, ToText(tensor.name.key)));
       return;
     }
-    contents_.tensors.push_back(
-        {std::move(tensor.name), *tensor.dtype, std::move(tensor.sizes), std::nullopt, ""});
+    contents_.tensors.push_back({std::move(tensor.name), *tensor.dtype, std::move(tensor.sizes),
+                                 std::nullopt, "", std::move(tensor.summary)});
   }
 
   void AddProbeFile(const std::string& path, NamedKey name) {

@@ -8,6 +8,7 @@
 #include "compare/foreign/dump_catalog.h"
 #include "compare/foreign/dump_names.h"
 #include "compare/foreign/foreign_tensor.h"
+#include "compare/summary.h"
 #include "io/records.h"
 
 namespace tdump::compare::foreign {
@@ -18,6 +19,7 @@ struct DumpTensor {
   std::vector<int64_t> sizes;
   std::optional<ForeignTensor> values;  // none: only described
   std::string dims;                     // as the dump annotates it (compare/dims.h); "" for none
+  std::optional<Summary> summary;       // of what has no values
 };
 
 struct DumpContents {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "compare/dequantised.h"
@@ -129,6 +130,11 @@ Result<ReadBytes> ForeignStep::Open(const io::Record& record) const {
   return InLargePieces(std::move(read), CanonicalBytes(*tensor.values));
 }
 
+std::optional<Summary> ForeignStep::SummaryOf(const io::Record& record) const {
+  if (record.id == 0 || record.id > contents_.tensors.size()) return std::nullopt;
+  return contents_.tensors[record.id - 1].summary;
+}
+
 Status ForeignStep::ForEachCall(const VisitCall& visit) const {
   for (const io::CallRecord& call : calls_) {
     if (!visit(call)) break;
@@ -230,10 +236,11 @@ Status ForeignSide::LoadKeys() const {
 // Of the first step as well.
 void ForeignSide::LoadPrefix() const {
   if (prefix_) return;
-  std::vector<std::string> here, there;
-  for (const DumpTensor& tensor : Read(passes_.front()).tensors) {
-    if (!tensor.name.knows_role) here.push_back(PlainNameOf(tensor.name));
-  }
+  std::set<std::string> names;
+  for (const DumpTensor& tensor : Read(passes_.front()).tensors)
+    names.insert(tensor.name.knows_role ? NameOfKey(tensor.name.key) : PlainNameOf(tensor.name));
+  const std::vector<std::string> here(names.begin(), names.end());
+  std::vector<std::string> there;
   for (const auto& [name, key] : *keys_) there.push_back(name);
   prefix_ = FindPrefix(here, there);
   if (other_dump_ != nullptr) prefix_->added.clear();  // the other one drops it
@@ -244,8 +251,20 @@ NamePrefix ForeignSide::prefix() const {
   return prefix_.value_or(NamePrefix{});
 }
 
+// Of a tensor whose role is known the prefix alone is taken: "module." of a wrapper.
+void ForeignSide::TakePath(Key* key) const {
+  if (prefix_->empty() || keys_->contains(NameOfKey(*key))) return;
+  Key other = *key;
+  other.path = key->path == "." ? prefix_->added : prefix_->Applied(key->path + ".");
+  if (other.path.empty())
+    other.path = ".";
+  else
+    other.path.pop_back();
+  if (keys_->contains(NameOfKey(other))) *key = std::move(other);
+}
+
 void ForeignSide::TakeKey(bool only, NamedKey* named) const {
-  if (named->knows_role) return;
+  if (named->knows_role) return TakePath(&named->key);
   Key& key = named->key;
   const std::string plain = PlainNameOf(*named);
   const std::string name = keys_->contains(plain) ? plain : prefix_->Applied(plain);

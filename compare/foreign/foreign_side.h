@@ -26,6 +26,7 @@ class ForeignStep : public StepView {
   Status ForEachTensor(const VisitTensor& visit) const override;
   Result<io::Record> Get(uint64_t id) const override;
   Result<ReadBytes> Open(const io::Record& record) const override;
+  std::optional<Summary> SummaryOf(const io::Record& record) const override;
   Status ForEachCall(const VisitCall& visit) const override;
   const std::vector<io::Damage>& damage() const override { return contents_.damage; }
 
@@ -88,6 +89,7 @@ class ForeignSide : public RunSide {
   Result<DumpContents> ReadWithKeys(const PassRef& pass) const;
   Status LoadKeys() const;
   void LoadPrefix() const;
+  void TakePath(Key* key) const;
   void TakeKey(bool only, NamedKey* named) const;
 
   std::shared_ptr<OpenFiles> files_;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "core/parse_number.h"
 
@@ -173,6 +175,18 @@ Result<int64_t> JsonReader::ReadInteger() {
   TDUMP_ASSIGN_OR_RETURN(const std::string word, ReadWord());
   if (const auto value = ParseNumber<int64_t>(word)) return *value;
   return Error(fmt::format("'{}' is not a whole number", word));
+}
+
+Result<double> JsonReader::ReadNumber() {
+  TDUMP_ASSIGN_OR_RETURN(const std::string word, ReadWord());
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (word == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (word == "Infinity") return kInfinity;
+  if (word == "-Infinity") return -kInfinity;
+  char* end = nullptr;
+  const double number = std::strtod(word.c_str(), &end);
+  if (word.empty() || *end != '\0') return Error(fmt::format("'{}' is no number", word));
+  return number;
 }
 
 Status JsonReader::Skip() {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+
 #include "compare/foreign/dtypes.h"
 #include "compare/foreign/json_reader.h"
 #include "compare/names.h"
@@ -25,6 +28,39 @@ std::string_view CategoryOf(std::string_view key) {
   if (key == "input_kwargs") return "kwargs";
   return key;
 }
+
+// What stands in the index of a tensor of n elements.
+struct Described {
+  std::optional<double> max, min, mean, norm;
+  std::string checksum;
+
+  std::optional<double>* Find(std::string_view key) {
+    if (key == "Max") return &max;
+    if (key == "Min") return &min;
+    if (key == "Mean") return &mean;
+    if (key == "Norm") return &norm;
+    return nullptr;
+  }
+
+  // NaN anywhere makes NaN of all of them.
+  std::optional<Summary> ToSummary(const std::vector<int64_t>& sizes) const {
+    if (!max && !checksum.empty()) return Summary{.checksum = checksum, .counts = false};
+    if (!max || !min) return std::nullopt;
+    Summary summary{.checksum = checksum, .counts = false, .precision = 0x1p-16};
+    summary.nan = std::isnan(*max) ? 1 : 0;
+    if (summary.nan == 1) return summary;
+    summary.positive_inf = *max == std::numeric_limits<double>::infinity() ? 1 : 0;
+    summary.negative_inf = *min == -std::numeric_limits<double>::infinity() ? 1 : 0;
+    if (std::isinf(*max) || std::isinf(*min)) return summary;
+    double elements = 1;
+    for (const int64_t size : sizes) elements *= static_cast<double>(size);
+    summary.max = max;
+    summary.min = min;
+    summary.mean = mean;
+    if (norm && elements > 0) summary.rms = *norm / std::sqrt(elements);
+    return summary;
+  }
+};
 
 class IndexReader {
  public:
@@ -75,15 +111,22 @@ class IndexReader {
   // A tensor, or named values.
   Status ReadDescription(const std::string& argument) {
     ProbeTensor tensor;
+    Described described;
     std::string type, dtype;
     TDUMP_RETURN_IF_ERROR(json_.ReadObject([&](const std::string& key) -> Status {
       TDUMP_ASSIGN_OR_RETURN(const Kind kind, json_.NextKind());
       std::string* text = key == "type"        ? &type
                           : key == "dtype"     ? &dtype
                           : key == "data_name" ? &tensor.data_name
+                          : key == "md5"       ? &described.checksum
                                                : nullptr;
       if (text != nullptr && kind == Kind::kText) {
         TDUMP_ASSIGN_OR_RETURN(*text, json_.ReadText());
+        return {};
+      }
+      std::optional<double>* number = type.empty() ? nullptr : described.Find(key);
+      if (number != nullptr && kind == Kind::kNumber) {
+        TDUMP_ASSIGN_OR_RETURN(*number, json_.ReadNumber());
         return {};
       }
       if (key == "shape" && kind == Kind::kArray && !type.empty()) return ReadShape(&tensor.sizes);
@@ -93,6 +136,7 @@ class IndexReader {
     }));
     if (!type.ends_with("Tensor") || dtype.empty()) return {};
     tensor.dtype = ProbeDType(dtype);
+    tensor.summary = described.ToSummary(tensor.sizes);
     return Add(argument, std::move(tensor));
   }
 

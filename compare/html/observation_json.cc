@@ -26,6 +26,8 @@ std::string_view EvidenceText(Evidence evidence) {
       return "shape and dtype only";
     case Evidence::kHash:
       return "hash";
+    case Evidence::kStatistics:
+      return "statistics";
     case Evidence::kPayload:
       break;
   }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "compare/bounds.h"
 #include "compare/payload_view.h"
@@ -86,20 +87,134 @@ TEST(JudgeParts, SamplesAreMeasured) {
   EXPECT_FALSE(Judge(WithSample({1, 2}), WithSample({1, 2, 3})).verdict.Judged());
 }
 
-TEST(JudgeParts, StatisticsProveDifferencesOnly) {
-  const Comparison same = Judge(WithStatistics({1, 2, 3}), WithStatistics({3, 2, 1}));
-  EXPECT_FALSE(same.verdict.Judged());
-  EXPECT_THAT(same.notes, Contains(HasSubstr("agree")));
-  const Comparison differs = Judge(WithStatistics({1, 2, 3}), WithStatistics({1, 2, 4}));
-  EXPECT_EQ(differs.verdict.bitwise, Answer::kDiffers);
-  EXPECT_EQ(differs.verdict.special, Answer::kNotJudged);
+Comparison JudgeByStatistics(const io::Record& a, const io::Record& b, const Bound& bound) {
+  Comparison comparison = JudgeMeta(a, b);
+  JudgeStatistics(a, b, SummaryOf(*a.statistics), SummaryOf(*b.statistics), bound, &comparison);
+  return comparison;
+}
+
+TEST(JudgeStatistics, ProveDifferencesOnly) {
+  const Bound bound = {.relative = 0.01, .scale = 0, .text = ""};
+  const Comparison same =
+      JudgeByStatistics(WithStatistics({1, 2, 3}), WithStatistics({3, 2, 1}), bound);
+  EXPECT_EQ(same.evidence, Evidence::kStatistics);
+  EXPECT_EQ(same.verdict.bitwise, Answer::kNotJudged);
+  EXPECT_EQ(same.verdict.tolerance, Answer::kNotJudged);
+  EXPECT_EQ(same.verdict.statistics, Answer::kSame);
+  EXPECT_TRUE(same.verdict.Judged());
+  EXPECT_THAT(same.notes, Contains("statistics agree, values were not kept"));
+
+  const Comparison near =
+      JudgeByStatistics(WithStatistics({1, 2, 3}), WithStatistics({1, 2, 3.01f}), bound);
+  EXPECT_EQ(near.verdict.bitwise, Answer::kDiffers);
+  EXPECT_EQ(near.verdict.statistics, Answer::kSame);
+  EXPECT_FALSE(near.verdict.Fails(false) || near.verdict.Unproven());
+
+  const Comparison far =
+      JudgeByStatistics(WithStatistics({1, 2, 3}), WithStatistics({1, 2, 4}), bound);
+  EXPECT_EQ(far.verdict.bitwise, Answer::kDiffers);
+  EXPECT_EQ(far.verdict.tolerance, Answer::kDiffers);
+  EXPECT_EQ(far.verdict.statistics, Answer::kDiffers);
+  EXPECT_EQ(far.verdict.special, Answer::kNotJudged);
+  EXPECT_THAT(far.notes,
+              Contains(HasSubstr("statistics differ: max 3 and 4, 0.04 apart is within")));
+}
+
+TEST(JudgeStatistics, SpecialValuesAreCounted) {
+  const Bound wide = {.relative = 0.9, .scale = 10, .text = ""};
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(Judge(WithStatistics({1, 2, 3}), WithStatistics({1, 2, nan})).verdict.special,
-            Answer::kDiffers);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& other :
+       {std::vector<float>{1, 2, nan}, {1, 2, inf}, {1, 2, -inf}}) {
+    const Comparison comparison =
+        JudgeByStatistics(WithStatistics({1, 2, 3}), WithStatistics(other), wide);
+    EXPECT_EQ(comparison.verdict.special, Answer::kDiffers);
+    EXPECT_TRUE(comparison.verdict.Fails(false));
+  }
+  const auto all_nan = WithStatistics({nan, nan});
+  EXPECT_EQ(JudgeByStatistics(all_nan, all_nan, wide).verdict.statistics, Answer::kSame);
+}
+
+TEST(JudgeStatistics, WithoutABoundTheyAreEqual) {
+  const Comparison comparison =
+      JudgeByStatistics(WithStatistics({1, 2, 3, 4}), WithStatistics({1, 2.5f, 2.5f, 4}), {});
+  EXPECT_EQ(comparison.verdict.tolerance, Answer::kDiffers);
+}
+
+// Of another tool: three numbers computed in float32, or a checksum.
+TEST(JudgeStatistics, WhatIsKnownOnBothSidesIsCompared) {
+  const Bound bound = {.relative = 1e-6, .scale = 0, .text = ""};
+  const io::Record ours = WithStatistics({1, -2, 3, 2});
+  const Summary known = SummaryOf(*ours.statistics);
+  Summary theirs = {
+      .min = -2, .max = 3, .mean = 1.0000001, .nan = 0, .counts = false, .precision = 0x1p-16};
+  const auto judge = [&](const Summary& a, const Summary& b) {
+    const io::Record record = Tensor(4);
+    Comparison comparison = JudgeMeta(record, record);
+    JudgeStatistics(record, record, a, b, bound, &comparison);
+    return comparison;
+  };
+  EXPECT_EQ(judge(known, theirs).verdict.statistics, Answer::kSame);
+  EXPECT_EQ(judge(known, theirs).verdict.bitwise, Answer::kNotJudged);
+  theirs.mean = 1.001;
+  EXPECT_EQ(judge(known, theirs).verdict.tolerance, Answer::kDiffers);
+  theirs.nan = 1;
+  EXPECT_EQ(judge(known, theirs).verdict.special, Answer::kDiffers);
+  // "Some" against a count.
+  Summary two = known;
+  two.nan = 2;
+  theirs.mean = 1;
+  EXPECT_EQ(judge(two, theirs).verdict.special, Answer::kNotJudged);
+
+  const Summary one = {.checksum = "1", .counts = false},
+                other = {.checksum = "2", .counts = false};
+  EXPECT_EQ(judge(one, one).verdict.statistics, Answer::kSame);
+  const Comparison differs = judge(one, other);
+  EXPECT_EQ(differs.verdict.bitwise, Answer::kDiffers);
+  EXPECT_TRUE(differs.verdict.Unproven());
+  EXPECT_THAT(differs.notes, Contains("checksums differ, values were not kept"));
+}
+
+// The other way of the proof: values within the bound never have statistics that it rules out.
+TEST(JudgeStatistics, WhatIsWithinTheBoundIsNeverOutside) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> share(-1, 1);
+  int outside = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const double relative = std::ldexp(1, -static_cast<int>(random() % 20));
+    const double scale = random() % 2 == 0 ? 0 : std::ldexp(1, -static_cast<int>(random() % 12));
+    const size_t n = 1 + random() % 40;
+    const double shift = random() % 2 == 0 ? 0 : 10 * normal(random);
+    std::vector<float> a, b, far;
+    double squares = 0;
+    for (size_t i = 0; i < n; ++i) {
+      a.push_back(static_cast<float>(std::exp(2 * normal(random)) * share(random) + shift));
+      squares += double{a.back()} * a.back();
+    }
+    // Each as far away as the bound lets it be, half of the rounds all on one side.
+    const double absolute =
+        scale * std::sqrt(squares / static_cast<double>(n)) / (1 + scale + relative);
+    const bool one_side = random() % 2 == 0;
+    for (const float x : a) {
+      const double to = one_side ? 0.999 : share(random);
+      b.push_back(static_cast<float>(
+          x + to * (relative * std::abs(x) / (1 + relative) + absolute / (1 + relative))));
+      far.push_back(static_cast<float>(x + 40 * (relative + scale) * std::abs(x) + 1));
+    }
+    const Bound bound = {.relative = relative + 1e-6, .scale = scale, .text = ""};
+    const Comparison near = JudgeByStatistics(WithStatistics(a), WithStatistics(b), bound);
+    ASSERT_EQ(near.verdict.statistics, Answer::kSame)
+        << round << ": " << relative << " " << scale << " " << near.notes.back();
+    outside +=
+        JudgeByStatistics(WithStatistics(a), WithStatistics(far), bound).verdict.statistics ==
+        Answer::kDiffers;
+  }
+  EXPECT_GT(outside, 1000);
 }
 
 TEST(JudgeParts, NothingOnOneSideIsNotJudged) {
-  const Comparison comparison = Judge(WithStatistics({1, 2, 3}), Tensor(3));
+  const Comparison comparison = Judge(WithSample({1, 2, 3}), Tensor(1000));
   EXPECT_FALSE(comparison.verdict.Judged());
   EXPECT_THAT(comparison.notes, IsEmpty());
 }

@@ -135,6 +135,37 @@ TEST(Msprobe, TheIndexInItsOrder) {
   EXPECT_EQ((*index)[1].data_name, "");
 }
 
+TEST(Msprobe, StatisticsAndChecksums) {
+  const auto index =
+      ReadProbeIndex(FromText("dump.json", R"({"data": {"Torch.a.0.forward": {"output": [
+    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2, 8], "Max": 3.5, "Min": -2, "Mean": 0.25, "Norm": 8},
+    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": NaN, "Min": NaN, "Mean": NaN, "Norm": NaN},
+    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "Max": Infinity, "Min": 1, "Mean": Infinity, "Norm": Infinity},
+    {"type": "torch.Tensor", "dtype": "torch.int64", "shape": [4], "Max": 10, "Min": 0, "Mean": null, "Norm": null},
+    {"type": "torch.Tensor", "dtype": "torch.bool", "shape": [4], "Max": true, "Min": false, "Mean": null, "Norm": null},
+    {"type": "torch.Tensor", "dtype": "torch.int64", "shape": [4], "md5": "e3c12ab7"},
+    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [0], "Max": 1, "Min": 1, "Norm": 0}]}}})"));
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  ASSERT_EQ(index->size(), 7u);
+  const auto summary = [&](size_t i) { return (*index)[i].summary.value_or(Summary{.nan = 99}); };
+  EXPECT_EQ(summary(0).max, 3.5);
+  EXPECT_EQ(summary(0).min, -2);
+  EXPECT_EQ(summary(0).mean, 0.25);
+  EXPECT_EQ(summary(0).rms, 2);  // 8 / sqrt(16)
+  EXPECT_EQ(summary(0).nan, 0u);
+  EXPECT_FALSE(summary(0).counts);
+  EXPECT_EQ(summary(1).nan, 1u);
+  EXPECT_EQ(summary(1).max, std::nullopt);
+  EXPECT_EQ(summary(2).positive_inf, 1u);
+  EXPECT_EQ(summary(2).negative_inf, 0u);
+  EXPECT_EQ(summary(3).max, 10);
+  EXPECT_EQ(summary(3).rms, std::nullopt);
+  EXPECT_EQ((*index)[4].summary, std::nullopt);
+  EXPECT_EQ(summary(5).checksum, "e3c12ab7");
+  EXPECT_EQ(summary(5).nan, std::nullopt);
+  EXPECT_EQ(summary(6).rms, std::nullopt);
+}
+
 TEST(Msprobe, WhatIsNoIndexIsRefused) {
   const auto why = [](const std::string& text) {
     return ReadProbeIndex(FromText("dump.json", text)).status().message();

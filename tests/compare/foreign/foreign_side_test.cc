@@ -506,6 +506,21 @@ TEST_F(ForeignSideTest, OfARunOnlyWhatTheDumpHas) {
 }
 
 // What it lacks of a role that it has is a difference.
+// A wrapper (DDP) puts "module." before the names that msprobe sees.
+TEST_F(ForeignSideTest, OfMsprobesNamesAPrefixIsDropped) {
+  Store("d/step0/rank0/dump.json", R"({"data": {
+    "Module.module.Net.forward.0": {"input_args": [{"type": "torch.Tensor", "dtype": "torch.int64", "shape": [2]}]},
+    "Module.module.a.Linear.forward.0": {"output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}],
+      "parameters": {"weight": {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}}},
+    "Functional.linear.0.forward": {"output": [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}]}}})");
+  const FixedSide run({".@input#0", "a@output#", "a@param#weight"});
+  const auto side = Side("d");
+  side->TakeKeysOf(&run);
+  EXPECT_THAT(Keys(*side),
+              ElementsAre(".@input#0", "a@output#", "a@param#weight", "Functional.linear@output#"));
+  EXPECT_EQ(side->prefix().dropped, "module.");
+}
+
 TEST_F(ForeignSideTest, OfARunTheRolesThatMsprobeHas) {
   Store("d/q/step0/rank0/dump.json", R"({"data": {"Module.a.Linear.forward.0": {"input_args": [
       {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}]}}})");
