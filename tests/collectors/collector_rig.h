@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -14,12 +15,16 @@ namespace tdump::collectors {
 
 class KeepAll final : public Plan {
  public:
-  RuleId op(OperatorId, const OperatorInfo&, const void*) noexcept override { return 1; }
+  RuleId op(OperatorId, const OperatorInfo& info, const void*) noexcept override {
+    return info.kind == OperatorKind::kAten && !aten ? kNoRule : 1;
+  }
   Decision observe(RuleId, const ObservationKey&) const noexcept override {
     return {{kLevelFull}, 1};
   }
   bool wants(RuleId, Role, Phase) const noexcept override { return true; }
   bool wants_kind(OperatorKind) const noexcept override { return true; }
+
+  bool aten = false;  // operators of the dispatcher too
 };
 
 class MemorySink final : public Sink {
@@ -37,6 +42,7 @@ class MemorySink final : public Sink {
 
   Slot reserve(const Call& call, const Observation& seen, const Keep&,
                uint64_t bytes) noexcept override {
+    if (inside) inside();
     Kept& kept = Add(call, seen);
     kept.data.resize(bytes);
     return {.data = kept.data.data(), .bytes = bytes};
@@ -69,6 +75,16 @@ class MemorySink final : public Sink {
     notes.emplace_back(text);
   }
 
+  void Clear() {
+    std::lock_guard lock(mutex);
+    kept.clear();
+    calls.clear();
+    texts.clear();
+    expected.clear();
+    notes.clear();
+  }
+
+  std::function<void()> inside;  // runs in reserve()
   std::mutex mutex;
   std::deque<Kept> kept;
   std::vector<Call> calls;

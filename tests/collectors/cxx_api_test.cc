@@ -9,12 +9,8 @@
 #include <thread>
 
 #include "collectors/torch/cxx_api.h"
-#include "collectors/torch/plugin.h"
 #include "tdump/tdump.h"
-#include "tests/collectors/collector_rig.h"
-
-// In a job this is the shim's.
-extern "C" const void* tdump_api(int version) { return tdump_torch_api(version); }
+#include "tests/collectors/started_rig.h"
 
 namespace tdump::collectors {
 namespace {
@@ -40,35 +36,9 @@ struct PairImpl : nn::Module {
 };
 TORCH_MODULE(Pair);
 
-// The collector keeps its first runtime for the life of the process, so all cases share one.
-CollectorRig& Rig() {
-  static auto* rig = [] {
-    auto* made = new CollectorRig;
-    Runtime foreign = made->runtime;
-    foreign.stamp ^= 1;
-    EXPECT_EQ(tdump_torch_start(nullptr), 0);
-    EXPECT_EQ(tdump_torch_start(&foreign), 0);  // of another build: stays out
-    EXPECT_EQ(CurrentRuntime(), nullptr);
-    ::tdump::step(1);  // before the start: nothing to do, nothing happens
-    EXPECT_EQ(tdump_torch_start(&made->runtime), 1);
-    EXPECT_EQ(tdump_torch_start(&made->runtime), 1);
-    EXPECT_EQ(CurrentRuntime(), &made->runtime);
-    return made;
-  }();
-  return *rig;
-}
-
 class CxxApiTest : public ::testing::Test {
  protected:
-  CxxApiTest() : rig(Rig()) {
-    rig.gate.state = GateState::kArmed;
-    ++rig.gate.pass;
-    rig.sink.calls.clear();
-    rig.sink.kept.clear();
-    rig.sink.expected.clear();
-    rig.clock.kinds.clear();
-    rig.clock.names.clear();
-  }
+  CxxApiTest() : rig(StartedRig()) {}
   Names Kept(Role role) {
     Names names;
     for (const MemorySink::Kept& kept : rig.sink.kept) {
