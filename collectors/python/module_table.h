@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectors/python/pointer_set.h"
+#include "collectors/torch/pointer_set.h"
 #include "core/recorder.h"
 #include "core/runtime.h"
 

@@ -48,35 +48,73 @@ OperatorInfo InfoOf(const NamedModule& named, const std::string& prefix) {
   return info;
 }
 
-// Parameters and buffers of a module itself.
+// LibTorch gives away what a module holds as copies of whole dictionaries. These are the
+// dictionaries themselves; access is not checked where a template is instantiated explicitly.
+template <class T>
+using Dict = torch::OrderedDict<std::string, T>;
+struct Parameters {
+  friend Dict<at::Tensor> Module::*MemberOf(Parameters);
+};
+struct Buffers {
+  friend Dict<at::Tensor> Module::*MemberOf(Buffers);
+};
+struct Children {
+  friend Dict<std::shared_ptr<Module>> Module::*MemberOf(Children);
+};
+template <class Kind, auto kMember>
+struct Reach {
+  friend decltype(kMember) MemberOf(Kind) { return kMember; }
+};
+template struct Reach<Parameters, &Module::parameters_>;
+template struct Reach<Buffers, &Module::buffers_>;
+template struct Reach<Children, &Module::children_>;
+
+template <class Kind>
+const auto& Of(const Module& module) {
+  return module.*MemberOf(Kind{});
+}
+
+// Visits the modules of a tree once each, in the order of named_modules().
+template <class Visitor>
+void ForEachModule(const Module& module, PointerSet* met, const Visitor& visit) {
+  if (!met->Insert(&module)) return;
+  visit(module);
+  for (const auto& child : Of<Children>(module)) {
+    if (child.value() != nullptr) ForEachModule(*child.value(), met, visit);
+  }
+}
+
+// Parameters and buffers of the modules of a tree, each tensor once a pass.
 class StateRecorder {
  public:
-  explicit StateRecorder(Runtime* runtime) : recorder_(*runtime->recorder) {}
+  StateRecorder(Runtime* runtime, CxxRoot* root)
+      : recorder_(*runtime->recorder), root_(*root), scope_(root->state_scope) {
+    root_.recorded.Clear();
+    root_.watched.Clear();
+  }
 
   void Record(const Module& module, OperatorId op) {
     if (!recorder_.BeginState(op, nullptr, &scope_)) return;
-    if (Wants(recorder_, scope_, Role::kParam))
-      RecordAll(module.named_parameters(/*recurse=*/false), Role::kParam);
-    if (Wants(recorder_, scope_, Role::kState))
-      RecordAll(module.named_buffers(/*recurse=*/false), Role::kState);
+    if (Wants(recorder_, scope_, Role::kParam)) RecordAll(Of<Parameters>(module), Role::kParam);
+    if (Wants(recorder_, scope_, Role::kState)) RecordAll(Of<Buffers>(module), Role::kState);
     if (!WantsGradient(recorder_, scope_, Role::kParamGrad)) return;
-    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-      if (watched_.insert(item.value().unsafeGetTensorImpl()).second)
+    for (const auto& item : Of<Parameters>(module)) {
+      if (item.value().defined() && root_.watched.Insert(item.value().unsafeGetTensorImpl()))
         WatchParameterGradient(op, item.key(), item.value());
     }
   }
 
  private:
-  void RecordAll(const torch::OrderedDict<std::string, at::Tensor>& tensors, Role role) {
+  void RecordAll(const Dict<at::Tensor>& tensors, Role role) {
     for (const auto& item : tensors) {
-      if (seen_.insert(item.value().unsafeGetTensorImpl()).second)
+      if (item.value().defined() && root_.recorded.Insert(item.value().unsafeGetTensorImpl()))
         Capture(recorder_, &scope_, {role, item.key()}, item.value());
     }
   }
 
   Recorder& recorder_;
-  Recorder::CallScope scope_;
-  std::unordered_set<const void*> seen_, watched_;
+  CxxRoot& root_;
+  Recorder::CallScope& scope_;
 };
 
 }  // namespace
@@ -132,6 +170,21 @@ std::optional<CxxModule> CxxModules::Find(const Module* module) const {
   return it->second;
 }
 
+OperatorId CxxModules::OperatorOf(const Module* module) const {
+  std::shared_lock lock(mutex_);
+  const auto it = modules_.find(module);
+  return it == modules_.end() || it->second.module.expired() ? kNoOperator : it->second.op;
+}
+
+void CxxModules::NoteOwner(const Module& module, OperatorId op) {
+  std::unique_lock lock(mutex_);
+  for (const auto& item : Of<Parameters>(module)) {
+    const at::Tensor& parameter = item.value();
+    if (parameter.defined() && parameter.has_storage())
+      parameters_[parameter.storage().data()] = op;
+  }
+}
+
 OperatorId CxxModules::OwnerOfParameter(const void* data) const {
   std::shared_lock lock(mutex_);
   const auto it = data != nullptr ? parameters_.find(data) : parameters_.end();
@@ -168,21 +221,19 @@ void CxxModules::OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept try {
   if (!expect && !record) return;
   const std::shared_ptr<Module> top = root->top.lock();
   if (top == nullptr) return;
-  StateRecorder recorder(runtime);
+  std::lock_guard one_at_a_time(root->state_mutex);
+  StateRecorder recorder(runtime, root);
   Plan& plan = *runtime->plan;
-  for (const NamedModule& named : NamedModules(top)) {
-    const std::optional<CxxModule> entry = Find(named.module.get());
-    if (!entry) continue;
-    const RuleId rule = plan.op(entry->op, runtime->operators->Get(entry->op), nullptr);
-    if (expect && plan.expects_calls(rule)) runtime->sink->expect(entry->op);
-    if (!record) continue;
-    recorder.Record(*named.module, entry->op);
-    std::unique_lock lock(mutex_);
-    for (const at::Tensor& parameter : named.module->parameters(/*recurse=*/false)) {
-      if (parameter.defined() && parameter.has_storage())
-        parameters_[parameter.storage().data()] = entry->op;
-    }
-  }
+  root->modules.Clear();
+  ForEachModule(*top, &root->modules, [&](const Module& module) {
+    const OperatorId op = OperatorOf(&module);
+    if (op == kNoOperator) return;
+    const RuleId rule = plan.op(op, runtime->operators->Get(op), nullptr);
+    if (expect && plan.expects_calls(rule)) runtime->sink->expect(op);
+    if (!record) return;
+    recorder.Record(module, op);
+    NoteOwner(module, op);
+  });
 } catch (const std::exception& error) {
   runtime->sink->note(std::string("parameters of a C++ model could not be read: ") + error.what());
 } catch (...) {

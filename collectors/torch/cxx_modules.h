@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "collectors/torch/export.h"
+#include "collectors/torch/pointer_set.h"
 #include "core/runtime.h"
 
 namespace at {
@@ -31,6 +33,10 @@ struct CxxRoot {
   std::weak_ptr<torch::nn::Module> top;
   std::atomic<bool> expected{false};               // the coverage knows which operators to expect
   std::atomic<uint64_t> state_pass{~uint64_t{0}};  // parameters and buffers were recorded in it
+  // Of the call that records them. Their memory is kept from pass to pass.
+  std::mutex state_mutex;
+  PointerSet modules, recorded, watched;
+  Recorder::CallScope state_scope;
 };
 
 struct CxxModule {
@@ -53,7 +59,7 @@ class TDUMP_TORCH_EXPORT CxxModules {
   std::optional<CxxModule> Find(const torch::nn::Module* module) const;
   // At an outermost call in the tree: what to expect, once; parameters and buffers as
   // they are before the forward, once in each pass. A tensor that several modules
-  // share is recorded under its first name.
+  // share is recorded under its first name. Allocates only while the tree grows.
   void OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept;
   bool watching() const { return watching_.load(std::memory_order_relaxed); }
   // The module that owns the parameter whose storage begins at `data`, kNoOperator for none. Known
@@ -66,6 +72,8 @@ class TDUMP_TORCH_EXPORT CxxModules {
 
  private:
   CxxRoot* RootOf(const std::shared_ptr<torch::nn::Module>& top, const std::string& prefix);
+  OperatorId OperatorOf(const torch::nn::Module* module) const;  // kNoOperator: not watched
+  void NoteOwner(const torch::nn::Module& module, OperatorId op);
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<const torch::nn::Module*, CxxModule> modules_;

@@ -252,7 +252,8 @@ class ParameterHook final : public PostAccumulateGradHook {
   std::unique_ptr<PostAccumulateGradHook> jobs_;
   uint64_t pass_ = ~uint64_t{0};
   uint32_t micro_ = 0;
-  uint64_t count_ = 0;  // accumulations in this micro-batch of this pass
+  uint64_t count_ = 0;         // accumulations in this micro-batch of this pass
+  Recorder::CallScope scope_;  // here because it keeps its memory
 };
 
 void ParameterHook::Record(const Variable& parameter) noexcept try {
@@ -260,18 +261,17 @@ void ParameterHook::Record(const Variable& parameter) noexcept try {
   if (runtime == nullptr || !runtime->gate->armed()) return;
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return;
-  Recorder::CallScope scope;
-  if (!runtime->recorder->BeginDetached(op_, &scope)) return;
-  if (!WantsGradient(*runtime->recorder, scope, Role::kParamGrad)) return;
+  if (!runtime->recorder->BeginDetached(op_, &scope_)) return;
+  if (!WantsGradient(*runtime->recorder, scope_, Role::kParamGrad)) return;
   const uint32_t micro = runtime->gate->micro.load(std::memory_order_relaxed);
-  if (scope.call.pass != pass_ || micro != micro_) count_ = 0;
-  pass_ = scope.call.pass;
+  if (scope_.call.pass != pass_ || micro != micro_) count_ = 0;
+  pass_ = scope_.call.pass;
   micro_ = micro;
-  scope.call.index = count_++;
-  scope.call.micro = micro;
-  scope.call.phase = Phase::kBackward;
+  scope_.call.index = count_++;
+  scope_.call.micro = micro;
+  scope_.call.phase = Phase::kBackward;
   at::DisableRecordFunctionGuard guard;
-  Capture(*runtime->recorder, &scope, {Role::kParamGrad, name_}, gradient);
+  Capture(*runtime->recorder, &scope_, {Role::kParamGrad, name_}, gradient);
 } catch (...) {  // out of memory
 }
 

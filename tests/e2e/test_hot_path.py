@@ -9,12 +9,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, SOURCE, TDUMP_RUN, execute
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
 
 JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "hot_path.py")]
 MODES = ["inference", "no_grad", "training"]
 LAST = 5
 COUNTER = BUILD / "tests" / "jobs" / "count_allocations.so"
+LINE = r"^(\w+) (\d) allocations (\d+) of tdump (\d+) texts (\d+) of tdump (\d+)$"
 # The arena holds everything that the job makes, so that a slow disk is never waited for.
 CONFIG = """
 steps: all
@@ -42,8 +43,7 @@ def cwd(tmp_path):
 def test_nothing_is_allocated_or_formatted_once_all_was_seen(cwd):
     done = execute([TDUMP_RUN, "-c", "all.yaml", "--", *JOB, *MODES], cwd, {"LD_PRELOAD": str(COUNTER)})
     assert done.returncode == 0, done.stderr
-    line = r"^(\w+) (\d) allocations (\d+) of tdump (\d+) texts (\d+) of tdump (\d+)$"
-    counts = re.findall(line, done.stdout, re.M)
+    counts = re.findall(LINE, done.stdout, re.M)
     assert [(mode, int(step)) for mode, step, *_ in counts] == [(mode, step) for mode in MODES for step in (0, LAST)]
     warm_up = [int(ours) for _, step, _, ours, _, _ in counts if step == "0"]
     assert warm_up[0] > 100, done.stdout  # the counter sees tdump: the first time it learns every operator
@@ -52,6 +52,31 @@ def test_nothing_is_allocated_or_formatted_once_all_was_seen(cwd):
         if int(step) == LAST:
             assert int(our_texts) == 0, f"{mode}: {our_texts} texts of {texts}\n{done.stderr}"
             assert int(total) > 1000 and int(ours) == 0, f"{mode}: {ours} of {total}\n{done.stderr}"
+
+
+def test_nothing_is_allocated_for_parameters_and_buffers_of_cpp(cwd):
+    roles = "[param, state, param_grad, input, output]"
+    (cwd / "state.yaml").write_text(
+        f"steps: all\nmemory: {{host: 256MiB}}\ncapture: [{{role: {roles}, phase: [forward, backward], level: full}}]\n"
+    )
+    job = BUILD / "tests" / "jobs" / "cxx_hot_path"
+    done = execute([TDUMP_RUN, "-c", "state.yaml", "--", job], cwd, {"LD_PRELOAD": str(COUNTER)})
+    assert done.returncode == 0, done.stderr
+    counts = re.findall(LINE, done.stdout, re.M)
+    assert [(mode, int(step)) for mode, step, *_ in counts] == [("training", 0), ("training", LAST)]
+    assert int(counts[0][3]) > 100, done.stdout  # the counter sees tdump
+    _, _, total, ours, _, our_texts = counts[1]
+    assert int(total) > 100 and int(ours) == int(our_texts) == 0, f"{done.stdout}\n{done.stderr}"
+    import tdump
+
+    seen = tdump.load_pass(latest(cwd).passes(0)[LAST])
+    kept = {(r.path, r.role, r.arg) for r in seen.records()}
+    assert kept >= {
+        ("0", "param", "weight"),
+        ("0", "output", ""),
+        ("1", "param_grad", "bias"),
+        ("1", "state", "running_mean"),
+    }
 
 
 def system_calls(trace: Path) -> list[Counter[str]]:

@@ -1,7 +1,9 @@
 /* Preloaded: counts the allocations of a thread and the texts it formats (printf into memory,
  * std::to_chars of a floating-point number), and among them those that tdump asks for: where a
- * frame of the call stack lies in one of its objects. A job calls counting_begin() and
- * counting_end() through ctypes. The stacks of the first few that are tdump's go to stderr. */
+ * frame of the call stack lies in one of its objects. A forward of LibTorch runs inside the shim's,
+ * so of the shim only what it asks for itself counts. A job calls counting_begin() and
+ * counting_end() through ctypes or dlsym. The stacks of the first few that are tdump's go to
+ * stderr. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,14 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kRanges = 64, kFrames = 48, kShown = 5 };
+enum { kRanges = 64, kFrames = 48, kShown = 5, kNear = 4 };
 
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 
-static struct { uintptr_t begin, end; } ranges[kRanges];
+static struct {
+  uintptr_t begin, end;
+  int farthest;
+} ranges[kRanges];
 static int range_count;
 static __thread int counting, inside;
 struct tally {
@@ -41,6 +46,7 @@ static int find_tdump(void) {
     if (sscanf(line, "%lx-%lx %4s", &begin, &end, rights) != 3 || rights[2] != 'x') continue;
     if (range_count == kRanges) break;
     ranges[range_count].begin = begin;
+    ranges[range_count].farthest = strstr(line, "/libtdump_shim") != NULL ? kNear : kFrames;
     ranges[range_count++].end = end;
   }
   if (maps != NULL) fclose(maps);
@@ -56,7 +62,8 @@ static void count(struct tally* tally) {
   int found = 0;
   for (int i = 0; i < depth && !found; ++i) {
     for (int k = 0; k < range_count && !found; ++k)
-      found = (uintptr_t)frames[i] >= ranges[k].begin && (uintptr_t)frames[i] < ranges[k].end;
+      found = i < ranges[k].farthest && (uintptr_t)frames[i] >= ranges[k].begin &&
+              (uintptr_t)frames[i] < ranges[k].end;
   }
   if (found && ++tally->ours <= kShown) {
     fputs(tally->what, stderr);
