@@ -3,15 +3,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <thread>
+#include <vector>
 
+#include "coordinator/identity.h"
+#include "coordinator/process_facts.h"
 #include "launch/config/first_on_node.h"
+#include "launch/tdump_run/job_environment.h"
 
 namespace tdump::launch {
 namespace {
@@ -23,51 +25,37 @@ constexpr milliseconds kUnread{3000};        // longest wait for the pipe to be 
 constexpr milliseconds kOthersWait{
     4000};  // outlives the speaker; mpirun does not let it come to that
 
-// A number in the environment, -1 when unset or not one.
-long Number(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return -1;
-  long value = -1;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  return error == std::errc{} && stop == end && value >= 0 ? value : -1;
-}
-
-long RankOfLauncher() {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}) {
-    if (const long rank = Number(name); rank >= 0) return rank;
-  }
-  return -1;
+std::string Value(const Environment& present, const char* name) {
+  const auto found = present.find(name);
+  return found != present.end() ? found->second : "";
 }
 
 // Open MPI lists the first rank of each program: "0 2".
-bool IsFirstOfItsProgram(long rank) {
-  const char* list = std::getenv("OMPI_FIRST_RANKS");
-  std::istringstream words(list != nullptr ? list : "");
-  for (long first; words >> first;) {
+bool IsFirstOfItsProgram(const Environment& present, int32_t rank) {
+  std::istringstream words(Value(present, "OMPI_FIRST_RANKS"));
+  for (int32_t first; words >> first;) {
     if (first == rank) return true;
   }
   return rank == 0;
 }
 
-bool OnOneNode() {
-  const long local = Number("OMPI_COMM_WORLD_LOCAL_SIZE");
-  return local > 0 && local == Number("OMPI_COMM_WORLD_SIZE");
+bool OnOneNode(const Environment& present) {
+  const std::string local = Value(present, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return !local.empty() && local == Value(present, "OMPI_COMM_WORLD_SIZE");
 }
 
 // The job as Open MPI or PMIx names it.
-Claim ClaimForJob() {
-  const char* job = std::getenv("OMPI_MCA_orte_precondition_transports");
-  if (job == nullptr) job = std::getenv("PMIX_NAMESPACE");
-  return job != nullptr ? ClaimOnNode(std::string("run ") + job) : Claim::kNone;
+Claim ClaimForJob(const Environment& present) {
+  std::string job = Value(present, "OMPI_MCA_orte_precondition_transports");
+  if (job.empty()) job = Value(present, "PMIX_NAMESPACE");
+  return job.empty() ? Claim::kNone : ClaimOnNode("run " + job);
 }
 
-bool Speaks(long rank) {
-  if (!OnOneNode()) return IsFirstOfItsProgram(rank);
+bool Speaks(const Environment& present, int32_t rank) {
+  if (!OnOneNode(present)) return IsFirstOfItsProgram(present, rank);
   if (rank != 0) std::this_thread::sleep_for(kAfterRankZero);
-  const Claim claim = ClaimForJob();
-  return claim == Claim::kMine || (claim == Claim::kNone && IsFirstOfItsProgram(rank));
+  const Claim claim = ClaimForJob(present);
+  return claim == Claim::kMine || (claim == Claim::kNone && IsFirstOfItsProgram(present, rank));
 }
 
 void WaitUntilRead(int fd) {
@@ -87,10 +75,12 @@ void Print(const std::string& message) {
 }  // namespace
 
 int FailOnce(const std::string& message, int status) {
-  const long rank = RankOfLauncher();
-  if (rank < 0) {
+  const Environment present = coordinator::CurrentEnvironment();
+  std::vector<std::string> ignored;
+  const coordinator::LauncherRank rank = coordinator::RankFromEnvironment(present, &ignored);
+  if (rank.source == "none") {
     Print(message);
-  } else if (Speaks(rank)) {
+  } else if (Speaks(present, rank.rank)) {
     Print(message);
     WaitUntilRead(STDERR_FILENO);
     std::this_thread::sleep_for(kHold);
