@@ -56,20 +56,23 @@ class PassEstimator {
       : plan_(*plan), operators_(*operators), step_(step) {}
 
   void Add(const io::Record& record) {
+    TensorMeta meta;
+    meta.dtype = record.dtype;
+    meta.layout = record.layout;
+    meta.sizes = record.sizes;
+    meta.strides = record.strides;
+    ++estimate_.probe_records;
+    uint64_t bytes = 0;
+    const bool has_bytes = record.reason == SkipReason::kNone && PayloadBytes(meta, &bytes);
+    if (has_bytes && record.parts_kept != kPartMeta) estimate_.probe_bytes += bytes;
     const Decision decision = Decide(record);
     if (decision.parts == kPartNone) {
       not_kept_ += kRecordSections;
       return;
     }
     ++estimate_.records;
+    if (!has_bytes) return;
     const uint64_t unit = record.dtype.unit_bytes();
-    TensorMeta meta;
-    meta.dtype = record.dtype;
-    meta.layout = record.layout;
-    meta.sizes = record.sizes;
-    meta.strides = record.strides;
-    uint64_t bytes = 0;
-    if (record.reason != SkipReason::kNone || !PayloadBytes(meta, &bytes)) return;
     const Parts parts = decision.parts;
     TakeAway(record, unit);
     if (record.hash && (parts & kPartHash) == 0) not_kept_ += kHashSection;
@@ -161,25 +164,43 @@ Result<StepEstimate> EstimatePass(const io::PassStore& store, const io::ProcessE
   return estimator.Finish(pass.file_bytes - others);
 }
 
-// Selected steps from the `seen`-th on; endless: there is no last one.
-uint64_t StepsBeyond(const Spec& steps, uint64_t seen, bool* endless) {
+// Without what a killed process was writing.
+std::vector<io::PassEntry> FinishedPasses(const io::ProcessEntry& process) {
+  std::vector<io::PassEntry> passes = process.passes;
+  std::erase_if(passes, [](const io::PassEntry& pass) { return pass.part; });
+  return passes;
+}
+
+// PassInfo of the manifest has no time; that of the file has.
+Result<double> SecondsOfStep(const io::PassStore& store, const io::ProcessEntry& process,
+                             const io::PassEntry& pass, const io::PassEntry& next) {
+  TDUMP_ASSIGN_OR_RETURN(const auto first, store.OpenPass(process, pass));
+  TDUMP_ASSIGN_OR_RETURN(const auto second, store.OpenPass(process, next));
+  const io::PassInfo &from = first->info(), &to = second->info();
+  if (to.started_ns <= from.started_ns || to.local_step <= from.local_step) return 0.0;
+  return static_cast<double>(to.started_ns - from.started_ns) / 1e9 /
+         static_cast<double>(to.local_step - from.local_step);
+}
+
+// How many steps are selected; endless: there is no last one.
+uint64_t SelectedSteps(const Spec& steps, bool* endless) {
   constexpr uint64_t kMost = 1 << 24;
   *endless = steps.is_all() || (!steps.is_none() && steps.Max() > kMost);
   if (*endless || steps.is_none()) return 0;
   uint64_t count = 0;
   for (uint64_t step = steps.Min(); step <= steps.Max(); ++step) count += steps.Contains(step);
-  return count > seen ? count - seen : 0;
+  return count;
 }
 
-// The first two steps that `steps` selects, as a SPEC.
+// The first two steps that `steps` selects and the one after them, as a SPEC.
 std::string FirstSteps(const Spec& steps) {
   if (steps.is_none()) return "none";
-  if (steps.is_all()) return "0-1";
+  if (steps.is_all()) return "0-2";
   const uint64_t first = steps.Min();
   for (uint64_t step = first + 1; step <= steps.Max(); ++step) {
-    if (steps.Contains(step)) return fmt::format("{},{}", first, step);
+    if (steps.Contains(step)) return fmt::format("{},{}-{}", first, step, step + 1);
   }
-  return std::to_string(first);
+  return fmt::format("{}-{}", first, first + 1);
 }
 
 std::string RankLine(const RankEstimate& rank) {
@@ -207,6 +228,24 @@ std::string RankLines(const std::vector<RankEstimate>& ranks) {
   if (ranks.size() > kMostLines) text += "  largest\n" + RankLine(largest);
   return text +
          fmt::format("  largest    rank {}: {}\n", largest.rank, BytesText(largest.total_bytes()));
+}
+
+// What a record costs the job's thread beside its copy: hooks, plan, recorder and sink, measured
+// where tensors are small (docs/performance.md).
+constexpr double kRecordSeconds = 3e-6;
+
+// Of a captured step, as a share of the same step when nothing is captured. Of what a step took
+// something is left, however the copies of its hashes were timed.
+double Slowdown(const StepEstimate& step, double copy_bandwidth) {
+  constexpr double kLeast = 0.1;
+  if (step.seconds <= 0) return 0;
+  const auto cost = [&](uint64_t bytes, uint64_t records) {
+    return static_cast<double>(bytes) / copy_bandwidth +
+           static_cast<double>(records) * kRecordSeconds;
+  };
+  const double plain =
+      std::max(step.seconds - cost(step.probe_bytes, step.probe_records), kLeast * step.seconds);
+  return cost(step.copied_bytes, step.records) / plain;
 }
 
 std::string LimitText(const filters::Config& config, uint64_t total) {
@@ -273,7 +312,8 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
   std::vector<RankEstimate> ranks;
   for (const io::ProcessEntry& process : store->processes()) {
     const int rank = process.identity.rank, world = process.identity.world;
-    if (process.identity.generation != generation || process.passes.empty() ||
+    const std::vector<io::PassEntry> passes = FinishedPasses(process);
+    if (process.identity.generation != generation || passes.empty() ||
         !config.ranks.Contains(rank, world))
       continue;
     TDUMP_ASSIGN_OR_RETURN(const auto plan, filters::CompiledPlan::Compile(
@@ -282,24 +322,25 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
     RankEstimate& estimate = ranks.emplace_back();
     estimate.rank = rank;
     estimate.world = world;
-    for (size_t i = 0; i < std::min<size_t>(process.passes.size(), 2); ++i) {
-      const io::PassEntry& pass = process.passes[i];
+    const uint64_t selected = SelectedSteps(config.steps, &estimate.endless);
+    const size_t looked_at = std::min<size_t>(
+        {passes.size(), 2, estimate.endless ? 2 : std::max<uint64_t>(selected, 1)});
+    for (size_t i = 0; i < looked_at; ++i) {
+      const io::PassEntry& pass = passes[i];
       if (!pass.error.empty()) return Corrupt(fmt::format("{}: {}", pass.file, pass.error));
       TDUMP_ASSIGN_OR_RETURN(StepEstimate step,
                              EstimatePass(*store, process, pass, plan.get(), &operators, i));
+      if (i + 1 < passes.size()) {
+        TDUMP_ASSIGN_OR_RETURN(step.seconds, SecondsOfStep(*store, process, pass, passes[i + 1]));
+      }
       estimate.steps.push_back(step);
     }
-    if (process.passes.size() > 1) {
-      // PassInfo of the manifest has no time; that of the file has.
-      TDUMP_ASSIGN_OR_RETURN(const auto first, store->OpenPass(process, process.passes[0]));
-      TDUMP_ASSIGN_OR_RETURN(const auto second, store->OpenPass(process, process.passes[1]));
-      const uint64_t begin = first->info().started_ns, end = second->info().started_ns;
-      const uint64_t apart =
-          std::max<uint64_t>(1, second->info().local_step -
-                                    std::min(first->info().local_step, second->info().local_step));
-      if (end > begin) estimate.steps[0].seconds = static_cast<double>(end - begin) / 1e9 / apart;
-    }
-    estimate.later_steps = StepsBeyond(config.steps, estimate.steps.size(), &estimate.endless);
+    const uint64_t last = passes[looked_at - 1].info.local_step;
+    estimate.last_step = last;
+    estimate.open_at_end = !process.close || process.close->steps_seen <= last + 1;
+    const std::string manifest = run.path + "/" + process.directory + "/manifest.tdm";
+    if (const auto info = env->Stat(manifest); info.ok()) estimate.manifest_bytes = info->bytes;
+    estimate.later_steps = selected > looked_at ? selected - looked_at : 0;
   }
   if (ranks.empty())
     return NotFound(run.path +
@@ -308,17 +349,15 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 }
 
 double CopyBandwidth() {
-  constexpr size_t kBytes = 64 << 20;
+  constexpr size_t kBytes = 64 << 20, kCopies = 8;
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
-  double best = 1e30;
-  for (int i = 0; i < 3; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+  const auto begin = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < kCopies; ++i) {
     std::memcpy(to.data(), from.data(), kBytes);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, took.count());
-    from[static_cast<size_t>(i)] = to[kBytes - 1];
+    from[i] = to[kBytes - 1];
   }
-  return kBytes / best;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return kBytes * kCopies / took.count();
 }
 
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
@@ -326,7 +365,7 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
   std::string text = fmt::format("tdump-run: estimate for steps {} on {}\n",
                                  config.steps.ToString(), Plural(ranks.size(), "rank"));
   text += RankLines(ranks);
-  uint64_t total = 0, files = 0, unknown = 0;
+  uint64_t total = 0, files = 0, manifests = 0, unknown = 0;
   bool endless = false;
   double slowest = 0;
   for (const RankEstimate& rank : ranks) {
@@ -334,14 +373,14 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
     const StepEstimate& later = rank.steps.back();
     total += rank.total_bytes();
     files += rank.files();
+    manifests += rank.manifest_bytes;
     unknown += first.unknown + later.unknown;
     endless |= rank.endless;
-    const double copy = static_cast<double>(later.copied_bytes) / copy_bandwidth;
-    if (first.seconds > 0) slowest = std::max(slowest, copy / first.seconds);
+    slowest = std::max(slowest, Slowdown(later.seconds > 0 ? later : first, copy_bandwidth));
   }
   if (config.layout == filters::OutputLayout::kPacked) files = ranks.size();
-  text += fmt::format("  in all     {} ({} bytes) in {}{}\n", BytesText(total), total,
-                      Plural(files, "file"),
+  text += fmt::format("  in all     {} ({} bytes) in {}, manifests of {} beside them{}\n",
+                      BytesText(total), total, Plural(files, "file"), BytesText(manifests),
                       endless ? "; there is no last step, so this is what two steps take" : "");
   text += "  limit      output.limit " + LimitText(config, total) + "\n";
   uint64_t memory = 0;
@@ -351,8 +390,9 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
       "during a step\n",
       BytesText(memory));
   if (slowest > 0) {
-    text += fmt::format("  slowdown   +{:.1f} % of a captured step: its copies at {:.1f} GB/s\n",
-                        100 * slowest, copy_bandwidth / 1e9);
+    text += fmt::format(
+        "  slowdown   +{:.1f} % of a captured step: copies at {:.1f} GB/s, {:.0f} us a record\n",
+        100 * slowest, copy_bandwidth / 1e9, 1e6 * kRecordSeconds);
   } else {
     text += "  slowdown   not known: the run has one step only\n";
   }

@@ -1,11 +1,14 @@
 // tdump-run --estimate: what a configuration will write, before it is used.
 //
 //   1. Without --from, the job is run once as it is, with hashes instead of values, in the first
-//      two selected steps, into a temporary directory (ProbeOptions, launch/tdump_run/
-//      probe_directory.h). The first step also has what is taken once (the signature); the second
-//      stands for all others.
-//   2. Each record of those steps is asked what the configuration keeps of it; equal contents count
-//      once, as the writer stores them once. The metadata is that of the files written.
+//      two selected steps and the one after them, into a temporary directory (ProbeOptions,
+//      launch/tdump_run/probe_directory.h). The first step also has what is taken once (the
+//      signature), and is slow for reasons of the job; the second stands for all others, and the
+//      third says when it ended.
+//   2. Each record of the first two is asked what the configuration keeps of it; equal contents
+//      count once, as the writer stores them once. The metadata is that of the files written.
+//   3. The slowdown is the time for copying the bytes and for what each record costs beside that,
+//      against what the second step took beyond the same for its hashes.
 // With --from RUN, RUN stands for step 1: it must hold (at least) hashes of what the configuration
 // selects. Rules with `where` count as if the predicate said yes.
 #pragma once
@@ -27,8 +30,10 @@ struct StepEstimate {
   uint64_t records = 0;
   uint64_t copied_bytes = 0;  // by the job's threads
   uint64_t file_bytes = 0;
-  uint64_t unknown = 0;  // records whose hash the run does not hold: counted as all different
-  double seconds = 0;    // from this step's begin to the next one's; 0: not known
+  uint64_t unknown = 0;      // records whose hash the run does not hold: counted as all different
+  uint64_t probe_bytes = 0;  // copied in the run that was looked at
+  uint64_t probe_records = 0;
+  double seconds = 0;  // from this step's begin to the next one's; 0: not known
 };
 
 struct RankEstimate {
@@ -36,6 +41,9 @@ struct RankEstimate {
   std::vector<StepEstimate> steps;  // ordered
   uint64_t later_steps = 0;         // selected steps beyond them; each as the last one
   bool endless = false;             // no last step is selected
+  uint64_t manifest_bytes = 0;      // beside the passes, of the run that was looked at
+  bool open_at_end = false;         // the last of `steps` was the last one of the process
+  uint64_t last_step = 0;           // its number in the process
   uint64_t total_bytes() const;
   uint64_t files() const;
 };
@@ -45,10 +53,12 @@ struct RankEstimate {
 Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& run,
                                                   const filters::Config& config);
 
-// `options` for the run that is looked at: hashes of the first two selected steps, in `directory`.
+// `options` for the run that is looked at: hashes of the first two selected steps and of the next
+// one, in `directory`.
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory);
 
-// Bytes a second of one thread's copies, measured.
+// Bytes a second of one thread's copies, measured beside whatever else the machine does now: it did
+// so when the steps were timed.
 double CopyBandwidth();
 
 // The table that the user sees.

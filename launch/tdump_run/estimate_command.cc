@@ -27,13 +27,51 @@ int Fail(const std::string& message, int status) {
   return FailOnce(fmt::format("tdump-run: {}\n", message), status);
 }
 
+// How a job ended: "status 134 (Aborted)".
+std::string EndText(int status) {
+  const int signal = status - 128;
+  if (signal <= 0 || signal >= NSIG) return fmt::format("status {}", status);
+  return fmt::format("status {} ({})", status, ::strsignal(signal));
+}
+
+constexpr std::string_view kWhatToDo =
+    "run it without --estimate to see whether it fails by itself; a run that is there can be "
+    "estimated from with --estimate --from RUN";
+
+// Nothing was recorded. `status`: of the job.
+std::string WhyNothing(int status) {
+  if (status != 0)
+    return fmt::format(
+        "the job ended with {} before tdump had written a selected step, so there is nothing to "
+        "estimate from; {}",
+        EndText(status), kWhatToDo);
+  return "the command ended without running an operator that is recorded, so there is nothing to "
+         "estimate from; expected a job that runs at least one selected step";
+}
+
+// What the estimate is worth that stands on a job that failed.
+std::string NoteOfFailure(const std::vector<RankEstimate>& ranks, int status) {
+  if (status == 0) return "";
+  std::string cut;
+  for (const RankEstimate& rank : ranks) {
+    if (rank.open_at_end)
+      cut = fmt::format("; step {}, its last one, may not have been a whole one", rank.last_step);
+  }
+  return fmt::format("  note       the job ended with {}{}; {}\n", EndText(status), cut, kWhatToDo);
+}
+
 // Looks at the run in `run` and says what `config` would write. Exit status: 0, or 2.
-int PrintEstimate(const filters::Config& config, const io::RunRef& run) {
+int PrintEstimate(const filters::Config& config, const io::RunRef& run, int status_of_job) {
   const auto ranks = EstimateFromRun(Env::Posix(), run, config);
-  if (!ranks.ok()) return Fail(ranks.status().message(), 2);
+  if (!ranks.ok()) {
+    const bool nothing = ranks.status().code() == StatusCode::kNotFound && status_of_job != 0;
+    return Fail(nothing ? WhyNothing(status_of_job) : ranks.status().message(), 2);
+  }
   // A reader that leaves is no trouble, and must not end this process before it has cleared up.
   ::signal(SIGPIPE, SIG_IGN);
-  std::fputs(EstimateText(*ranks, config, CopyBandwidth()).c_str(), stdout);
+  const std::string text =
+      EstimateText(*ranks, config, CopyBandwidth()) + NoteOfFailure(*ranks, status_of_job);
+  std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) == 0 || errno == EPIPE) return 0;
   return Fail(fmt::format("cannot write the estimate to standard output: {}", std::strerror(errno)),
               2);
@@ -55,10 +93,12 @@ filters::Config ConfigOfJob(const std::string& directory, const filters::Config&
 
 // After the job has ended, with `status`.
 int Conclude(const ProbeDirectory& probe, const filters::Config& config, int status) {
-  // The launcher is about to end the other ranks.
   if (probe.shared() && status != 0) {
+    // The launcher ends the other ranks when this one has gone.
     probe.Remove();
-    return status;
+    return Fail(fmt::format("the job of rank {} ended with {}, so no estimate is made; {}",
+                            probe.rank(), EndText(status), kWhatToDo),
+                status);
   }
   if (!probe.Speaks()) return status;
   int printed = 2;
@@ -66,12 +106,9 @@ int Conclude(const ProbeDirectory& probe, const filters::Config& config, int sta
   if (std::filesystem::exists(probe.run(), error)) {
     io::RunRef run;
     run.path = probe.run();
-    printed = PrintEstimate(ConfigOfJob(probe.path(), config), run);
-  } else {
-    printed = Fail(
-        "the command ended without running an operator that is recorded, so there is nothing to "
-        "estimate from; expected a job that runs at least one selected step",
-        2);
+    printed = PrintEstimate(ConfigOfJob(probe.path(), config), run, status);
+  } else if (status != kNotFound && status != kNotExecutable) {  // those were told by the child
+    printed = Fail(WhyNothing(status), 2);
   }
   probe.Remove();
   return status != 0 ? status : printed;
@@ -84,7 +121,7 @@ int EstimateOfRun(const Options& options, const Installation& installation) {
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
   const auto run = io::ResolveRun(Env::Posix(), options.from);
   if (!run.ok()) return Fail(run.status().message(), 2);
-  return PrintEstimate(settings->config, *run);
+  return PrintEstimate(settings->config, *run, 0);
 }
 
 int EstimateOfJob(const Options& options, const Installation& installation) {

@@ -31,6 +31,7 @@ class ProbeDirectory {
   const std::string& path() const { return path_; }
   std::string run() const { return path_ + "/run"; }
   bool shared() const { return world_ > 1; }
+  int rank() const { return rank_; }
   // Waits for the other ranks. False: another rank speaks for this one.
   bool Speaks() const;
   void Remove() const;

@@ -1,16 +1,18 @@
-"""--estimate of a job of several ranks: one answer for all of them, whichever side of mpirun it stands on."""
+"""--estimate: one answer for all ranks, whichever side of mpirun it stands on, and what it is worth."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+from statistics import median
 
 import pytest
-from conftest import TDUMP_RUN, Run, execute, mpirun
+from conftest import BUILD, SOURCE, TDUMP_RUN, Run, clean_environment, execute, mpirun
 
 JOB = """
     import os, sys, torch
@@ -85,7 +87,52 @@ def test_below_mpirun_one_rank_speaks_for_all(place, inner, real):
 def test_the_failure_of_a_rank_is_passed_on(place, inner):
     told = mpirun(2, [inner[0], "--estimate", *inner[1:], "fails"], place, {"TMPDIR": str(place / "tmp")})
     assert told.returncode == 7, told.stderr
+    words = "tdump-run: the job of rank 1 ended with status 7, so no estimate is made; run it without --estimate"
+    assert told.stderr.count(words) == 1, told.stderr
     assert nothing_is_left(place)
+
+
+CRASHES = """
+    import os, sys, torch
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    net[0].register_forward_hook(lambda module, args, output: ends() if step == int(sys.argv[2]) else None)
+    ends = {"abort": os.abort, "exit": lambda: sys.exit(3), "kill": lambda: os.kill(os.getpid(), 9)}[sys.argv[1]]
+    with torch.no_grad():
+        for step in range(4):
+            net(torch.ones(1, 8))
+"""
+
+
+@pytest.mark.parametrize("around", [[], ["mpirun", "--oversubscribe", "-n", "1"]])
+def test_a_job_that_dies_in_its_first_step_is_told_with_its_status(place, python, around):
+    (place / "crashes.py").write_text(textwrap.dedent(CRASHES))
+    (how, status, words), inner = ("abort", 134, "status 134 (Aborted)"), [TDUMP_RUN, "-c", "c.yaml", "--"]
+    command = [TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", *around, *(inner if around else [])]
+    told = execute([*command, python, "crashes.py", how, "0"], place, {"TMPDIR": str(place / "tmp")})
+    assert told.returncode == status and "estimate for steps" not in told.stdout, told.stdout + told.stderr
+    assert told.stderr.count("tdump-run: ") == 1, told.stderr
+    assert f"the job ended with {words} before tdump had written a selected step" in told.stderr
+    assert "run it without --estimate to see whether it fails by itself" in told.stderr
+    assert nothing_is_left(place)
+
+
+def test_an_estimate_says_that_its_job_failed_and_that_a_step_may_be_cut(place, python):
+    (place / "crashes.py").write_text(textwrap.dedent(CRASHES))
+
+    def estimate(step):
+        command = [TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", python, "crashes.py", "exit", str(step)]
+        told = execute(command, place, {"TMPDIR": str(place / "tmp")})
+        assert told.returncode == 3 and "estimate for steps 0-2" in told.stdout, told.stderr
+        return told.stdout
+
+    assert "the job ended with status 3; step 0, its last one, may not have been a whole one; run it" in estimate(0)
+    assert "the job ended with status 3; run it without --estimate" in estimate(3)
+
+
+def test_a_command_that_is_not_there_is_told_once(place):
+    told = execute([TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", "./nosuch"], place, {"TMPDIR": str(place / "tmp")})
+    assert told.returncode == 127 and told.stderr.count("tdump-run: ") == 1, told.stderr
+    assert "cannot start './nosuch'" in told.stderr
 
 
 def test_selected_ranks_that_wrote_nothing_are_named(place, python):
@@ -158,3 +205,110 @@ def test_the_limit_of_the_output_does_not_cut_the_estimate(place, python):
     limited = estimate("--set", "output.limit=1KiB")
     assert total(limited) == total(estimate())
     assert "output.limit 1.0 KiB" in limited
+
+
+# ---- the figures, against the run that they are of ----
+
+ENCODER = SOURCE / "bench" / "jobs" / "encoder.py"
+TP_TRANSFORMER = BUILD / "bin" / "examples" / "tp_transformer"
+STEPS = 4
+LEAVES = "steps: 0-3\ncapture: [{leaf: true, level: %s}]\n"
+ATEN = "steps: 0-3\ncollect: {aten: on}\ncapture: [{leaf: true, level: full}]\n"
+GRADIENTS = (
+    "steps: 0-2\ncapture:\n  - {leaf: true, level: full}\n"
+    "  - {leaf: true, role: [grad_input, grad_output, param_grad], phase: [forward, backward], level: full}\n"
+)
+
+
+def numbers(text: str) -> tuple[list[int], int, int]:
+    """Records a step of each rank, and of all ranks and steps the bytes and files."""
+    records = [int(n.replace(",", "")) for n in re.findall(r"^  rank \d+ +([\d,]+) records a step", text, re.M)]
+    total = re.search(r"^  in all .*\((\d+) bytes\) in (\d+) files", text, re.M)
+    assert total, text
+    return records, int(total[1]), int(total[2])
+
+
+def written(run: Run) -> tuple[list[int], int, int]:
+    """The same of a run."""
+    import tdump
+
+    passes = [run.passes(rank) for rank in sorted(run.ranks())]
+    files = [file for of_rank in passes for file in of_rank]
+    records = [len(list(tdump.load_pass(of_rank[-1]).records())) for of_rank in passes]
+    return records, sum(file.stat().st_size for file in files), len(files)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "within"),
+    # Only what a file has beside values is not exact; of statistics that is nearly all.
+    [("full", LEAVES % "full", 0.005), ("stats", LEAVES % "stats", 0.03), ("aten", ATEN, 0.01)],
+)
+def test_the_figures_of_minilm_are_those_of_the_run(tmp_path, name, config, within):
+    (tmp_path / "c.yaml").write_text(config)
+    job = [sys.executable, ENCODER, "--batch", "2", "--tokens", "32", "--warm-up", str(STEPS)]
+    told = execute([TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", *job], tmp_path)
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", *job], tmp_path)
+    assert told.returncode == done.returncode == 0, told.stderr + done.stderr
+    records, size, files = numbers(told.stdout)
+    really = written(Run(tmp_path / "run"))
+    assert (records, files) == (really[0], really[2])
+    assert size == pytest.approx(really[1], rel=within), f"{told.stdout}\nreally: {really}"
+
+
+@pytest.mark.skipif(not TP_TRANSFORMER.exists(), reason="built without examples or MPI")
+def test_the_figures_of_a_training_of_two_ranks_are_those_of_the_run(tmp_path):
+    (tmp_path / "c.yaml").write_text(GRADIENTS)
+    told = mpirun(2, [TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", TP_TRANSFORMER], tmp_path)
+    done = mpirun(2, [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", TP_TRANSFORMER], tmp_path)
+    assert told.returncode == done.returncode == 0, told.stderr + done.stderr
+    records, size, files = numbers("".join(told.printed))
+    really = written(Run(tmp_path / "run"))
+    assert (records, files) == (really[0], really[2])
+    assert size == pytest.approx(really[1], rel=0.005), f"{told.printed}\nreally: {really}"
+
+
+class Turns:
+    """The encoder, a step whenever it is told to; CPU seconds of the thread that steps."""
+
+    def __init__(self, command, cwd):
+        self.process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            env=clean_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout.readline() == "ready\n"
+
+    def step(self) -> float:
+        self.process.stdin.write("1\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline().split()[1]) / 1e9
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=240) == 0
+
+
+def test_the_slowdown_is_about_that_of_the_run(tmp_path):
+    """Every operator in full: the copies, nothing else, are what is estimated, with one rate for all of them. A tensor
+    that was just computed is copied up to 2.5 times as fast, one into pages that are used for the first time at less than
+    half of it (docs/performance.md, "What bounds the figures"): hence 3. Two processes differ by 2 % of a step. What is
+    measured is the CPU time of the thread that pays, which other load does not change much; the estimate takes a
+    step and the copies from one clock on one machine, whose load is in both."""
+    (tmp_path / "c.yaml").write_text(ATEN.replace("0-3", "all"))
+    job = [sys.executable, ENCODER, "--warm-up", "3"]
+    estimates = []
+    for _ in range(3):
+        told = execute([TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", *job], tmp_path)
+        assert told.returncode == 0, told.stderr
+        estimates.append(float(re.search(r"^  slowdown   \+([0-9.]+) %", told.stdout, re.M)[1]) / 100)
+    sides = [Turns([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", *job], tmp_path), Turns(job, tmp_path)]
+    dumped, plain = (median(times) for times in zip(*([side.step() for side in sides] for _ in range(7)), strict=True))
+    for side in sides:
+        side.end()
+    shutil.rmtree(tmp_path / "run")
+    measured, estimated = dumped / plain - 1, median(estimates)
+    assert measured / 3 - 0.02 <= estimated <= 3 * measured + 0.02, f"{measured=} {estimates=}"

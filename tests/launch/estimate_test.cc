@@ -20,6 +20,7 @@ RankEstimate Rank(int32_t rank, int32_t world, uint64_t bytes) {
   estimate.steps = {{.records = 5, .copied_bytes = bytes, .file_bytes = 2 * bytes, .seconds = 0.5},
                     {.records = 4, .copied_bytes = bytes, .file_bytes = bytes}};
   estimate.later_steps = 2;
+  estimate.manifest_bytes = 512;
   return estimate;
 }
 
@@ -28,10 +29,67 @@ TEST(Estimate, SumsRanksAndNamesTheLargest) {
   const std::string text = EstimateText({Rank(0, 3, 1024), Rank(2, 3, 2048)}, config, 1024 * 1024);
   EXPECT_THAT(text, HasSubstr("estimate for steps 0-9 on 2 ranks\n"));
   EXPECT_THAT(text, HasSubstr("largest    rank 2: 10 KiB\n"));  // 2 + 1 + 1 + 1 times 2,048
-  EXPECT_THAT(text, HasSubstr("(15360 bytes) in 8 files\n"));   // 5 * 3,072
+  EXPECT_THAT(
+      text,
+      HasSubstr("(15360 bytes) in 8 files, manifests of 1.0 KiB beside them\n"));  // 5 * 3,072
   EXPECT_THAT(text, HasSubstr("without rank 1, which"));
   EXPECT_THAT(text, HasSubstr("+0.4 % of a captured step"));  // 2 ms of 0.5 s
   EXPECT_THAT(text, Not(HasSubstr("compression")));
+}
+
+TEST(Estimate, TheSlowdownIsOfTheSecondStepWithoutTheHashesOfTheRunThatWasLookedAt) {
+  RankEstimate rank = Rank(0, 1, 1024);
+  rank.steps[1].seconds = 0.25;  // of a step that is warm
+  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+4.1 % of a"));
+  rank.steps[1].probe_bytes = 15'000;  // 0.15 s of it
+  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+10.3 % of a"));
+  rank.steps[1].records = 50'000;  // 0.15 s
+  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+160.2 % of a"));
+  rank.steps[1].probe_records = 16'666;  // 0.05 s of it
+  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+320.5 % of a"));
+  rank.steps[1].records = 4;
+  rank.steps[1].probe_bytes = 1'000'000;  // more than it took: the copies were timed too slow
+  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+41.0 % of a"));
+}
+
+TEST(Estimate, LooksAtNoMoreStepsThanAreSelected) {
+  const std::unique_ptr<Env> env = NewMemoryEnv();
+  coordinator::test::ProcessImage process(env.get(), "run", {});
+  process.Tensors(0, coordinator::test::OneOfEach({"a"}))
+      .Tensors(1, coordinator::test::OneOfEach({"a", "b"}))
+      .Tensors(2, coordinator::test::OneOfEach({"a", "b", "c"}))
+      .Exit(3);
+  io::RunRef run;
+  run.path = "run";
+  filters::Config config = filters::DefaultConfig();
+  const auto steps = [&](const Spec& selected) {
+    config.steps = selected;
+    auto ranks = EstimateFromRun(env.get(), run, config);
+    EXPECT_TRUE(ranks.ok() && ranks->size() == 1) << ranks.status().message();
+    return (*ranks)[0];
+  };
+  RankEstimate one = steps(*Spec::Parse("0"));
+  ASSERT_EQ(one.steps.size(), 1u);
+  EXPECT_EQ(one.later_steps, 0u);
+  EXPECT_EQ(one.last_step, 0u);
+  EXPECT_FALSE(one.open_at_end);
+  RankEstimate many = steps(*Spec::Parse("0-9"));
+  ASSERT_EQ(many.steps.size(), 2u);
+  EXPECT_EQ(many.steps[1].records, 2u);
+  EXPECT_EQ(many.later_steps, 8u);
+  EXPECT_GT(many.manifest_bytes, 0u);
+}
+
+TEST(Estimate, TheJobIsLookedAtUntilItsSecondSelectedStepHasEnded) {
+  filters::Config config = filters::DefaultConfig();
+  const auto looked_at = [&](std::string_view steps) {
+    config.steps = *Spec::Parse(steps);
+    return ProbeOptions({}, config, "d").settings.at(0).second;
+  };
+  EXPECT_EQ(looked_at("all"), "'0-2'");
+  EXPECT_EQ(looked_at("3,7,9"), "'3,7-8'");
+  EXPECT_EQ(looked_at("4"), "'4-5'");
+  EXPECT_EQ(looked_at("none"), "'none'");
 }
 
 TEST(Estimate, OfManyRanksShowsTheExtremes) {
@@ -50,7 +108,7 @@ TEST(Estimate, SaysWhatTheOutputOptionsChange) {
   config.limit_bytes = 4096;
   const std::vector<RankEstimate> ranks = {Rank(0, 1, 1024)};
   std::string text = EstimateText(ranks, config, 1e9);
-  EXPECT_THAT(text, HasSubstr("(5120 bytes) in 1 file\n"));
+  EXPECT_THAT(text, HasSubstr("(5120 bytes) in 1 file, manifests of 512 B beside them\n"));
   EXPECT_THAT(text, HasSubstr("4.0 KiB: less than that, writing stops when it is reached\n"));
   EXPECT_THAT(text, HasSubstr("payloads count as they are before compression\n"));
   config.ring = true;
