@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "compare/main_dtype.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
+#include "compare/shared_pairs.h"
 #include "compare/signature.h"
 #include "compare/step_align.h"
 #include "compare/text.h"
@@ -69,9 +73,11 @@ class Differ {
       }
       report_.notes.push_back(std::move(why));  // the user says what is the same
     }
-    if (pairing_options_.align_steps) TDUMP_RETURN_IF_ERROR(AlignSteps());
-    if (options_.job || PutsRanksTogether(a_, b_)) return RunJob();
-    return RunPairs(a_, b_, [this](const PassPair& pair, const PassDiffOptions& options) {
+    const Status aligned = pairing_options_.align_steps ? AlignSteps() : Status();
+    if (options_.job || PutsRanksTogether(a_, b_)) return RunJob(aligned);
+    TDUMP_RETURN_IF_ERROR(aligned);
+    TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a_, b_, pairing_options_));
+    return RunPairs(a_, b_, pairing, [this](const PassPair& pair, const PassDiffOptions& options) {
       return DiffPass(a_, b_, pair, options);
     });
   }
@@ -93,25 +99,75 @@ class Differ {
     report_.inputs.first_differing_step = step;
   }
 
-  // The ranks of each side put together, step by step.
-  Result<DiffReport> RunJob() {
+  struct JobSides {
+    JobSide a, b;
+    PassPairing pairing;
+  };
+  Result<JobSides> OpenJob(const JobOptions& job) const {
+    TDUMP_ASSIGN_OR_RETURN(JobSide a, JobSide::Make(&a_, pairing_options_, job.topology_a));
+    TDUMP_ASSIGN_OR_RETURN(JobSide b, JobSide::Make(&b_, pairing_options_, job.topology_b));
+    TDUMP_ASSIGN_OR_RETURN(PassPairing pairing, PairPasses(a, b, pairing_options_));
+    return JobSides{std::move(a), std::move(b), std::move(pairing)};
+  }
+
+  // The ranks of each side put together, step by step. `aligned`: whether steps could be.
+  Result<DiffReport> RunJob(const Status& aligned) {
     const JobOptions job = options_.job.value_or(JobOptions{});
-    TDUMP_ASSIGN_OR_RETURN(const JobSide a, JobSide::Make(&a_, pairing_options_, job.topology_a));
-    TDUMP_ASSIGN_OR_RETURN(const JobSide b, JobSide::Make(&b_, pairing_options_, job.topology_b));
+    const Result<JobSides> opened = aligned.ok() ? OpenJob(job) : Result<JobSides>(aligned);
+    Team* const team = options_.team;
+    if (team != nullptr && team->size() > 1) {
+      const auto steps = opened.ok() ? static_cast<int64_t>(opened->pairing.pairs.size()) : -1;
+      TDUMP_ASSIGN_OR_RETURN(const bool agree, SharedPairs::AllAgree(team, steps));
+      if (!agree && team->rank() != 0) return std::move(report_);  // process 0 is alone
+      if (agree) shared_.emplace(team, options_.pass.rules.get());
+    }
+    TDUMP_RETURN_IF_ERROR(opened.status());
+    const JobSide &a = opened->a, &b = opened->b;
     JobPairs pairs(&a, &b, &job);
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
     if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
-    bool looked = false;
-    return RunPairs(a, b,
-                    [&](const PassPair& pair, const PassDiffOptions& options) -> Result<PassDiff> {
-                      TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs.Open(pair, Wanted(options)));
-                      report_.job->map = pairs.MapText();
-                      if (!std::exchange(looked, true) &&
-                          IsRefused(CheckSignature(a_, b_, opened, job.map.has_value())))
-                        return InvalidArgument(report_.why_not);
-                      return DiffViews(std::move(opened), options);
+    return RunPairs(a, b, opened->pairing,
+                    [&](const PassPair& pair, const PassDiffOptions& options) {
+                      return DiffStep(&pairs, pair, options);
                     });
+  }
+
+  // In a team all processes take the way that the first one takes.
+  Result<PassDiff> DiffStep(JobPairs* pairs, const PassPair& pair, PassDiffOptions options) {
+    Result<OpenedPair> opened = OpenStep(pairs, pair, options);
+    if (!shared_) {
+      TDUMP_RETURN_IF_ERROR(opened.status());
+      return DiffViews(*std::move(opened), options);
+    }
+    using Way = SharedPairs::Way;
+    const bool misfit = opened.status().code() == StatusCode::kInvalidArgument;
+    TDUMP_ASSIGN_OR_RETURN(const Way way, shared_->Begin(opened.ok() ? Way::kGoOn
+                                                         : misfit    ? Way::kStop
+                                                                     : Way::kSkip));
+    stopped_ = way == Way::kStop;
+    if (way != Way::kGoOn)
+      return opened.ok() ? Internal("not opened by process 0") : std::move(opened).status();
+    if (!opened.ok()) {
+      shared_->Send(nullptr);
+      return std::move(opened).status();
+    }
+    options.shared = &*shared_;
+    return DiffViews(*std::move(opened), options);
+  }
+
+  // Error (kInvalidArgument): the map, or the models, do not fit.
+  Result<OpenedPair> OpenStep(JobPairs* pairs, const PassPair& pair,
+                              const PassDiffOptions& options) {
+    const auto show = [this](size_t done, size_t all) {
+      ShowPart(passes_done_, Progress::Doing::kPuttingTogether, done, all);
+    };
+    TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs->Open(pair, Wanted(options), show));
+    report_.job->map = pairs->MapText();
+    const bool has_map = options_.job && options_.job->map;
+    if (!std::exchange(looked_, true) && IsRefused(CheckSignature(a_, b_, opened, has_map)))
+      return InvalidArgument(report_.why_not);
+    return opened;
   }
 
   bool IsRefused(SignatureCheck signature) {
@@ -125,14 +181,14 @@ class Differ {
     return false;
   }
 
-  Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const DiffPair& diff_pair) {
-    TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a, b, pairing_options_));
+  Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const PassPairing& pairing,
+                              const DiffPair& diff_pair) {
     AddDamageOf(a_);
     AddDamageOf(b_);
     PassResults::Ways ways;
     ways.by_digest =
         !options_.on_row && !options_.pass.verify && !options_.pass.rules && !report_.job;
-    // What puts ranks together learns from one step for the next, in one process.
+    // What puts ranks together learns from one step for the next.
     ways.one_at_a_time = report_.job.has_value();
     if (!pairing.pairs.empty() && !report_.job) {
       const PassPair& first = pairing.pairs.front();
@@ -169,11 +225,13 @@ class Differ {
 
   Status ComparePasses(const RunSide& a, const RunSide& b, const std::vector<PassPair>& pairs,
                        const DiffPair& diff_pair, const PassResults::Ways& ways) {
-    if (report_.job && options_.team != nullptr && options_.team->rank() != 0) return {};
-    PassResults results(a, b, options_.pass, diff_pair, ways,
+    PassResults results(a, b, options_.pass, Watched(diff_pair, pairs), ways,
                         report_.job ? nullptr : options_.team);
+    passes_ = pairs.size();
     Status misfit;
     TDUMP_RETURN_IF_ERROR(results.ForEach(pairs, [&](size_t i, const PassResults::Diff& diff) {
+      if (shared_ && !shared_->status().ok()) return false;
+      if (shared_ && !shared_->is_first()) return !stopped_;
       if (!report_.why_not.empty()) return false;
       if (report_.inputs.judging_stopped && !IsBeforeParting(pairs[i])) {
         ++report_.inputs.passes_not_judged;
@@ -184,10 +242,39 @@ class Differ {
       } else {
         AddDamage({"", 0, diff.status().message()});
       }
-      if (options_.on_progress) options_.on_progress(i + 1, pairs.size());
+      ShowPassesDone(i + 1);
       return misfit.ok();
     }));
-    return misfit;
+    return shared_ && !shared_->status().ok() ? shared_->status() : misfit;
+  }
+
+  // `diff_pair`, which tells how far it is.
+  DiffPair Watched(const DiffPair& diff_pair, const std::vector<PassPair>& pairs) {
+    if (!options_.on_progress) return diff_pair;
+    return [this, &diff_pair, &pairs](const PassPair& pair, const PassDiffOptions& options) {
+      PassDiffOptions watched = options;
+      watched.on_pairs = [this, number = static_cast<size_t>(&pair - pairs.data())](size_t done,
+                                                                                    size_t all) {
+        ShowPart(number, Progress::Doing::kComparing, done, all);
+      };
+      return diff_pair(pair, watched);
+    };
+  }
+
+  void ShowPassesDone(size_t done) {
+    if (!options_.on_progress) return;
+    const std::lock_guard lock(showing_);
+    passes_done_ = done;
+    options_.on_progress({.passes_done = done, .passes = passes_});
+  }
+
+  // Of several passes at a time the one that is next tells.
+  void ShowPart(size_t pass, Progress::Doing doing, size_t done, size_t all) {
+    if (!options_.on_progress || pass != passes_done_) return;
+    const std::lock_guard lock(showing_);
+    if (pass != passes_done_) return;
+    options_.on_progress(
+        {.passes_done = pass, .passes = passes_, .doing = doing, .done = done, .all = all});
   }
 
   void AddPass(const PassDiff& pass, const PassPair& pair) {
@@ -447,6 +534,13 @@ class Differ {
   std::set<std::string> told_;  // notes of passes
   uint64_t observations_judged_ = 0;
   uint64_t compared_ = 0;  // pairs but for what the model was given
+  // Of jobs whose ranks are put together.
+  bool looked_ = false;                // at the signature
+  std::optional<SharedPairs> shared_;  // none: this process compares all
+  bool stopped_ = false;               // by process 0
+  std::mutex showing_;
+  std::atomic<size_t> passes_done_{0};
+  size_t passes_ = 0;
 };
 
 }  // namespace

@@ -88,6 +88,16 @@ struct Counts {
 enum class Overall : uint8_t { kSame, kDiffers, kNotComparable, kDamaged };
 std::string_view ToString(Overall overall);  // "same", "differs", "not comparable", "damaged"
 
+// How far a comparison is.
+struct Progress {
+  size_t passes_done = 0, passes = 0;
+  // In the pass that is next: tensors put together, then pairs compared, of how many; 0 of 0: not
+  // begun.
+  enum class Doing : uint8_t { kPuttingTogether, kComparing };
+  Doing doing = Doing::kComparing;
+  size_t done = 0, all = 0;
+};
+
 struct DiffOptions {
   PairOptions pairing;
   PassDiffOptions pass;
@@ -100,7 +110,7 @@ struct DiffOptions {
   std::function<void(const Unpaired&)> on_unpaired;  // every one
   // Every pair of passes that is judged, while both are open, in order of step and rank.
   std::function<void(const PassDiff&, const PassPair&)> on_pass;
-  std::function<void(size_t done, size_t passes)> on_progress;
+  std::function<void(const Progress& progress)> on_progress;  // never two calls at once
   // Processes that share the work; the report of process 0 is the one that counts.
   Team* team = nullptr;
 };

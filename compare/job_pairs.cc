@@ -119,7 +119,8 @@ void JobPairs::PairLeft(const std::vector<const Group*>& left,
   list(right, paired_b, step->b.get(), &step->opened.pairing.only_b);
 }
 
-Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted) {
+Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted,
+                                  const OnGroup& on_group) {
   Step step;
   TDUMP_ASSIGN_OR_RETURN(step.a, JobStep::Open(*a_, pair.a));
   TDUMP_ASSIGN_OR_RETURN(step.b, JobStep::Open(*b_, pair.b));
@@ -137,7 +138,9 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   std::unordered_map<std::string, size_t> given;
   std::vector<const Group*> left, right;
   std::unordered_map<const Group*, bool> taken;
+  size_t looked_at = 0;
   for (const Group& group : step.a->groups()) {
+    if (on_group) on_group(looked_at++, step.a->groups().size());
     if (group.skip) continue;
     const std::string name = ToText(group.key);
     const auto found = waiting.find(name);

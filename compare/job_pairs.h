@@ -2,6 +2,7 @@
 // shards joined, partners found.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,8 +32,11 @@ class JobPairs {
 
   const JobSide& a() const { return *a_; }
   const JobSide& b() const { return *b_; }
-  // Error: the map fits neither side's names.
-  Result<OpenedPair> Open(const PassPair& pair, const WantRecord& wanted);
+  // `on_group`: may be empty; names of one side looked at so far, of how many. Error: the map fits
+  // neither side's names.
+  using OnGroup = std::function<void(size_t done, size_t all)>;
+  Result<OpenedPair> Open(const PassPair& pair, const WantRecord& wanted,
+                          const OnGroup& on_group = {});
   // "A has hf names, B megatron names"; "" without a map. After the first Open.
   std::string MapText() const { return bound_ ? bound_->text : ""; }
 

@@ -278,6 +278,11 @@ Result<io::Record> JobStep::Get(uint64_t id) const {
   return record;
 }
 
+const io::Record* JobStep::Known(uint64_t id) const {
+  const Found found = Find(id);
+  return found.tensor == nullptr ? nullptr : &found.tensor->record;
+}
+
 Result<ReadBytes> JobStep::Open(const io::Record& record) const {
   const Found found = Find(record.id);
   if (found.tensor == nullptr) return NotFound(fmt::format("no tensor {} in this step", record.id));

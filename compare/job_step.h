@@ -102,6 +102,7 @@ class JobStep : public StepView {
 
   Status ForEachTensor(const VisitTensor& visit) const override;
   Result<io::Record> Get(uint64_t id) const override;
+  const io::Record* Known(uint64_t id) const override;
   Result<ReadBytes> Open(const io::Record& record) const override;
   Status ForEachCall(const VisitCall& visit) const override;
   const std::vector<io::Damage>& damage() const override { return damage_; }

@@ -14,6 +14,7 @@
 #include "compare/parts.h"
 #include "compare/pass_judge.h"
 #include "compare/same_bytes.h"
+#include "compare/shared_pairs.h"
 #include "core/add_thread.h"
 #include "core/key.h"
 
@@ -34,31 +35,56 @@ class PassComparer {
       : options_(options), diff_(diff), judge_(options, *diff->a, *diff->b) {}
 
   void CompareAll() {
-    CompareSmall();
-    for (Outcome* outcome : large_) Finish(Compare(outcome), outcome);
+    std::vector<Outcome>& outcomes = diff_->outcomes;
+    SharedPairs* const shared = options_.shared;
+    if (shared == nullptr) {
+      all_ = outcomes.size();
+      CompareThese(outcomes.size(), [&](size_t i) { return &outcomes[i]; });
+    } else {
+      shared->Deal(*diff_);
+      all_ = shared->own();
+      CompareThese(outcomes.size(),
+                   [&](size_t i) { return shared->IsOwn(i) ? &outcomes[i] : nullptr; });
+      if (!shared->is_first()) return shared->Send(diff_);
+      const std::vector<size_t> again =
+          shared->Receive(diff_, [this](Outcome* outcome) { judge_.Adopt(outcome); });
+      if (!shared->status().ok()) return;
+      all_ += again.size();
+      CompareThese(again.size(), [&](size_t i) { return &outcomes[again[i]]; });
+    }
     judge_.JudgeTogether(diff_);
-    for (Outcome& outcome : diff_->outcomes) Conclude(&outcome);
+    for (Outcome& outcome : outcomes) Conclude(&outcome);
   }
 
  private:
+  // `at`: of each number below `count` an outcome, or null.
+  template <class At>
+  void CompareThese(size_t count, const At& at) {
+    large_.clear();
+    CompareSmall(count, at);
+    for (Outcome* outcome : large_) Finish(Compare(outcome), outcome);
+  }
+
   // Many pairs at a time; those that are worth several threads each are left to the end.
-  void CompareSmall() {
+  template <class At>
+  void CompareSmall(size_t count, const At& at) {
     std::atomic<size_t> next{0};
     std::mutex mutex;
     const auto work = [&] {
-      for (size_t i = next.fetch_add(1); i < diff_->outcomes.size(); i = next.fetch_add(1)) {
-        Outcome& outcome = diff_->outcomes[i];
+      for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
+        Outcome* const outcome = at(i);
+        if (outcome == nullptr) continue;
         bool large = false;
-        const Status status = Compare(&outcome, &large);
+        const Status status = Compare(outcome, &large);
         if (!large) {
-          Finish(status, &outcome);
+          Finish(status, outcome);
           continue;
         }
         const std::lock_guard lock(mutex);
-        large_.push_back(&outcome);
+        large_.push_back(outcome);
       }
     };
-    const size_t useful = diff_->outcomes.size() / 4;
+    const size_t useful = count / 4;
     const ThreadBudget::Share more(options_.budget, useful > 1 ? useful - 1 : 0);
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < more.count() && AddThread(&threads, work);) ++i;
@@ -66,10 +92,20 @@ class PassComparer {
     for (std::thread& thread : threads) thread.join();
   }
 
-  static void Finish(const Status& status, Outcome* outcome) {
+  void Finish(const Status& status, Outcome* outcome) {
+    ShowDone();
     if (status.ok()) return;
     outcome->error = status.message();
     outcome->comparison = {};  // damage is no difference: nothing is said of the values
+  }
+
+  // A thread that finds another one telling goes on, but for the last pair's.
+  void ShowDone() {
+    const size_t done = ++done_;
+    if (!options_.on_pairs) return;
+    std::unique_lock lock(showing_, std::try_to_lock);
+    if (!lock.owns_lock() && done == all_) lock.lock();
+    if (lock.owns_lock() && done > shown_) options_.on_pairs(shown_ = done, all_);
   }
 
   // `large`: where given, told whether the pair was left for later.
@@ -267,6 +303,9 @@ class PassComparer {
   PassJudge judge_;
   const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();
   std::vector<Outcome*> large_;
+  std::atomic<size_t> done_{0};
+  size_t all_ = 0, shown_ = 0;
+  std::mutex showing_;
 };
 
 void AddDamage(const StepView& view, std::vector<io::Damage>* damage) {
@@ -328,6 +367,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   }
   pairing = {};
   PassComparer(options, &diff).CompareAll();
+  if (options.shared != nullptr && !options.shared->is_first()) return diff;
   for (const Outcome& outcome : diff.outcomes) {
     if (!outcome.error->empty()) diff.damage.push_back({"", 0, outcome.error});
   }

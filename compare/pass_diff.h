@@ -22,6 +22,8 @@
 
 namespace tdump::compare {
 
+class SharedPairs;
+
 struct PassDiffOptions {
   bool require_bits = false;
   bool verify = false;                      // read payloads of equal hashes too
@@ -33,6 +35,10 @@ struct PassDiffOptions {
   NameFilter align;         // plain names compared in the part that both sides have; empty: none
   unsigned threads = 1;
   ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
+  SharedPairs* shared = nullptr;   // processes that share the pairs; none: this one compares all
+  // Pairs compared so far, of all that this process compares. Never two calls at once, on any
+  // thread.
+  std::function<void(size_t done, size_t all)> on_pairs;
 };
 
 // What rounding, and noise, explain of a pair.
@@ -95,6 +101,8 @@ struct PassDiff {
   std::vector<std::string> notes;
 };
 
+// Where pairs are shared, on other processes than the first: nothing but its own pairs, which it
+// has sent.
 PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options);
 // Which records are compared.
 WantRecord Wanted(const PassDiffOptions& options);

@@ -171,4 +171,36 @@ Result<PassDiff> UnarchivePassDiff(std::string_view bytes, const BoundRules* rul
   return diff;
 }
 
+std::string ArchiveOutcomes(const std::vector<Outcome>& outcomes, std::span<const uint32_t> numbers,
+                            const BoundRules* rules) {
+  std::ostringstream out;
+  cereal::BinaryOutputArchive archive(out);
+  archive(static_cast<uint64_t>(numbers.size()));
+  for (const uint32_t number : numbers) {
+    auto& outcome = const_cast<Outcome&>(outcomes[number]);  // only read
+    archive(number, rules != nullptr ? rules->IndexOf(outcome.rule) : int64_t{-1}, outcome);
+  }
+  return std::move(out).str();
+}
+
+Result<std::vector<NumberedOutcome>> UnarchiveOutcomes(std::string_view bytes,
+                                                       const BoundRules* rules) {
+  std::vector<NumberedOutcome> outcomes;
+  try {
+    std::istringstream in{std::string(bytes)};
+    cereal::BinaryInputArchive archive(in);
+    uint64_t count = 0;
+    archive(count);
+    for (uint64_t i = 0; i < count; ++i) {
+      auto& [number, outcome] = outcomes.emplace_back();
+      int64_t rule = -1;
+      archive(number, rule, outcome);
+      outcome.rule = rules != nullptr ? rules->At(rule) : nullptr;
+    }
+  } catch (const std::exception& error) {
+    return Corrupt(std::string("a result of another process: ") + error.what());
+  }
+  return outcomes;
+}
+
 }  // namespace tdump::compare

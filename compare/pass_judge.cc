@@ -188,6 +188,10 @@ std::shared_ptr<const Rounding> PassJudge::Shared(Rounding rounding) {
   return shared;
 }
 
+void PassJudge::Adopt(Outcome* outcome) {
+  if (outcome->rounding) outcome->rounding = Shared(*outcome->rounding);
+}
+
 void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const {
   Comparison& comparison = outcome->comparison;
   Verdict& verdict = comparison.verdict;

@@ -26,6 +26,8 @@ class PassJudge {
   void SetBound(const io::Record& a, const io::Record& b, Outcome* outcome);
   // After it was measured, or not: dtypes that may differ, the rule. Thread-safe.
   void JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const;
+  // Gives an outcome of another process the rounding that equal ones have.
+  void Adopt(Outcome* outcome);
   // Once all pairs are measured: what the error of the inputs explains (compare/explain.h).
   void JudgeTogether(PassDiff* pass) const;
 

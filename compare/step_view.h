@@ -32,6 +32,9 @@ class StepView {
   // known. Ids are the view's own, unique in it, from 1 on. Tile digests may be left out.
   virtual Status ForEachTensor(const VisitTensor& visit) const = 0;
   virtual Result<io::Record> Get(uint64_t id) const = 0;
+  // What is at hand without reading, of a copy that of the tensor it is a copy of; null: only Get
+  // tells.
+  virtual const io::Record* Known(uint64_t /*id*/) const { return nullptr; }
 
   // The canonical payload of a record that this view gave, or of its slice (io::SliceAsRecord). The
   // result is for one thread at a time and lives at most as long as the view and the record; errors

@@ -155,9 +155,9 @@ std::vector<std::string> DiffCommand::UnusedRules(const compare::DiffOptions& di
   return unused;
 }
 
-// What was asked for and had nothing to do. In a team other processes may have met it.
+// What was asked for and had nothing to do.
 void DiffCommand::NoteUnused(const compare::DiffOptions& diff, compare::DiffReport* report) const {
-  if (diff.team != nullptr || report->overall == compare::Overall::kNotComparable) return;
+  if (report->overall == compare::Overall::kNotComparable) return;
   for (const std::string& text : watched_.Unused())
     report->notes.push_back(text + " had nothing to do: it matches no name that it applies to");
   for (const std::string& where : UnusedRules(diff))
@@ -192,9 +192,18 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
     return {};
   };
   if (!AllAreReady(*diff, prepare())) return kExitTrouble;
-  ProgressLine progress(std::string(kTool) + ": step and rank");
-  if (::isatty(STDERR_FILENO) == 1 && !options_.common.quiet && IsFirst(*diff))
-    diff->on_progress = [&](size_t done, size_t all) { progress.Show(done, all); };
+  ProgressLine line(std::string(kTool) + ": step and rank", ::isatty(STDERR_FILENO) == 1);
+  if (!options_.common.quiet && IsFirst(*diff))
+    diff->on_progress = [&](const compare::Progress& progress) {
+      const bool comparing = progress.doing == compare::Progress::Doing::kComparing;
+      ProgressPart part;
+      if (progress.all > 0)
+        part = {.what = comparing ? "pairs compared" : "tensors put together",
+                .done = progress.done,
+                .all = progress.all,
+                .last = comparing};
+      line.Show(progress.passes_done, progress.passes, part);
+    };
 
   if (settings_.suggest_map) return SuggestMap(*diff, *sources.a.side, *sources.b.side);
   if (!settings_.noise.empty()) {
@@ -208,6 +217,10 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
     if (also) also(pass, pair);
   };
   auto report = compare::Diff(*sources.a.side, *sources.b.side, *diff);
+  if (diff->team != nullptr) {
+    const Status shared = watched_.Share(diff->team);
+    if (report.ok() && !shared.ok()) report = shared;
+  }
   if (!IsFirst(*diff)) return kExitOk;
   if (!report.ok()) return Fail(kTool, report.status().message());
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));

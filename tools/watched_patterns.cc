@@ -33,6 +33,14 @@ WatchedPatterns::NameTest WatchedPatterns::Watch(std::string text, NameTest test
   };
 }
 
+Status WatchedPatterns::Share(compare::Team* team) {
+  for (const Watched& watched : watched_) {
+    TDUMP_ASSIGN_OR_RETURN(const int used, team->Largest(watched.used->load() ? 1 : 0));
+    watched.used->store(used != 0);
+  }
+  return {};
+}
+
 std::vector<std::string> WatchedPatterns::Unused() const {
   std::vector<std::string> unused;
   for (const Watched& watched : watched_) {

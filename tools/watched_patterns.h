@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/team.h"
 #include "core/status.h"
 
 namespace tdump::tools {
@@ -22,6 +23,8 @@ class WatchedPatterns {
                             bool otherwise = false);
   // `text`: how a test that was made elsewhere is told.
   NameTest Watch(std::string text, NameTest test);
+  // With what other processes found; all of the team must call it, with the same patterns.
+  Status Share(compare::Team* team);
   // Those that were not found in any name they were asked about.
   std::vector<std::string> Unused() const;
 

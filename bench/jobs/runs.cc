@@ -3,6 +3,8 @@
 //   MiB; b
 //                                      is a with noise of 2^-8 of its rms. Says where each tensor
 //                                      lies: "FILE OFFSET BYTES"
+//   runs shards DIR RANKS MIB a|b      one step: MIB MiB of bfloat16 in tensors of 16 MiB, whose
+//                                      columns the ranks share; b as above
 //   runs ranks DIR RANKS STEPS RECORDS [OTHER]
 //                                      shapes and hashes only, as of a sharded transformer. With
 //                                      OTHER, a run made before: the same but for one rank in 64,
@@ -258,6 +260,71 @@ int WriteValues(const std::string& directory, int64_t mib, bool noisy) {
   return 0;
 }
 
+// ---- shards ----
+
+// The columns of a rank, of a matrix of `columns`.
+std::vector<uint16_t> ColumnsOf(const std::vector<uint16_t>& numbers, int64_t columns, int32_t rank,
+                                int32_t world) {
+  const int64_t own = columns / world;
+  std::vector<uint16_t> shard;
+  shard.reserve(numbers.size() / static_cast<size_t>(world));
+  for (size_t row = 0; row < numbers.size(); row += static_cast<size_t>(columns)) {
+    const auto first = numbers.begin() + static_cast<ptrdiff_t>(row) + rank * own;
+    shard.insert(shard.end(), first, first + own);
+  }
+  return shard;
+}
+
+void WriteShard(const std::vector<uint16_t>& numbers, int64_t columns, OperatorId op,
+                io::PassWriter* pass) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  std::vector<uint8_t> digests;
+  io::AppendTileDigests(bytes, &digests);
+  const io::Hash128 hash = io::HashOfDigests(digests);
+  const io::PayloadSection payload = Must(pass->AddPayload(bytes, hash, io::Codec::kNone, 2));
+  const Call call = CallOf(op, op);
+  const Tensor tensor{.sizes = {static_cast<int64_t>(numbers.size()) / columns, columns}};
+  io::RecordSection record = RecordOf(tensor, call, op + 1);
+  record.parts_asked = record.parts_kept = kLevelFull;
+  Must(pass->AddRecord(&record, {.arg = tensor.arg,
+                                 .dtype = tensor.dtype,
+                                 .device = tensor.device,
+                                 .payload = &payload,
+                                 .hash = &hash,
+                                 .tile_digests = &digests}));
+  const std::vector<ArgumentMeta> arguments = {
+      {tensor.role, std::string(tensor.arg), std::string(tensor.dtype), tensor.sizes}};
+  Must(pass->AddCall(call, arguments, ""));
+}
+
+int WriteShards(const std::string& directory, int32_t world, int64_t mib, bool noisy) {
+  constexpr int64_t kTensorMib = 16, kColumns = 4096;
+  const Run run{directory, world};
+  std::vector<OperatorInfo> operators;
+  for (int64_t i = 0; i < mib / kTensorMib; ++i)
+    operators.push_back(
+        Module(fmt::format("decoder.layers.{}.mlp", i), "torch.nn.modules.linear.Linear"));
+  std::vector<std::unique_ptr<RankWriter>> ranks;
+  std::vector<std::unique_ptr<io::PassWriter>> passes;
+  for (int32_t rank = 0; rank < world; ++rank) {
+    ranks.push_back(std::make_unique<RankWriter>(run, rank, operators));
+    passes.push_back(ranks.back()->Begin(0));
+  }
+  Values values(noisy);
+  std::vector<uint16_t> numbers((kTensorMib << 20) / 2);
+  for (size_t op = 0; op < operators.size(); ++op) {
+    values.Fill(&numbers);
+    for (int32_t rank = 0; rank < world; ++rank)
+      WriteShard(ColumnsOf(numbers, kColumns, rank, world), kColumns / world,
+                 static_cast<OperatorId>(op), passes[static_cast<size_t>(rank)].get());
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank]->End(0, passes[rank].get());
+    ranks[rank]->Close(1);
+  }
+  return 0;
+}
+
 // ---- ranks ----
 
 constexpr const char* kModules[][2] = {
@@ -366,6 +433,7 @@ int WriteRanks(const RanksPlan& plan) {
 int Usage() {
   std::fputs(
       "usage: runs values DIR MIB a|b\n"
+      "       runs shards DIR RANKS MIB a|b\n"
       "       runs ranks DIR RANKS STEPS RECORDS [OTHER]\n",
       stderr);
   return 2;
@@ -377,6 +445,9 @@ int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
   if (what == "values" && argc == 5)
     return WriteValues(argv[2], std::atoll(argv[3]), std::string_view(argv[4]) == "b");
+  if (what == "shards" && argc == 6)
+    return WriteShards(argv[2], std::atoi(argv[3]), std::atoll(argv[4]),
+                       std::string_view(argv[5]) == "b");
   if (what == "ranks" && (argc == 6 || argc == 7)) {
     RanksPlan plan{{argv[2], std::atoi(argv[3])},
                    std::strtoull(argv[4], nullptr, 10),

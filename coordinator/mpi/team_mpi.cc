@@ -1,8 +1,10 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include "coordinator/mpi_team.h"
 #include "core/runtime.h"
@@ -21,6 +23,18 @@ Status Checked(int error, const char* call) {
   return Internal(std::string(call) + ": " + std::string(text, static_cast<size_t>(length)));
 }
 
+// MPI's own calls wait in a loop that takes a whole core, which the process they wait for may need:
+// what may take long is asked for now and then.
+Status Await(MPI_Request* request, const char* call) {
+  constexpr auto kLongest = std::chrono::microseconds(1000);
+  for (auto pause = std::chrono::microseconds(1);; pause = std::min(2 * pause, kLongest)) {
+    int done = 0;
+    TDUMP_RETURN_IF_ERROR(Checked(MPI_Test(request, &done, MPI_STATUS_IGNORE), call));
+    if (done != 0) return {};
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 class WorldTeam final : public MpiTeam {
  public:
   WorldTeam() {
@@ -35,8 +49,10 @@ class WorldTeam final : public MpiTeam {
 
   Status Send(std::string_view bytes) override {
     const uint64_t count = bytes.size();
-    TDUMP_RETURN_IF_ERROR(
-        Checked(MPI_Send(&count, 1, MPI_UINT64_T, 0, kTag, MPI_COMM_WORLD), "MPI_Send"));
+    MPI_Request request;
+    TDUMP_RETURN_IF_ERROR(Checked(
+        MPI_Issend(&count, 1, MPI_UINT64_T, 0, kTag, MPI_COMM_WORLD, &request), "MPI_Issend"));
+    TDUMP_RETURN_IF_ERROR(Await(&request, "MPI_Issend"));
     for (uint64_t at = 0; at < count; at += kPiece) {
       const auto piece = static_cast<int>(std::min(kPiece, count - at));
       TDUMP_RETURN_IF_ERROR(Checked(
@@ -47,9 +63,10 @@ class WorldTeam final : public MpiTeam {
 
   Result<std::string> Receive(int from) override {
     uint64_t count = 0;
-    TDUMP_RETURN_IF_ERROR(
-        Checked(MPI_Recv(&count, 1, MPI_UINT64_T, from, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-                "MPI_Recv"));
+    MPI_Request request;
+    TDUMP_RETURN_IF_ERROR(Checked(
+        MPI_Irecv(&count, 1, MPI_UINT64_T, from, kTag, MPI_COMM_WORLD, &request), "MPI_Irecv"));
+    TDUMP_RETURN_IF_ERROR(Await(&request, "MPI_Irecv"));
     std::string bytes(count, '\0');
     for (uint64_t at = 0; at < count; at += kPiece) {
       const auto piece = static_cast<int>(std::min(kPiece, count - at));
@@ -62,8 +79,11 @@ class WorldTeam final : public MpiTeam {
 
   Result<int> Largest(int value) override {
     int largest = 0;
-    TDUMP_RETURN_IF_ERROR(Checked(
-        MPI_Allreduce(&value, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce"));
+    MPI_Request request;
+    TDUMP_RETURN_IF_ERROR(
+        Checked(MPI_Iallreduce(&value, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request),
+                "MPI_Iallreduce"));
+    TDUMP_RETURN_IF_ERROR(Await(&request, "MPI_Iallreduce"));
     return largest;
   }
 

@@ -81,6 +81,36 @@ TEST(JobDiff, ShardsOfTwoRanksAreTheWholeOfOne) {
   EXPECT_THAT(Text(report), HasSubstr("layout    "));
 }
 
+// A step may take hours: what is done of it is told, tensor by tensor and pair by pair.
+TEST(JobDiff, ProgressMovesWithinAStep) {
+  using Doing = Progress::Doing;
+  FakeRun one(1), two(2);
+  for (uint64_t step = 0; step < 2; ++step) {
+    PassBuilder whole = one.Pass(0, step), left = two.Pass(0, step), right = two.Pass(1, step);
+    for (const std::string name : {"layers.0", "layers.1", "layers.2"}) {
+      whole.Module(name, kInput, kWhole);
+      left.Module(name, kInput, kLeft);
+      right.Module(name, kInput, kRight);
+    }
+  }
+  std::vector<Progress> told;
+  DiffOptions options;
+  options.on_progress = [&](const Progress& progress) { told.push_back(progress); };
+  const DiffReport report = DiffOk(one, two, options);
+  EXPECT_EQ(report.counts.paired, 12u);
+  std::vector<size_t> put_together, compared, passes;
+  for (const Progress& progress : told) {
+    EXPECT_EQ(progress.passes, 2u);
+    if (progress.all == 0)
+      passes.push_back(progress.passes_done);
+    else
+      (progress.doing == Doing::kComparing ? compared : put_together).push_back(progress.done);
+  }
+  EXPECT_THAT(passes, ElementsAre(1, 2));
+  EXPECT_THAT(put_together, ElementsAre(0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(compared, ElementsAre(1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6));
+}
+
 TEST(JobDiff, EitherSideMayBeTheShardedOne) {
   EXPECT_EQ(DiffOk(Ranks({kLeft, kRight}), OneRank(kWhole)).overall, Overall::kSame);
 }

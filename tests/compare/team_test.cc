@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -36,12 +39,23 @@ class World {
     sent_[from].pop_front();
     return bytes;
   }
+  int Largest(int value) {
+    std::unique_lock lock(mutex_);
+    const size_t turn = given_.size() / static_cast<size_t>(size_);
+    given_.push_back(value);
+    arrived_.notify_all();
+    const auto end = (turn + 1) * static_cast<size_t>(size_);
+    arrived_.wait(lock, [&] { return given_.size() >= end; });
+    const auto last = given_.begin() + static_cast<ptrdiff_t>(end);
+    return *std::max_element(last - size_, last);
+  }
 
  private:
   const int size_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<int, std::deque<std::string>> sent_;
+  std::vector<int> given_;  // as many as there are processes, turn by turn
 };
 
 class Member : public Team {
@@ -51,7 +65,7 @@ class Member : public Team {
   int size() const override { return world_->size(); }
   Status Send(std::string_view bytes) override { return world_->Send(rank_, bytes), Status(); }
   Result<std::string> Receive(int from) override { return world_->Receive(from); }
-  Result<int> Largest(int value) override { return value; }
+  Result<int> Largest(int value) override { return world_->Largest(value); }
 
  private:
   World* world_;
@@ -109,6 +123,150 @@ TEST(TeamTest, AnyNumberOfProcessesGivesTheReportOfOne) {
     Member first(&world, 0);
     EXPECT_EQ(Report(a, b, &first, 2), alone);
     for (std::thread& other : others) other.join();
+  }
+}
+
+// What one process of a team is given and finds.
+struct Part {
+  std::string report, rows;  // of the first process
+  Status status;
+  size_t compared = 0;  // pairs
+};
+
+using Sides = std::pair<const FakeRun*, const FakeRun*>;
+
+Part PartOf(Sides sides, DiffOptions options, Team* team) {
+  Part part;
+  size_t last = 0;
+  options.top = ~size_t{0};
+  options.pass.threads = 1;  // then each pair is told
+  options.team = team;
+  options.on_row = [&](const Row& row) { part.rows += RowToJson(row) + "\n"; };
+  options.pass.on_pairs = [&](size_t done, size_t) {
+    part.compared += done - (done > last ? last : 0);  // a step's first: from 0 on
+    last = done;
+  };
+  const CapturedRun a = sides.first->side(), b = sides.second->side();
+  const Result<DiffReport> report = Diff(a, b, options);
+  part.status = report.status();
+  if (report.ok()) part.report = RenderJson(*report, a.Describe(), b.Describe(), false);
+  return part;
+}
+
+// `sides_of`: what each process sees.
+std::vector<Part> Shared(int size, const std::function<Sides(int)>& sides_of,
+                         const DiffOptions& options) {
+  World world(size);
+  std::vector<Part> parts(static_cast<size_t>(size));
+  std::vector<std::thread> processes;
+  for (int rank = 0; rank < size; ++rank) {
+    processes.emplace_back([&, rank] {
+      Member member(&world, rank);
+      parts[static_cast<size_t>(rank)] = PartOf(sides_of(rank), options, &member);
+    });
+  }
+  for (std::thread& process : processes) process.join();
+  return parts;
+}
+
+Tensor Rows(std::vector<int64_t> sizes, float first) {
+  std::vector<float> values(static_cast<size_t>(
+      std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())));
+  std::iota(values.begin(), values.end(), first);
+  return MakeTensor<float>("float32", std::move(sizes), values);
+}
+
+constexpr uint64_t kSteps = 3;
+constexpr int kLayers = 6;
+
+// Inputs on all ranks; outputs [ranks * 4, 3], their rows shared by the ranks.
+FakeRun Sharded(int32_t world, bool faulty = false) {
+  FakeRun run(world);
+  const int64_t rows = 4 / world;
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    for (int32_t rank = 0; rank < world; ++rank) {
+      PassBuilder pass = run.Pass(rank, step);
+      pass.Param("norm", "weight", Rows({3}, 0.5f));
+      for (int layer = 0; layer < kLayers; ++layer) {
+        const float x = static_cast<float>(100 * layer) + static_cast<float>(step);
+        const bool wrong = faulty && step >= 1 && layer >= 2 && rank == world - 1;
+        // Another copy of the input on one rank from the second step on.
+        const bool other = faulty && step >= 1 && layer == 4 && rank == 0;
+        pass.Module("layers." + std::to_string(layer), Rows({2, 3}, other ? x + 1 : x),
+                    Rows({rows, 3}, x + static_cast<float>(rank * rows * 3) + (wrong ? 0.5f : 0)));
+      }
+      if (faulty && step == 2 && rank == 1) pass.Damage(5);
+    }
+  }
+  return run;
+}
+
+TEST(TeamTest, RanksPutTogetherByAnyNumberOfProcessesGiveTheReportOfOne) {
+  const FakeRun one = Sharded(1), four = Sharded(4, true), two = Sharded(2);
+  DiffOptions with_job, with_rule;
+  with_job.job = JobOptions{};
+  with_job.job->dims.push_back({0, [](const std::string& name) { return name == "layers.1"; },
+                                *Dims::Parse("... replicated[rank]")});  // which it is not
+  auto rules = std::make_shared<BoundRules>();
+  PredicateMistake mistake;
+  rules->Add({.matches = [](const std::string& name) { return name == "layers.3"; },
+              .expect = *Predicate::Parse("max_abs <= 0.25", &mistake),
+              .where = "bounds.yaml:1"});
+  with_rule.pass.rules = rules;
+  with_rule.pass.verify = true;
+  for (const DiffOptions& options : std::vector<DiffOptions>{{}, with_job, with_rule}) {
+    for (const Sides& sides : {Sides{&one, &four}, {&four, &two}, {&two, &one}}) {
+      const Part alone = PartOf(sides, options, nullptr);
+      ASSERT_TRUE(alone.status.ok()) << alone.status.message();
+      for (const int size : {1, 2, 3, 5}) {
+        SCOPED_TRACE(size);
+        const auto parts = Shared(
+            size, [&](int) { return sides; }, options);
+        EXPECT_EQ(parts[0].report, alone.report);
+        EXPECT_EQ(parts[0].rows, alone.rows);
+        size_t compared = 0;
+        for (const Part& part : parts) {
+          // Shares differ by one pair a step, and by what process 0 does again: what is damaged.
+          EXPECT_LE(part.compared, alone.compared / static_cast<size_t>(size) + 2 * kSteps);
+          compared += part.compared;
+        }
+        EXPECT_GE(compared, alone.compared);
+        EXPECT_LE(compared, alone.compared + kSteps);
+      }
+    }
+  }
+}
+
+// A process that cannot read what the first one can, or sees another step: nothing of it is taken.
+TEST(TeamTest, WhatOneProcessCannotReadTheFirstOneReads) {
+  const FakeRun one = Sharded(1), four = Sharded(4), faulty = Sharded(4, true), shorter(4);
+  const std::string alone = PartOf({&one, &four}, {}, nullptr).report;
+  for (const FakeRun* seen : {&faulty, &shorter}) {
+    const auto parts = Shared(3,
+                              [&](int rank) {
+                                return Sides{&one, rank == 1 ? seen : &four};
+                              },
+                              {});
+    EXPECT_EQ(parts[0].report, alone);
+  }
+}
+
+TEST(TeamTest, AllProcessesStopWhereNothingFits) {
+  const FakeRun one = Sharded(1), four = Sharded(4);
+  DiffOptions wrong_topology, wrong_map;
+  wrong_topology.job = JobOptions{.topology_b = "tp=3"};
+  wrong_map.job = JobOptions{};
+  wrong_map.job->map = *NameMap::Parse(
+      "sides: {x: {looks_like: '^nothing$'}, y: {looks_like: '^nothing else$'}}\n"
+      "rules: [{name: nothing, to: something}]\n",
+      "map.yaml");
+  for (const DiffOptions& options : std::vector<DiffOptions>{wrong_topology, wrong_map}) {
+    const Sides sides{&one, &four};
+    const Status alone = PartOf(sides, options, nullptr).status;
+    EXPECT_FALSE(alone.ok());
+    const auto parts = Shared(
+        3, [&](int) { return sides; }, options);
+    EXPECT_EQ(parts[0].status.message(), alone.message());
   }
 }
 

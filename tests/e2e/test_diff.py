@@ -87,6 +87,33 @@ def test_processes_under_mpirun_give_the_report_of_one(clean, tmp_path):
             assert shared.printed == [alone.stdout] + [""] * (processes - 1)
 
 
+def test_processes_share_the_work_where_ranks_are_put_together(clean, tmp_path):
+    """One rank against two, with all reports; and what a pattern that only another process asks about has found."""
+    one = capture(clean.parent / "one_shared", ranks=1)
+    faulty = capture(clean.parent / "faulty_shared", "--fault", "1:layers.1.attention.query.weight:23")
+    tool = str(BUILD / "bin" / "tdump-diff")
+    for words in ([str(one), str(faulty)], [str(faulty), str(one), "--verify", "--align", "mlp", "--align", "nothing"]):
+        files = [tmp_path / "alone.jsonl", tmp_path / "alone.html"]
+        alone = execute([tool, *words, "--all", "--jsonl", files[0], "--html", files[1]], tmp_path)
+        assert alone.returncode == 1, alone.stderr
+        for processes in (1, 2, 3, 5):
+            shared_files = [tmp_path / f"shared{file.suffix}" for file in files]
+            options = ["--all", "--jsonl", str(shared_files[0]), "--html", str(shared_files[1])]
+            shared = mpirun(processes, [tool, "--mpi", *words, *options], tmp_path)
+            assert shared.returncode == 1, shared.stderr
+            assert shared.printed == [alone.stdout] + [""] * (processes - 1)
+            for file, shared_file in zip(files, shared_files, strict=True):
+                assert shared_file.read_bytes() == file.read_bytes()
+
+
+def test_an_error_where_ranks_are_put_together_is_told_once(clean, tmp_path):
+    one = capture(clean.parent / "one_told", ranks=1)
+    tool = str(BUILD / "bin" / "tdump-diff")
+    shared = mpirun(3, [tool, "--mpi", str(one), str(clean), "--topology", "B:tp=3"], tmp_path)
+    assert shared.returncode == 2
+    assert shared.stderr.count("tdump-diff: ") == 1 and "tp=3" in shared.stderr
+
+
 def test_what_fails_fails_in_all_processes(clean, tmp_path):
     shared = mpirun(2, [str(BUILD / "bin" / "tdump-diff"), "--mpi", str(clean), str(tmp_path / "none")], tmp_path)
     assert shared.returncode == 2

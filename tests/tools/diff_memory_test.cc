@@ -77,5 +77,25 @@ TEST_F(DiffMemoryTest, MoreRanksThanTheSoftLimitOfOpenFiles) {
   EXPECT_EQ(WEXITSTATUS(status), 1) << Text(Path("out"));
 }
 
+// One step of all ranks is one piece of work, which may take minutes.
+TEST_F(DiffMemoryTest, ATerminalIsToldHowFarAStepIs) {
+  if (Shell("script --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no script(1)";
+  MakeRun("one", 1);
+  MakeRun("many", 80);
+  const auto shown = [&](const std::string& options) {
+    const std::string command = "'" + PathOf("tdump-diff") + "' one many " + options;
+    (void)Shell("script -qec \"" + command + "\" shown > /dev/null 2>&1");
+    return Text(Path("shown"));
+  };
+  const std::string text = shown("-j 1");
+  EXPECT_NE(text.find("\rtdump-diff: step and rank 0 of 1, "), std::string::npos) << text;
+  EXPECT_NE(text.find(" of 300 tensors put together"), std::string::npos) << text;
+  EXPECT_NE(text.find(" of 24000 pairs compared"), std::string::npos) << text;
+  EXPECT_NE(text.find("\r\033[K"), std::string::npos);  // gone at the end
+  EXPECT_EQ(shown("-j 1 --quiet").find("step and rank"), std::string::npos);
+  (void)Shell("'" + PathOf("tdump-diff") + "' one many 2> told > /dev/null");
+  EXPECT_EQ(Text(Path("told")), "");  // shorter than ten seconds
+}
+
 }  // namespace
 }  // namespace tdump::tools
