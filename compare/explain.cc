@@ -85,7 +85,7 @@ class Explainer {
       }
       if (in > 0 && std::isfinite(in) && std::isfinite(sample.error.power))
         seen[static_cast<size_t>(sample.kind)].push_back(
-            std::max(0.0, sample.error.power - sample.local.level.power) / in);
+            std::max(0.0, sample.error.power - sample.local.power) / in);
     }
     for (size_t kind = 0; kind < seen.size(); ++kind) {
       std::vector<double>& ratios = seen[kind];
@@ -121,11 +121,11 @@ class Explainer {
     const bool may_exceed = options_.compute || !IsNone(in.level);
     out.within = options_.compute ? explained : sample.within_local || (may_exceed && explained);
     out.follows = !out.within && in.failing;
-    counted_[i] = out.within ? error : Smaller(error, Larger(in.level, sample.local.level));
+    counted_[i] = out.within ? error : Smaller(error, Larger(in.level, sample.local));
   }
 
   ErrorLevel BoundOf(const Sample& sample, const Input& in) const {
-    const ErrorLevel& local = sample.local.level;
+    const ErrorLevel& local = sample.local;
     const double amplification = in.unseen
                                      ? std::max(kUnseenAmplification, Amplification(sample.kind))
                                      : Amplification(sample.kind);
@@ -146,8 +146,11 @@ class Explainer {
     if (sample.kind == OperatorClass::kNormalisation && sample.output) {
       // It takes a gain of whole rows away. One of a few channels becomes the other sign on the
       // others.
-      return level.gain + (sample.louder ? 0 : kShrink * noise) +
-             kSpreadInNorms * Spread(sample, level, noise);
+      const double spread = kSpreadInNorms * Spread(sample, level, noise);
+      // Noise makes nothing larger on average. What is left has either sign, for reasons that have
+      // nothing to do with each other: as squares add up.
+      if (sample.louder) return std::hypot(level.gain, spread);
+      return level.gain + kShrink * noise + spread;
     }
     return (sample.kind == OperatorClass::kElementwise ? kSteepest : 1) * level.gain +
            kBend * noise + kSpread * Spread(sample, level, noise);

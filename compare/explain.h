@@ -45,9 +45,9 @@ struct Sample {
   uint64_t content = 0;
   ErrorLevel error;     // 0 where both sides are equal
   bool louder = false;  // B is larger than A, along A
-  LocalBound local;
-  ErrorLevel weights;  // of the module's own parameters, 0 where they are equal or not known
-  // All elements are within local.bound, which is enough unless the precision was given.
+  ErrorLevel local;     // what rounding explains
+  ErrorLevel weights;   // of the module's own parameters, 0 where they are equal or not known
+  // All elements are within the bound of each, which is enough unless the precision was given.
   bool within_local = true;
 };
 

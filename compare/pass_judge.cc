@@ -82,7 +82,7 @@ Sample SampleOf(const Outcome& outcome) {
   sample.channels = m.channels;
   sample.error = MeasuredLevel(outcome);
   sample.louder = m.cosine && *m.cosine * m.rms_b > m.rms_a;
-  sample.local = outcome.local();
+  sample.local = outcome.local().level;
   const bool measured = outcome.comparison.evidence == Evidence::kPayload && m.numeric;
   if (measured && sample.error.power > 0) sample.content = ContentOf(m);
   sample.within_local = outcome.comparison.verdict.tolerance == Answer::kSame;
@@ -252,6 +252,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
   }
   const std::vector<Explanation> explained =
       Explain(samples, calls, {.compute = options_.compute.has_value()});
+  samples = {};  // what is said of each takes as much
   for (size_t i = 0; i < indices.size(); ++i) {
     Outcome& outcome = pass->outcomes[indices[i]];
     if (outcome.comparison.verdict.bitwise == Answer::kSame) continue;

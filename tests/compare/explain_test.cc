@@ -10,11 +10,7 @@ namespace {
 // A power for a signal-to-error ratio in dB.
 double Db(double db) { return std::pow(10, -db / 10); }
 
-LocalBound Bf16() {
-  LocalBound local;
-  local.level = {.power = 2.2e-5, .peak = 0.016, .gain = 0.004};
-  return local;
-}
+ErrorLevel Bf16() { return {.power = 2.2e-5, .peak = 0.016, .gain = 0.004}; }
 
 // A program being made: modules in a row, each with one input and one output.
 struct Program {
@@ -56,7 +52,7 @@ struct Program {
 TEST(Explain, NoiseThatIsCarriedOnIsNoOrigin) {
   Program program;
   program.samples.push_back(program.Base(OperatorClass::kUnknown, 25, 0));  // what was there before
-  program.samples[0].local.level = Program::Level(20, 0.1);
+  program.samples[0].local = Program::Level(20, 0.1);
   for (int i = 0; i < 20; ++i) program.Add(OperatorClass::kNormalisation, 25, 24.5, 0.003);
   for (const Explanation& e : program.Run()) EXPECT_TRUE(e.within);
 }
@@ -82,7 +78,7 @@ TEST(Explain, AnOutputThatIsWorseThanItsInputExplainsFails) {
 TEST(Explain, AFactorIsSeenThroughNoiseOfItsSize) {
   Program program;
   program.samples.push_back(program.Base(OperatorClass::kUnknown, 25, 0));
-  program.samples[0].local.level = Program::Level(20, 0.1);
+  program.samples[0].local = Program::Level(20, 0.1);
   const size_t noisy = program.Add(OperatorClass::kNormalisation, 25, 22.5, 0.003);
   const size_t scaled = program.Add(OperatorClass::kNormalisation, 25, 22.5, 0.05);
   const auto result = program.Run();
@@ -91,11 +87,11 @@ TEST(Explain, AFactorIsSeenThroughNoiseOfItsSize) {
 }
 
 // One norm with noise of 20 dB in and out, after noise of 15 dB that explains what goes in.
-Program OneNorm(double gain, bool louder) {
+Program OneNorm(double gain, bool louder, double in_gain = 0) {
   Program program;
   program.samples.push_back(program.Base(OperatorClass::kUnknown, 20, 0));
-  program.samples[0].local.level = Program::Level(15, 0.1);
-  const size_t out = program.Add(OperatorClass::kNormalisation, 20, 20, gain);
+  program.samples[0].local = Program::Level(15, 0.1);
+  const size_t out = program.Add(OperatorClass::kNormalisation, 20, 20, gain, in_gain);
   program.samples[out].error.power += gain * gain;
   program.samples[out].louder = louder;
   return program;
@@ -111,6 +107,19 @@ TEST(Explain, ANormMayShrinkMoreThanItMayGrow) {
   EXPECT_FALSE(within(0.0088, true));
   EXPECT_TRUE(within(0.0286, false));
   EXPECT_FALSE(within(0.0288, false));
+}
+
+// What goes in and what noise does have nothing to do with each other: where the norm did not
+// shrink they add up as squares do.
+TEST(Explain, AGainThatWentIntoANormIsNoReasonForALargerOneOnTopOfNoise) {
+  const auto within = [](double gain, bool louder) {
+    return OneNorm(gain, louder, 0.003).Run().back().within;
+  };
+  // 0.004 + sqrt(0.003^2 + (1.5 * sqrt(0.01 / 1024))^2) = 0.00957, not 0.0117.
+  EXPECT_TRUE(within(0.0095, true));
+  EXPECT_FALSE(within(0.0096, true));
+  EXPECT_TRUE(within(0.0316, false));
+  EXPECT_FALSE(within(0.0318, false));
 }
 
 // 256 channels count as 4, however many rows there are.
@@ -169,7 +178,7 @@ TEST(Explain, EqualInputsExplainNothing) {
   Program program;
   const size_t out = program.Add(OperatorClass::kProduct, 0, 45);
   program.samples[0].error = {};
-  program.samples[out].local.level = {.power = 0, .peak = 1, .gain = 1};
+  program.samples[out].local = {.power = 0, .peak = 1, .gain = 1};
   EXPECT_FALSE(program.Run(false)[out].within);
 }
 
@@ -193,8 +202,7 @@ TEST(Explain, AnEnclosingModuleIsExplainedByWhatHappenedInside) {
   program.samples[0].error = {};
   for (int i = 0; i < 6; ++i) {
     const size_t inner = program.Add(OperatorClass::kProduct, 30, 30);
-    program.samples[inner].local.level = program.samples[inner - 1].local.level =
-        Program::Level(28, 0.1);
+    program.samples[inner].local = program.samples[inner - 1].local = Program::Level(28, 0.1);
   }
   Sample out = program.Base(OperatorClass::kUnknown, 29, 0.001);
   out.call = in.call;
@@ -211,7 +219,7 @@ TEST(Explain, WithoutInputsWhatWasSeenBeforeStandsIn) {
   Program program;
   for (int i = 0; i < 3; ++i) {
     const size_t out = program.Add(OperatorClass::kProduct, 30, 30);
-    program.samples[out].local.level = Program::Level(28, 0.1);
+    program.samples[out].local = Program::Level(28, 0.1);
     program.samples.erase(program.samples.end() - 2);
   }
   Sample alone = program.Base(OperatorClass::kElementwise, 27, 0.001);

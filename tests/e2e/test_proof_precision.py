@@ -12,6 +12,10 @@ from diffing import diff, said, where
 
 JOB = SOURCE / "tests" / "e2e" / "jobs" / "lossy_minilm.py"
 NORM = "encoder.layer.2.attention.output.LayerNorm"
+NORMS = [
+    "embeddings.LayerNorm",
+    *(f"encoder.layer.{i}.{norm}.LayerNorm" for i in range(6) for norm in ("attention.output", "output")),
+]
 INPUTS = 20
 WRONG_INPUTS = 10
 LOSSY = {"bfloat16": "bf16", "fp8": "fp8"}  # precision of the job: --compute
@@ -76,11 +80,21 @@ def test_weights_in_the_lower_precision_are_the_same(with_parameters, precision,
     assert report["parameters"]["compared"] == 103 and report["parameters"]["differing_names"] == 0
 
 
+@pytest.fixture(scope="module")
+def wrong_norms(tmp_path_factory) -> dict[str, Path]:
+    """All norms, one after the other."""
+    cwd = tmp_path_factory.mktemp("norms")
+    fault = ("--norm", *NORMS, "--factors", 1.05, "--inputs", WRONG_INPUTS)
+    return {p: capture(cwd / p, "--precision", p, *fault) for p in LOSSY}
+
+
 @pytest.mark.parametrize("precision", LOSSY)
-def test_a_changed_norm_is_the_origin_for_every_input(runs, precision, tmp_path):
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_changed_norm_is_the_origin_for_every_input(runs, wrong_norms, precision, norm):
     """Parameters not captured: what it puts out, out of what it takes."""
-    fault = ("--norm", NORM, "--factors", 1.05, "--inputs", WRONG_INPUTS)
-    wrong = capture(tmp_path / "wrong", "--precision", precision, *fault)
-    for step in range(WRONG_INPUTS):
-        report = diff(runs["float32"], wrong, "--compute", LOSSY[precision], "--steps", str(step), status=1)
-        assert where(report) == (NORM, 0, step) and report["origin"]["kind"] == "operator"
+    for i in range(WRONG_INPUTS):
+        steps = f"{i}={NORMS.index(norm) * WRONG_INPUTS + i}"
+        report = diff(
+            runs["float32"], wrong_norms[precision], "--compute", LOSSY[precision], "--steps", steps, status=1
+        )
+        assert report["origin"]["name"] == norm and report["origin"]["kind"] == "operator"
