@@ -164,16 +164,17 @@ class PassComparer {
   Status AllowFlushed(const io::Record& a, const io::Record& b, const Bound& bound,
                       Comparison* comparison) const {
     Verdict& verdict = comparison->verdict;
-    if (verdict.special == Answer::kDiffers || !MayBeFlushed(comparison->metrics, a.dtype, b.dtype))
-      return {};
+    Metrics metrics = comparison->metrics;
+    if (verdict.special == Answer::kDiffers || !MayBeFlushed(metrics, a.dtype, b.dtype)) return {};
     TDUMP_ASSIGN_OR_RETURN(ReadBytes left, diff_->a->Open(a));
     TDUMP_ASSIGN_OR_RETURN(ReadBytes right, diff_->b->Open(b));
     TDUMP_ASSIGN_OR_RETURN(
         const Flushed flushed,
-        JudgeFlushed({&a, std::move(left)}, {&b, std::move(right)}, bound, comparison->metrics));
+        JudgeFlushed({&a, std::move(left)}, {&b, std::move(right)}, bound, metrics));
     if (!flushed.within) return {};
     verdict.tolerance = Answer::kSame;
-    comparison->metrics.Edit().within = comparison->metrics->elements;
+    metrics.within = metrics.elements;
+    comparison->metrics = metrics;
     if (flushed.elements == 0) return {};
     comparison->notes.push_back(
         fmt::format("subnormal numbers are zero on one side: {} elements, {} of the other sign",
@@ -292,7 +293,7 @@ class PassComparer {
   }
 
   void PlaceRanks(Outcome* outcome) const {
-    const std::vector<uint64_t>& worst = outcome->comparison.metrics->worst.position;
+    const std::vector<uint64_t> worst = outcome->comparison.metrics->worst.position;
     outcome->rank_a = diff_->a->RankAt(outcome->ids.a, worst);
     outcome->rank_b = diff_->b->RankAt(outcome->ids.b, worst);
     if (!outcome->unresolved->empty()) outcome->comparison.notes.push_back(outcome->unresolved);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cereal/archives/binary.hpp>
-#include <cereal/types/array.hpp>
 #include <cereal/types/optional.hpp>
 #include <cereal/types/string.hpp>
 #include <cereal/types/unordered_map.hpp>
@@ -39,29 +38,10 @@ void serialize(Archive& archive, RecordIds& ids) {
 }
 
 template <class Archive>
-void serialize(Archive& archive, Worst& worst) {
-  auto& [position, a, b] = worst;
-  archive(position, a, b);
-}
-
-template <class Archive>
-void serialize(Archive& archive, WorstChannel& channel) {
-  auto& [index, mean_error] = channel;
-  archive(index, mean_error);
-}
-
-template <class Archive>
-void serialize(Archive& archive, Metrics& metrics) {
-  auto& [elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs, mean_rel,
-         mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999, worst_channel,
-         channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b, nan_mismatch,
-         inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst, worst,
-         worst_relative] = metrics;
-  archive(elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs,
-          mean_rel, mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999,
-          worst_channel, channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a,
-          inf_b, nan_mismatch, inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst,
-          worst, worst_relative);
+void serialize(Archive& archive, PackedMetrics& metrics) {
+  std::string bytes(metrics.bytes());
+  archive(bytes);
+  if constexpr (Archive::is_loading::value) metrics = PackedMetrics::FromBytes(bytes);
 }
 
 template <class Archive>

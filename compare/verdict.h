@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compare/metrics.h"
-#include "compare/rare.h"
+#include "compare/packed_metrics.h"
 #include "io/records.h"
 
 namespace tdump::compare {
@@ -57,7 +57,7 @@ enum class Evidence : uint8_t {
 struct Comparison {
   Verdict verdict;
   Evidence evidence = Evidence::kMeta;
-  Rare<Metrics> metrics;           // when evidence is kPayload and the shapes agree
+  PackedMetrics metrics;           // when evidence is kPayload and the shapes agree
   std::vector<std::string> notes;  // "layout differs: strides [8, 4, 2, 1] and [8, 1, 4, 2]"
 };
 

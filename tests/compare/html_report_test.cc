@@ -37,9 +37,11 @@ Row Read(const std::string& path, uint64_t step, int32_t rank, double sqnr, bool
   row.bound = "4e-06 of |x|";
   Comparison& c = row.comparison;
   c.evidence = Evidence::kPayload;
-  c.metrics.Edit().elements = 4;
-  c.metrics.Edit().within = fails ? 1 : 4;
-  c.metrics.Edit().sqnr_db = sqnr;
+  Metrics metrics;
+  metrics.elements = 4;
+  metrics.within = fails ? 1 : 4;
+  metrics.sqnr_db = sqnr;
+  c.metrics = metrics;
   const bool equal = std::isinf(sqnr);
   c.verdict = {.shape = Answer::kSame,
                .dtype = Answer::kSame,
@@ -177,11 +179,13 @@ Page PageOf(const PageData& data, const DiffReport& report) {
 TEST(HtmlPage, RowsHoldWhatTheColumnsSay) {
   PageData data;
   Row row = Read("layers.3.mlp", 9'007'199'254'740'993u, 2, 12.5, true);
-  row.comparison.metrics.Edit().ulp[0] = 1;
-  row.comparison.metrics.Edit().ulp[7] = 3;
-  row.comparison.metrics.Edit().has_worst = true;
-  row.comparison.metrics.Edit().worst = {{3}, "1", "nan"};
-  row.comparison.metrics.Edit().worst_relative = Worst{{5}, "1e-9", "2e-9"};
+  Metrics measured = row.comparison.metrics;
+  measured.ulp[0] = 1;
+  measured.ulp[7] = 3;
+  measured.has_worst = true;
+  measured.worst = {{3}, "1", "nan"};
+  measured.worst_relative = Worst{{5}, "1e-9", "2e-9"};
+  row.comparison.metrics = measured;
   data.Add(row);
   DiffReport report;
   report.overall = Overall::kDiffers;

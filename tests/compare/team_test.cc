@@ -274,8 +274,10 @@ TEST(TeamTest, AnArchiveThatIsCutIsAnError) {
   PassDiff diff;
   diff.outcomes.resize(3);
   diff.outcomes[1].error = "pass.tdp: offset 4096: digest";
-  diff.outcomes[2].comparison.metrics.Edit().elements = 5;
-  diff.outcomes[2].comparison.metrics.Edit().cosine = 0.5;
+  Metrics metrics;
+  metrics.elements = 5;
+  metrics.cosine = 0.5;
+  diff.outcomes[2].comparison.metrics = metrics;
   diff.only_a = {1, 2};
   diff.calls[7].path = "layer";
   diff.damage.push_back({"pass.tdp", 4096, "digest"});

@@ -27,7 +27,7 @@ constexpr int32_t kRecords = 300;
 class DiffMemoryTest : public test::ScratchTest {
  protected:
   // No two ranks hold the same, but for rank 0 of all runs.
-  void MakeRun(const std::string& name, int32_t world) {
+  void MakeRun(const std::string& name, int32_t world, Parts kept = kPartMeta | kPartHash) {
     for (int32_t rank = 0; rank < world; ++rank) {
       ProcessImage process(env_, Path(name), {.rank = rank, .world = world});
       std::vector<TensorImage> tensors;
@@ -35,11 +35,12 @@ class DiffMemoryTest : public test::ScratchTest {
         const std::string path = "decoder.layers." + std::to_string(i) + ".mlp.linear_fc1";
         process.Expect(path);
         tensors.push_back({.path = path,
-                           .bytes = BytesOf<int32_t>({rank, i}),
+                           .bytes = BytesOf<float>({1.0f + static_cast<float>(rank) / 1024,
+                                                    -1.0f - static_cast<float>(i) / 1024}),
                            .dtype = "float32",
                            .bits = 32,
                            .sizes = {2},
-                           .level = kPartMeta | kPartHash});
+                           .level = kept});
       }
       process.Tensors(0, tensors).Exit(1);
     }
@@ -66,6 +67,17 @@ TEST_F(DiffMemoryTest, ARecordOfOneMoreRankCostsAFewWords) {
     const int64_t more = (peak("many") - peak("few")) * 1024;
     EXPECT_LT(more / ((kMany - kFew) * kRecords), 900) << swapped;
   }
+}
+
+// Copies that all differ, with values: what the report says of each, in a few hundred bytes.
+TEST_F(DiffMemoryTest, ARecordWithValuesOfOneMoreRankCostsLittleMore) {
+  if (!kMemoryIsOurs) GTEST_SKIP();
+  constexpr int32_t kFew = 16, kMany = 80;
+  MakeRun("one", 1, kLevelFull);
+  MakeRun("few", kFew, kLevelFull);
+  MakeRun("many", kMany, kLevelFull);
+  const int64_t more = (PeakKib("one", "many") - PeakKib("one", "few")) * 1024;
+  EXPECT_LT(more / ((kMany - kFew) * kRecords), 1200);
 }
 
 // A shell's soft limit is often no more than the ranks of a job.
