@@ -74,6 +74,13 @@ std::vector<Shared> SharedByName(const Model& a, const Model& b) {
   return shared;
 }
 
+// False of what is known not to be a parameter without reading it, and of copies, which say nothing
+// that their tensor does not.
+bool MayTell(const StepView& view, uint64_t id) {
+  const io::Record* known = view.Known(id);
+  return known == nullptr || (known->id == id && IsParameter(*known));
+}
+
 // Of tensors that are put together. One whose copies differ is in several pairs.
 std::vector<Shared> SharedInPairs(const OpenedPair& opened, bool mapped) {
   std::set<std::pair<uint64_t, uint64_t>> other_sizes;
@@ -81,6 +88,7 @@ std::vector<Shared> SharedInPairs(const OpenedPair& opened, bool mapped) {
   std::vector<Shared> shared;
   std::set<std::string> seen;
   for (const RecordIds& ids : opened.pairing.pairs) {
+    if (!MayTell(*opened.a, ids.a) || !MayTell(*opened.b, ids.b)) continue;
     const auto a = opened.a->Get(ids.a), b = opened.b->Get(ids.b);
     if (!a.ok() || !b.ok() || !IsParameter(*a) || !IsParameter(*b)) continue;
     const std::string name = NameOf(*a);
