@@ -9,7 +9,10 @@ namespace tdump::compare {
 namespace {
 
 std::string TextOf(const NumberList& list) {
-  return list.name.empty() ? fmt::format("{}", fmt::join(list.numbers, "+")) : list.name;
+  if (list.record.empty()) return fmt::format("{}", fmt::join(list.numbers, "+"));
+  // A ':' may end the name where it stands alone.
+  const bool plain = list.record.find_first_of(" \t,]:") == std::string::npos;
+  return plain ? "@" + list.record : fmt::format("@\"{}\"", list.record);
 }
 
 std::string TextOf(const AxisUse& use) {
@@ -39,6 +42,14 @@ std::string TextOf(const TensorDim& dim) {
   return fmt::format("({}){}", fmt::join(parts, " "), TextOf(dim.axes));
 }
 
+void AddRecords(const std::vector<AxisUse>& uses, std::set<std::string>* records) {
+  for (const AxisUse& use : uses) {
+    for (const NumberList* list : {&use.sizes, &use.packed}) {
+      if (!list->record.empty()) records->insert(list->record);
+    }
+  }
+}
+
 void AddAxes(const std::vector<AxisUse>& uses, std::vector<std::string>* axes) {
   for (const AxisUse& use : uses) axes->push_back(use.axis);
 }
@@ -55,7 +66,9 @@ std::string Dims::ToText() const {
     if (ellipsis == i) items.push_back("...");
     if (i < dims.size()) items.push_back(TextOf(dims[i]));
   }
-  if (!partial.empty()) items.push_back(fmt::format("partial[{}]", fmt::join(partial, ",")));
+  std::vector<std::string> summed;
+  for (const std::string& axis : partial) summed.push_back(axis + (IsMean(axis) ? ":mean" : ""));
+  if (!summed.empty()) items.push_back(fmt::format("partial[{}]", fmt::join(summed, ",")));
   if (!replicated.empty())
     items.push_back(fmt::format("replicated[{}]", fmt::join(replicated, ",")));
   return fmt::format("{}", fmt::join(items, " "));
@@ -87,5 +100,16 @@ std::vector<std::string> Dims::SplitAxes() const {
 bool Dims::Mentions(std::string_view axis) const {
   return Has(SplitAxes(), axis) || Has(partial, axis) || Has(replicated, axis);
 }
+
+std::set<std::string> Dims::Records() const {
+  std::set<std::string> records;
+  for (const TensorDim& dim : dims) {
+    AddRecords(dim.axes, &records);
+    for (const NamedDim& part : dim.parts) AddRecords(part.axes, &records);
+  }
+  return records;
+}
+
+bool Dims::IsMean(std::string_view axis) const { return Has(mean, axis); }
 
 }  // namespace tdump::compare

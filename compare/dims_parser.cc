@@ -86,8 +86,7 @@ class Parser {
     if (Take('(')) return Fused(begin);
     const std::string_view name = TakeName();
     if (name.empty()) return Expected("a dimension's name, '(', '...', partial[] or replicated[]");
-    if (name == "partial") return Statement(name, &dims_.partial);
-    if (name == "replicated") return Statement(name, &dims_.replicated);
+    if (name == "partial" || name == "replicated") return Statement(name);
     TensorDim dim;
     TDUMP_RETURN_IF_ERROR(RestOfName(begin, name, &dim.parts.emplace_back()));
     TDUMP_RETURN_IF_ERROR(Uses(&dim.parts.back().axes));
@@ -157,6 +156,10 @@ class Parser {
       const std::string_view word = TakeName();
       if (word == "partial") {
         statement = &dims_.partial;
+      } else if (word == "mean") {
+        if (statement != &dims_.partial)
+          return Fail(at, "mean stands behind partial: dp:partial:mean");
+        dims_.mean.push_back(use.axis);
       } else if (word == "replicated") {
         statement = &dims_.replicated;
       } else {
@@ -191,21 +194,46 @@ class Parser {
     return {};
   }
 
-  // "=" ( number { "+" number } | name )
+  // Behind the "@".
+  Status Record(std::string* record) {
+    const bool quoted = at_ < text_.size() && text_[at_] == '"';
+    const size_t begin = at_ += quoted;
+    const auto ends = [&](size_t i) {
+      if (quoted) return text_[i] == '"';
+      const auto colon = [&](size_t k) { return k < text_.size() && text_[k] == ':'; };
+      return std::string_view(" \t,]").find(text_[i]) != std::string_view::npos ||
+             (colon(i) && !colon(i + 1) && !(i > begin && colon(i - 1)));
+    };
+    while (at_ < text_.size() && !ends(at_)) ++at_;
+    *record = text_.substr(begin, at_ - begin);
+    if (record->empty()) return Expected("the name of a record, as in @cu_seqlens");
+    if (quoted && at_++ == text_.size()) return Fail(begin - 1, "'\"' without its end");
+    return {};
+  }
+
+  // "=" ( number { "+" number } | "@" record )
   Status List(NumberList* list) {
     if (!Take('=')) return Expected("'='");
-    list->name = TakeName();
-    if (!list->name.empty()) return {};
+    if (Take('@')) return Record(&list->record);
+    SkipBlanks();
+    if (at_ < text_.size() && IsLetter(text_[at_]))
+      return Expected("numbers, or @ and the name of a record");
     do {
       TDUMP_RETURN_IF_ERROR(Number(&list->numbers.emplace_back()));
     } while (Take('+'));
     return {};
   }
 
-  Status Statement(std::string_view word, std::vector<std::string>* axes) {
+  Status Statement(std::string_view word) {
+    const bool partial = word == "partial";
+    std::vector<std::string>* axes = partial ? &dims_.partial : &dims_.replicated;
     if (!Take('[')) return Expected(fmt::format("'[' and the axes of {}", word));
     do {
       TDUMP_RETURN_IF_ERROR(Axis(&axes->emplace_back()));
+      if (!partial || !Take(':')) continue;
+      SkipBlanks();
+      if (const size_t at = at_; TakeName() != "mean") return Fail(at, "expected mean");
+      dims_.mean.push_back(axes->back());
     } while (Take(','));
     if (!Take(']')) return Expected("',' or ']'");
     return {};

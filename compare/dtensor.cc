@@ -48,6 +48,7 @@ std::optional<uint32_t> NumberOf(std::string_view text) {
 
 struct Placement {
   enum class Kind { kReplicate, kShard, kPartial } kind = Kind::kReplicate;
+  bool mean = false;  // of kPartial
   uint32_t dim = 0;
   uint32_t strided = 1;  // places on later axes that split the dimension first
 };
@@ -62,9 +63,10 @@ Result<Placement> ParsePlacement(std::string_view text) {
     placement.kind = Placement::Kind::kPartial;
     std::string_view reduction = arguments.empty() ? "sum" : arguments.front();
     reduction = reduction.substr(reduction.find('=') + 1);
-    if (reduction == "sum" || reduction == "'sum'") return placement;
+    placement.mean = reduction == "avg" || reduction == "'avg'";
+    if (placement.mean || reduction == "sum" || reduction == "'sum'") return placement;
     return Status(StatusCode::kUnsupported,
-                  fmt::format("placement {}: only partial sums are put together", text));
+                  fmt::format("placement {}: only sums and means are put together", text));
   }
   const bool is_strided = kind == "_StridedShard" || kind == "_S";
   if (is_strided || kind == "Shard" || kind == "S") {
@@ -175,6 +177,7 @@ Result<Dims> DimsOfPlacements(std::string_view placements, const std::vector<Axi
     TDUMP_ASSIGN_OR_RETURN(const Placement placement, ParsePlacement(items[i]));
     if (placement.kind == Placement::Kind::kPartial)
       dims.partial.insert(dims.partial.begin(), mesh[i].name);
+    if (placement.mean) dims.mean.insert(dims.mean.begin(), mesh[i].name);
     if (placement.kind == Placement::Kind::kReplicate)
       dims.replicated.insert(dims.replicated.begin(), mesh[i].name);
     if (placement.kind != Placement::Kind::kShard) continue;

@@ -29,6 +29,9 @@ class ForwardingView : public StepView {
   bool is_assembled() const override { return view_->is_assembled(); }
   std::string LayoutOf(uint64_t id) const override { return view_->LayoutOf(id); }
   Status StateOf(uint64_t id) const override { return view_->StateOf(id); }
+  std::string DimsOfMean(uint64_t id, uint64_t times) const override {
+    return view_->DimsOfMean(id, times);
+  }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     return view_->RankAt(id, position);
   }

@@ -8,6 +8,7 @@
 
 #include "compare/leftovers.h"
 #include "compare/load_shards.h"
+#include "compare/record_numbers.h"
 #include "compare/suggest_map.h"
 #include "compare/text.h"
 #include "compare/whole_tensors.h"
@@ -52,12 +53,13 @@ void NoteSkipped(const JobStep& step, char side, std::vector<std::string>* notes
 
 struct JobPairs::Step {
   std::unique_ptr<JobStep> a, b;
+  std::optional<RecordNumbers> numbers_a, numbers_b;
   OpenedPair opened;
 };
 
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& by, Step* step) {
-  const LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims);
-  const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims);
+  const LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
+  const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   WholeTensor tensor_a, tensor_b;
   Status status = of_a.status.ok() ? of_b.status : of_a.status;
   bool other_size = false;
@@ -130,6 +132,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   }
   step.a->Gather(bound_ ? &bound_->a : nullptr);
   step.b->Gather(bound_ ? &bound_->b : nullptr);
+  step.numbers_a.emplace(step.a.get());
+  step.numbers_b.emplace(step.b.get());
 
   std::unordered_map<std::string, std::vector<const Group*>> waiting;
   for (const Group& group : step.b->groups()) {

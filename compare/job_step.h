@@ -109,6 +109,7 @@ class JobStep : public StepView {
   bool is_assembled() const override { return true; }
   std::string LayoutOf(uint64_t id) const override;
   Status StateOf(uint64_t id) const override;
+  std::string DimsOfMean(uint64_t id, uint64_t times) const override;
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override;
 
  private:

@@ -46,6 +46,10 @@ class LateView : public StepView {
     TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
     return view->StateOf(id);
   }
+  std::string DimsOfMean(uint64_t id, uint64_t times) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->DimsOfMean(id, times) : "";
+  }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     const auto view = View();
     return view.ok() ? (*view)->RankAt(id, position) : kAllRanks;

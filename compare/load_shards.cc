@@ -12,7 +12,7 @@ namespace tdump::compare {
 namespace {
 
 GivenDims Given(const Dims& dims, const JobStep& step, const char* source) {
-  return {dims, step.topology(), source};
+  return {dims, step.topology(), source, {}, {}};
 }
 
 std::optional<GivenDims> Annotated(const io::Record& record, const JobStep& step) {
@@ -25,7 +25,7 @@ std::optional<GivenDims> Annotated(const io::Record& record, const JobStep& step
   if (!mesh.ok()) return std::nullopt;
   const auto dims = DimsOfPlacements(record.placements, mesh->axes, record.global_shape);
   if (!dims.ok()) return std::nullopt;
-  return GivenDims{*dims, mesh->topology, "annotated"};
+  return GivenDims{*dims, mesh->topology, "annotated", {}, {}};
 }
 
 std::string SharedName(const io::Record& record, const Key& key) {
@@ -89,10 +89,20 @@ void AddGiven(char side, const std::vector<DimsRule>& rules, LoadedShards* loade
   }
 }
 
+void AddNumbers(const Key& key, RecordNumbers* numbers, GivenDims* given) {
+  for (const std::string& record : given->dims.Records()) {
+    auto found = numbers->Find(record, key);
+    if (found.ok())
+      given->numbers["@" + record] = std::move(*found);
+    else if (given->lacking.ok())
+      given->lacking = std::move(found).status();
+  }
+}
+
 }  // namespace
 
 LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
-                        const std::vector<DimsRule>& rules) {
+                        const std::vector<DimsRule>& rules, RecordNumbers* numbers) {
   LoadedShards loaded;
   ShardSet& set = loaded.set;
   set.step = &step;
@@ -110,6 +120,7 @@ LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
   loaded.shared_name = SharedName(first.record, group.key);
   loaded.shared_key = ToText(group.key);
   AddGiven(side, rules, &loaded);
+  for (GivenDims& given : set.given) AddNumbers(first.record.key, numbers, &given);
   return loaded;
 }
 

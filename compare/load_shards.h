@@ -7,6 +7,7 @@
 
 #include "compare/job_step.h"
 #include "compare/pairing.h"
+#include "compare/record_numbers.h"
 #include "compare/resolve_layout.h"
 #include "core/status.h"
 
@@ -28,8 +29,8 @@ struct LoadedShards {
 
 // Dims by precedence: the first of `rules` that matches the captured or the shared name or key
 // ("mlp.fc1@output#0") and has as many dimensions; what the record says (its dims, else its
-// placements); the map's.
+// placements); the map's. Records that they name are those of `numbers`, of the same step.
 LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
-                        const std::vector<DimsRule>& rules);
+                        const std::vector<DimsRule>& rules, RecordNumbers* numbers);
 
 }  // namespace tdump::compare

@@ -315,6 +315,7 @@ std::vector<std::string> OriginLines(const Origin& origin) {
     lines.push_back(what + ValuesText(row));
     if (const std::string text = ExplainedText(row.comparison, row.explanation); !text.empty())
       lines.push_back("error " + text);
+    lines.push_back(row.remedy);
     if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics->numeric)
       lines.push_back(DistanceText(row.comparison.metrics));
     lines.push_back(WorstText(row));

@@ -59,12 +59,12 @@ Result<std::vector<Half>> KnownHalves(const ShardSet& set) {
   std::vector<Half> halves;
   Status error;
   for (const GivenDims& given : set.given) {
-    auto plan = PlanUnshard(set.shards, given.dims, given.topology);
+    auto plan = PlanUnshard(set.shards, given.dims, given.topology, given.numbers);
     if (plan.ok()) {
       halves.push_back({Planned(std::move(*plan)), given.source});
     } else if (error.ok()) {
-      error = std::move(plan).status().Annotate(
-          fmt::format("'{}' ({})", given.dims.ToText(), given.source));
+      Status why = given.lacking.ok() ? plan.status() : given.lacking;
+      error = std::move(why).Annotate(fmt::format("'{}' ({})", given.dims.ToText(), given.source));
     }
   }
   if (halves.empty() && !error.ok()) return error;

@@ -17,6 +17,8 @@ struct GivenDims {
   Dims dims;
   Topology topology;   // of a mesh, or the side's
   std::string source;  // "--dims", "annotated", "map"
+  SizeTable numbers;   // of records that the dims name
+  Status lacking;      // of those that could not be read
 };
 
 // One side's shards of a name. The step outlives it.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 namespace tdump::compare {
 namespace {
@@ -55,15 +54,33 @@ std::vector<uint64_t> Given(const std::vector<Segment>& segments, size_t n) {
   return given;
 }
 
-Status LookUp(const NumberList& list, const SizeTable& sizes, std::vector<uint64_t>* numbers) {
-  *numbers = list.numbers;
-  if (list.name.empty()) return {};
-  const auto found = sizes.find(list.name);
+// What a record holds, as it lies.
+Result<std::vector<uint64_t>> LookUp(const std::string& record, const SizeTable& sizes) {
+  const auto found = sizes.find("@" + record);
   if (found == sizes.end())
     return InvalidArgument(
-        fmt::format("the dims name the table '{}', which was not given", list.name));
-  *numbers = found->second;
-  return {};
+        fmt::format("the dims name the record '{}', which is not there", record));
+  return found->second;
+}
+
+// Where pieces begin and the last one ends.
+bool AreBounds(const std::vector<uint64_t>& numbers) {
+  return !numbers.empty() && numbers.front() == 0 && std::is_sorted(numbers.begin(), numbers.end());
+}
+
+std::vector<uint64_t> Between(const std::vector<uint64_t>& bounds) {
+  std::vector<uint64_t> lengths;
+  for (size_t i = 1; i < bounds.size(); ++i) lengths.push_back(bounds[i] - bounds[i - 1]);
+  return lengths;
+}
+
+// "@cu_seqlens (0, 8, 20, 24)", at most some of them.
+std::string RecordText(const std::string& record, const std::vector<uint64_t>& numbers) {
+  constexpr size_t kMost = 8;
+  const std::vector<uint64_t> first(
+      numbers.begin(), numbers.begin() + static_cast<ptrdiff_t>(std::min(kMost, numbers.size())));
+  return fmt::format("@{} ({}{})", record, fmt::join(first, ", "),
+                     numbers.size() > kMost ? ", ..." : "");
 }
 
 // The sum; false: it does not fit in 64 bits.
@@ -103,8 +120,12 @@ class Splitter {
     const size_t n = lengths->size();
     size_t places = n;  // on all axes up to this one
     for (size_t i = 0; i < level; ++i) places *= axis_sizes_[i];
-    std::vector<uint64_t> sizes;
-    TDUMP_RETURN_IF_ERROR(LookUp(use.sizes, sizes_, &sizes));
+    std::vector<uint64_t> sizes = use.sizes.numbers;
+    if (!use.sizes.record.empty()) {
+      // Of one place there is nothing to tell apart; what is not shared is not padded.
+      if (n == 1 && !sizes_.contains("@" + use.sizes.record)) return {};
+      TDUMP_ASSIGN_OR_RETURN(sizes, SizesOf(use, n, places, *lengths));
+    }
     if (sizes.size() != n && sizes.size() != places)
       return InvalidArgument(
           fmt::format("{} sizes for the {} places on {}", sizes.size(), places, use.axis));
@@ -118,18 +139,60 @@ class Splitter {
     return {};
   }
 
+  // One for each place, on this axis or on all of them.
+  Result<std::vector<uint64_t>> SizesOf(const AxisUse& use, size_t n, size_t places,
+                                        const std::vector<uint64_t>& held) const {
+    TDUMP_ASSIGN_OR_RETURN(const std::vector<uint64_t> numbers, LookUp(use.sizes.record, sizes_));
+    const auto wrong = [&] {
+      return InvalidArgument(fmt::format(
+          "{} for the {} places on {}: expected as many for each, how many units are its own, or "
+          "where they begin, from 0 on, and the last ones end",
+          RecordText(use.sizes.record, numbers), n, use.axis));
+    };
+    std::vector<uint64_t> sizes = numbers;
+    uint64_t sum = 0;
+    const bool fits = n > 1 || (SumOf(numbers, &sum) && sum <= held.front());
+    if (numbers.size() % n != 0 || !fits) {
+      if (!AreBounds(numbers) || (numbers.size() - 1) % n != 0) return wrong();
+      sizes = Between(numbers);
+    }
+    if (sizes.empty()) return wrong();
+    if (sizes.size() == n || sizes.size() == places) return sizes;
+    const size_t each = sizes.size() / n;
+    std::vector<uint64_t> sums(n, 0);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (__builtin_add_overflow(sums[i / each], sizes[i], &sums[i / each])) return wrong();
+    }
+    return sums;
+  }
+
+  Result<std::vector<uint64_t>> SequencesOf(const AxisUse& use,
+                                            const std::vector<uint64_t>& lengths) const {
+    uint64_t held = 0;
+    (void)SumOf(lengths, &held);  // checked by SplitPieces
+    if (use.packed.empty()) return std::vector<uint64_t>{held};
+    if (use.packed.record.empty()) return use.packed.numbers;
+    TDUMP_ASSIGN_OR_RETURN(std::vector<uint64_t> numbers, LookUp(use.packed.record, sizes_));
+    uint64_t whole = 0;
+    if (SumOf(numbers, &whole) && whole == held) return numbers;
+    if (AreBounds(numbers) && numbers.back() == held) return Between(numbers);
+    return InvalidArgument(fmt::format(
+        "{}: expected lengths of sequences that add up to the {} units that the ranks of {} hold, "
+        "or where they begin and end, from 0 to {}",
+        RecordText(use.packed.record, numbers), held, use.axis, held));
+  }
+
   Result<std::vector<Segment>> SegmentsOf(const AxisUse& use,
                                           const std::vector<uint64_t>& lengths) const {
     const size_t n = lengths.size();
     std::vector<Segment> segments;
-    if (use.split == Split::kContiguous && use.packed.empty()) {
+    const bool in_order = use.split == Split::kContiguous && use.packed.empty();
+    // Of one place the sequences lie as they are, whatever record tells their lengths.
+    if (in_order || (n == 1 && !use.packed.record.empty())) {
       for (size_t i = 0; i < n; ++i) segments.push_back({i, lengths[i]});
       return segments;
     }
-    std::vector<uint64_t> sequences;
-    TDUMP_RETURN_IF_ERROR(LookUp(use.packed, sizes_, &sequences));
-    if (use.packed.empty())
-      sequences = {std::accumulate(lengths.begin(), lengths.end(), uint64_t{0})};
+    TDUMP_ASSIGN_OR_RETURN(const std::vector<uint64_t> sequences, SequencesOf(use, lengths));
     TDUMP_RETURN_IF_ERROR(CheckSequences(use, sequences, lengths));
     for (const auto& chunks : {Chunks(EvenChunk), Chunks(LongChunk)}) {
       segments.clear();

@@ -66,6 +66,10 @@ class StepView {
   // differ; an error of this tensor alone. Where it is not ok nothing is said of the values.
   virtual Status StateOf(uint64_t /*id*/) const { return Status(); }
 
+  // Of a tensor that is a sum over ranks: the dims under which it were their mean, and `times`
+  // times smaller; "" where there are none.
+  virtual std::string DimsOfMean(uint64_t /*id*/, uint64_t /*times*/) const { return ""; }
+
   // The rank whose capture holds the element at `position` (in elements), -1 where several hold it
   // or the view is of one rank only.
   virtual int32_t RankAt(uint64_t /*id*/, std::span<const uint64_t> /*position*/) const {

@@ -19,12 +19,15 @@ bool CanBeSummed(const DType& dtype) {
 
 }  // namespace
 
-Result<Source> SummedTensor::Make(std::vector<Source> sources) {
+Result<Source> SummedTensor::Make(std::vector<Source> sources, uint64_t divisor) {
   if (sources.empty()) return InvalidArgument("no summand was given");
   const TensorSource& first = *sources.front();
   if (!CanBeSummed(first.dtype()))
     return InvalidArgument(
         fmt::format("partial results of dtype {} cannot be summed", first.dtype().view()));
+  if (divisor != 1 && FormatOf(first.dtype()).kind == NumberKind::kInteger)
+    return InvalidArgument(fmt::format("the mean of partial results of dtype {}: of floats only",
+                                       first.dtype().view()));
   for (const Source& source : sources) {
     if (source->dtype() != first.dtype())
       return InvalidArgument(fmt::format("partial results of different dtypes: {} and {}",
@@ -34,12 +37,13 @@ Result<Source> SummedTensor::Make(std::vector<Source> sources) {
                                          fmt::join(first.shape(), ", "),
                                          fmt::join(source->shape(), ", ")));
   }
-  return Source(new SummedTensor(std::move(sources)));
+  return Source(new SummedTensor(std::move(sources), divisor));
 }
 
-SummedTensor::SummedTensor(std::vector<Source> sources)
+SummedTensor::SummedTensor(std::vector<Source> sources, uint64_t divisor)
     : TensorSource(sources.front()->dtype(), sources.front()->shape()),
-      sources_(std::move(sources)) {}
+      sources_(std::move(sources)),
+      divisor_(divisor) {}
 
 Status SummedTensor::Read(uint64_t first, std::span<std::byte> out) {
   const uint64_t unit_bytes = dtype().unit_bytes();
@@ -72,6 +76,9 @@ Status SummedTensor::ReadTile(uint64_t first, std::span<std::byte> out) {
       DecodeFloat(dtype(), format, bytes_, numbers_);
       for (size_t i = 0; i < count; ++i) sums_[i] += numbers_[i];
     }
+  }
+  if (divisor_ != 1) {
+    for (double& sum : sums_) sum /= static_cast<double>(divisor_);
   }
   if (exact)
     EncodeInteger(dtype(), format, integer_sums_, out);

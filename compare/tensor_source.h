@@ -88,21 +88,23 @@ class AssembledTensor : public TensorSource {
   std::unique_ptr<Impl> impl_;
 };
 
-// The sum of sources of one shape and dtype: what ranks hold of a partial result. Floats are summed
-// in double and rounded once, to nearest even, to their dtype; integers wrap as they do in a
-// reduction of that dtype.
+// The sum of sources of one shape and dtype, what ranks hold of a partial result, divided by
+// `divisor`. Floats are summed and divided in double and rounded once, to nearest even, to their
+// dtype; integers wrap as they do in a reduction of that dtype.
 class SummedTensor : public TensorSource {
  public:
-  // Error (kInvalidArgument): shapes or dtypes differ, or it is no dtype of real numbers.
-  static Result<Source> Make(std::vector<Source> sources);
+  // Error (kInvalidArgument): shapes or dtypes differ, it is no dtype of real numbers, or integers
+  // are to be divided.
+  static Result<Source> Make(std::vector<Source> sources, uint64_t divisor = 1);
 
   Status Read(uint64_t first, std::span<std::byte> out) override;
 
  private:
-  explicit SummedTensor(std::vector<Source> sources);
+  SummedTensor(std::vector<Source> sources, uint64_t divisor);
   Status ReadTile(uint64_t first, std::span<std::byte> out);
 
-  std::vector<Source> sources_;
+  const std::vector<Source> sources_;
+  const uint64_t divisor_;
   std::vector<std::byte> bytes_;
   std::vector<double> numbers_, sums_;
   std::vector<__int128> integers_, integer_sums_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compare/element.h"
 #include "compare/shard_groups.h"
 #include "compare/split.h"
 #include "compare/split_dims.h"
@@ -43,6 +44,7 @@ class Planner {
     TDUMP_ASSIGN_OR_RETURN(plan_.dims, plan_.dims.Expanded(rank));
     TDUMP_ASSIGN_OR_RETURN(split_, SplitDimsOf(plan_.dims, rank, sizes_));
     TDUMP_RETURN_IF_ERROR(Group());
+    TDUMP_RETURN_IF_ERROR(TakePartials());
     TDUMP_RETURN_IF_ERROR(TakeLocalSizes());
     pieces_.resize(split_.size());
     for (size_t i = 0; i < split_.size(); ++i) TDUMP_RETURN_IF_ERROR(SplitDimension(i));
@@ -99,6 +101,17 @@ class Planner {
                           shards_[copy].rank, ShapeText(shards_[copy].shape)));
       }
     }
+    return {};
+  }
+
+  Status TakePartials() {
+    for (size_t i = first_axis_.back(); i < used_.size(); ++i) {
+      plan_.partial_places.push_back(used_[i].size);
+      if (plan_.dims.IsMean(used_[i].name)) plan_.divisor *= used_[i].size;
+    }
+    if (plan_.divisor > 1 && FormatOf(plan_.dtype).kind == NumberKind::kInteger)
+      return InvalidArgument(
+          fmt::format("the ranks hold {}, of which no mean is taken", plan_.dtype.view()));
     return {};
   }
 
@@ -245,6 +258,18 @@ class Planner {
     return starts;
   }
 
+  // "sum of 4 partials on tp"; "" where these axes have one place.
+  std::string PartialsText(bool mean) const {
+    std::vector<std::string> axes;
+    for (const std::string& axis : plan_.dims.partial) {
+      if (plan_.dims.IsMean(axis) == mean) axes.push_back(axis);
+    }
+    const uint64_t places = mean ? plan_.divisor : places_.back() / plan_.divisor;
+    if (places == 1) return "";
+    return fmt::format("{} of {} partials on {}", mean ? "mean" : "sum", places,
+                       fmt::join(axes, ", "));
+  }
+
   void Describe() {
     std::vector<std::string> concatenated, texts;
     for (size_t i = 0; i < split_.size(); ++i) {
@@ -255,9 +280,9 @@ class Planner {
     }
     if (!concatenated.empty())
       texts.push_back(fmt::format("concatenated on {}", fmt::join(concatenated, ", ")));
-    if (places_.back() > 1)
-      texts.push_back(fmt::format("sum of {} partials on {}", places_.back(),
-                                  fmt::join(plan_.dims.partial, ", ")));
+    for (const bool mean : {true, false}) {
+      if (std::string text = PartialsText(mean); !text.empty()) texts.push_back(std::move(text));
+    }
     if (groups_.copies > 1) texts.push_back(fmt::format("replicated on {} ranks", groups_.copies));
     texts.insert(texts.end(), dropped_.begin(), dropped_.end());
     if (texts.empty()) texts.push_back(fmt::format("on rank {}", shards_.front().rank));
@@ -313,7 +338,7 @@ Result<Source> OpenPlan(const UnshardPlan& plan, const OpenShard& open) {
     summands.push_back(Reshaped(std::move(summand), plan.shape));
   }
   if (summands.size() == 1) return summands.front();
-  return SummedTensor::Make(std::move(summands));
+  return SummedTensor::Make(std::move(summands), plan.divisor);
 }
 
 std::vector<size_t> ShardsAt(const UnshardPlan& plan, uint64_t unit) {

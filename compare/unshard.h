@@ -40,8 +40,10 @@ struct UnshardPlan {
   Dims dims;                           // as planned: without ellipsis
   // One for each summand of a partial sum, else one: its boxes. `source` indexes the member shards.
   std::vector<std::vector<Box>> summands;
-  Shape split_shape;           // of the boxes: fused dimensions taken apart
-  std::vector<size_t> shards;  // that are read: indices into what was given
+  std::vector<uint32_t> partial_places;  // of dims.partial, axis by axis
+  uint64_t divisor = 1;                  // of the sum: places on the axes of a mean
+  Shape split_shape;                     // of the boxes: fused dimensions taken apart
+  std::vector<size_t> shards;            // that are read: indices into what was given
 
   // The whole is shards[0] just as it lies: that record, hash included, stands for it.
   bool is_one_shard = false;

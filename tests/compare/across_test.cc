@@ -114,5 +114,18 @@ TEST(Across, ShardsOfTheAxisAreNoCopies) {
   EXPECT_EQ(report.counts.paired, 2u * (1 + 1 + 4));  // without linear.weight
 }
 
+TEST(Across, WhatRanksHoldOfAMeanIsNoCopy) {
+  FakeRun run(4);
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    PassBuilder pass = run.Pass(rank, 0);
+    pass.Param("norm", "weight", Values({1, 2}));
+    pass.Param("norm", "average", Values({static_cast<float>(rank / 2), 3}));
+    pass.last()->dims = "h partial[dp:mean]";
+  }
+  EXPECT_EQ(Across(run, "dp").counts.paired, 2u);
+  EXPECT_EQ(Across(run, "dp").counts.bits_equal, 2u);
+  EXPECT_EQ(Across(run, "tp").counts.bits_equal, 4u);
+}
+
 }  // namespace
 }  // namespace tdump::compare

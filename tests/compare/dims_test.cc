@@ -25,7 +25,7 @@ std::string Error(std::string_view text) {
 }
 
 TEST(Dims, EachPartOfTheLanguage) {
-  const Dims dims = Parsed("b s[cp:zigzag,tp] h[ep:sizes=counts] partial[dp]");
+  const Dims dims = Parsed("b s[cp:zigzag,tp] h[ep:sizes=@counts] partial[dp]");
   ASSERT_EQ(dims.dims.size(), 3u);
   EXPECT_EQ(dims.dims[0].parts[0].name, "b");
   EXPECT_THAT(dims.dims[0].parts[0].axes, IsEmpty());
@@ -33,7 +33,7 @@ TEST(Dims, EachPartOfTheLanguage) {
   ASSERT_EQ(s.size(), 2u);
   EXPECT_EQ(s[0], (AxisUse{.axis = "cp", .split = Split::kZigzag}));
   EXPECT_EQ(s[1], (AxisUse{.axis = "tp"}));
-  EXPECT_EQ(dims.dims[2].parts[0].axes[0].sizes, (NumberList{.name = "counts"}));
+  EXPECT_EQ(dims.dims[2].parts[0].axes[0].sizes, (NumberList{.record = "counts"}));
   EXPECT_THAT(dims.partial, ElementsAre("dp"));
   EXPECT_THAT(dims.SplitAxes(), ElementsAre("cp", "tp", "ep"));
   EXPECT_TRUE(dims.Mentions("dp"));
@@ -57,11 +57,43 @@ TEST(Dims, QualifiersPartialAndReplicatedAreStatements) {
             Parsed("b h x[cp] partial[tp] replicated[dp]"));
 }
 
+TEST(Dims, AMeanIsOfPartials) {
+  const Dims dims = Parsed("b h[tp:partial] x[dp:partial:mean]");
+  EXPECT_EQ(dims, Parsed("b h x partial[tp,dp:mean]"));
+  EXPECT_THAT(dims.partial, ElementsAre("tp", "dp"));
+  EXPECT_TRUE(dims.IsMean("dp"));
+  EXPECT_FALSE(dims.IsMean("tp"));
+  EXPECT_NE(dims, Parsed("b h x partial[tp,dp]"));
+  EXPECT_THAT(Error("b[dp:mean]"), HasSubstr("column 6: mean stands behind partial"));
+  EXPECT_THAT(Error("b[dp:replicated:mean]"), HasSubstr("mean stands behind partial"));
+  EXPECT_THAT(Error("partial[dp:sum]"), HasSubstr("column 12: expected mean"));
+  EXPECT_THAT(Error("replicated[dp:mean]"), HasSubstr("column 14: expected ',' or ']'"));
+}
+
+TEST(Dims, AListMayBeARecord) {
+  const Dims dims =
+      Parsed("t[cp:packed=@attn@input#kwargs.cu:zigzag,ep:sizes=@x::call1@output#] h");
+  const auto& axes = dims.dims[0].parts[0].axes;
+  EXPECT_EQ(axes[0].packed.record, "attn@input#kwargs.cu");
+  EXPECT_EQ(axes[0].split, Split::kZigzag);
+  EXPECT_EQ(axes[1].sizes.record, "x::call1@output#");
+  EXPECT_THAT(dims.Records(), ElementsAre("attn@input#kwargs.cu", "x::call1@output#"));
+  EXPECT_THAT(Parsed("(b=2 s[cp:packed=@in]) v[tp:sizes=@in] h[ep:sizes=1+2]").Records(),
+              ElementsAre("in"));
+  EXPECT_THAT(Error("t[cp:packed=cu]"),
+              HasSubstr("column 13: expected numbers, or @ and the name of a record, found 'c'"));
+  EXPECT_THAT(Error("t[cp:packed=@]"), HasSubstr("column 14: expected the name of a record"));
+  EXPECT_THAT(Error("t[cp:packed=@\"\"]"), HasSubstr("expected the name of a record"));
+  EXPECT_THAT(Error("t[cp:packed=@\"cu]"), HasSubstr("column 14: '\"' without its end"));
+}
+
 TEST(Dims, TextReadsBackTheSame) {
   for (const std::string text :
        {"", "b s h", "b s[cp:zigzag] h[tp]", "s[cp:zigzag,tp] b h", "(b s)[cp] h",
-        "(b=2 s[cp:striped]) ... h[tp:sizes=1+2+3]", "t[cp:zigzag:packed=cu] h=4 partial[tp,ep]",
-        "... replicated[dp]", "_ _=3[tp] _", "x[cp:striped=16]"}) {
+        "(b=2 s[cp:striped]) ... h[tp:sizes=1+2+3]", "t[cp:zigzag:packed=@cu] h=4 partial[tp,ep]",
+        "... replicated[dp]", "_ _=3[tp] _", "x[cp:striped=16]", "... partial[tp,dp:mean,ep]",
+        "t[ep:sizes=@a.b:packed=@c/d@output#0]", "t[cp:packed=@\"Critic:x@tap::call1#\"] h",
+        "t[cp:packed=@\"a, b]\",tp]"}) {
     EXPECT_EQ(Parsed(text).ToText(), text);
   }
   EXPECT_EQ(Parsed("  b   s [ cp : zigzag , tp ]( h  d = 4 ) ").ToText(),
@@ -94,9 +126,10 @@ TEST(Dims, AnErrorNamesTheColumnAndWhatWasExpected) {
 // Words in any order: an error with a column, or dims whose text reads back as the same dims.
 TEST(Dims, AnyTextIsReadOrRefused) {
   const std::vector<std::string> words = {
-      "b",   "s",      "h", "_",    "partial", "replicated",  "[",       "]",     "(",  ")",
-      ",",   ":",      "=", "+",    "7",       "zigzag",      "striped", "sizes", "tp", "cp",
-      "...", "packed", " ", "\xFF", "[tp]",    "[cp:zigzag]", "=16",     "=1+2"};
+      "b",       "s",           "h",   "_",    "partial", "replicated", "[",  "]",
+      "(",       ")",           ",",   ":",    "=",       "+",          "7",  "zigzag",
+      "striped", "sizes",       "tp",  "cp",   "...",     "packed",     " ",  "\xFF",
+      "[tp]",    "[cp:zigzag]", "=16", "=1+2", "mean",    "@",          "\"", ":partial:mean"};
   std::mt19937 random(11);
   size_t read = 0;
   for (int i = 0; i < 50000; ++i) {

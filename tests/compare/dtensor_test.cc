@@ -24,6 +24,13 @@ TEST(DimsOfPlacements, LongAndShortForms) {
   EXPECT_EQ(DimsText("(S(0), P(sum))"), "_=8[dp] _=6 partial[tp]");
 }
 
+TEST(DimsOfPlacements, AverageIsTheMean) {
+  EXPECT_EQ(DimsText("(Partial(avg), Replicate())"), "_=8 _=6 partial[dp:mean] replicated[tp]");
+  EXPECT_EQ(DimsText("(P(avg), P(sum))"), "_=8 _=6 partial[dp:mean,tp]");
+  EXPECT_EQ(DimsText("(Partial(sum), Partial(reduce_op='avg'))"), "_=8 _=6 partial[dp,tp:mean]");
+  EXPECT_EQ(DimsText("(P(avg), P(avg))"), "_=8 _=6 partial[dp:mean,tp:mean]");
+}
+
 // The mesh's first axis splits first; a strided shard comes after those behind it.
 TEST(DimsOfPlacements, SeveralAxesOnOneDimension) {
   EXPECT_EQ(DimsText("(Shard(dim=0), Shard(dim=0))"), "_=8[dp,tp] _=6");
@@ -32,7 +39,8 @@ TEST(DimsOfPlacements, SeveralAxesOnOneDimension) {
 }
 
 TEST(DimsOfPlacements, RefusesWhatItCannotPutTogether) {
-  EXPECT_THAT(DimsText("(Partial(avg), Replicate())"), HasSubstr("only partial sums"));
+  EXPECT_THAT(DimsText("(Partial(max), Replicate())"), HasSubstr("only sums and means"));
+  EXPECT_THAT(DimsText("(Partial(average), Replicate())"), HasSubstr("only sums and means"));
   EXPECT_THAT(DimsText("(Shard(dim=2), Replicate())"), HasSubstr("of a tensor of 2 dimensions"));
   EXPECT_THAT(DimsText("(Shard(dim=0))"), HasSubstr("1 placements for 2 axes"));
   EXPECT_THAT(DimsText("(Shard(dim=x), Replicate())"),

@@ -148,6 +148,102 @@ TEST(JobDiff, PartialSumsAreAdded) {
   EXPECT_THAT(report.job->how_b, Contains(Key(HasSubstr("sum"))));
 }
 
+// Half a batch each: the gradients of two ranks average to that of one.
+const Tensor kGradient = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 8});
+const Tensor kOfFirstHalf = Matrix(2, 4, {0, 4, 1, 7, 5, 2, 9, 8});
+const Tensor kOfSecondHalf = Matrix(2, 4, {2, 0, 5, 1, 5, 10, 5, 8});
+
+FakeRun Gradients(const std::vector<Tensor>& values, const char* dims = "") {
+  FakeRun run(static_cast<int32_t>(values.size()));
+  for (size_t rank = 0; rank < values.size(); ++rank) {
+    PassBuilder pass = run.Pass(static_cast<int32_t>(rank), 0);
+    pass.Module("fc", kInput, values[rank]);
+    pass.last()->key.role = Role::kParamGrad;
+    pass.last()->key.arg = "weight";
+    pass.last()->dims = dims;
+  }
+  return run;
+}
+
+TEST(JobDiff, AMeanIsTakenWhereItIsSaidAndNeverInferred) {
+  const FakeRun one = Gradients({kGradient}), two = Gradients({kOfFirstHalf, kOfSecondHalf});
+  const DiffReport inferred = DiffOk(one, two);
+  EXPECT_EQ(inferred.overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOk(one, two, WithDims("@param_grad", "... partial[dp]")).overall,
+            Overall::kDiffers);
+  const DiffReport said = DiffOk(one, two, WithDims("@param_grad", "... partial[dp:mean]"));
+  EXPECT_EQ(said.overall, Overall::kSame);
+  EXPECT_EQ(said.counts.bits_equal, 2u);
+  EXPECT_THAT(said.job->how_b, Contains(Key("mean of 2 partials on dp (--dims)")));
+  const DiffReport annotated =
+      DiffOk(one, Gradients({kOfFirstHalf, kOfSecondHalf}, "i o partial[dp:mean]"));
+  EXPECT_EQ(annotated.overall, Overall::kSame);
+  EXPECT_THAT(annotated.job->how_b, Contains(Key("mean of 2 partials on dp (annotated)")));
+  // Also of A; and where one rank's is wrong they differ.
+  EXPECT_EQ(DiffOk(two, one, WithDims("@param_grad", "... partial[dp:mean]")).overall,
+            Overall::kSame);
+  EXPECT_EQ(DiffOk(one, Gradients({kOfFirstHalf, kGradient}),
+                   WithDims("@param_grad", "... partial[dp:mean]"))
+                .overall,
+            Overall::kDiffers);
+  // A forgotten division: both hold the sum, of which the mean is the sum.
+  const Tensor twice = Matrix(2, 4, {2, 4, 6, 8, 10, 12, 14, 16});
+  EXPECT_EQ(DiffOk(one, Gradients({twice, twice})).overall, Overall::kDiffers);
+}
+
+TEST(JobDiff, ASumThatIsTimesTheOtherSideNamesTheMean) {
+  const FakeRun one = Gradients({kGradient}), two = Gradients({kOfFirstHalf, kOfSecondHalf});
+  for (const DiffOptions& options :
+       {DiffOptions(), WithDims("@param_grad", "i o partial[rank]", 'B')}) {
+    const DiffReport report = DiffOk(one, two, options);
+    EXPECT_THAT(Joined(Text(report)),
+                HasSubstr("B is the sum over the ranks and 2 times A; if what each rank holds is a "
+                          "mean, as of its part of the batch: --dims 'B:@param_grad: ... "
+                          "partial[rank:mean]'"));
+    ASSERT_EQ(report.failing.size(), 1u);
+    EXPECT_THAT(report.failing[0].comparison.notes, Contains(HasSubstr("partial[rank:mean]")));
+  }
+  EXPECT_THAT(Joined(Text(DiffOk(two, one), 2, 1)),
+              HasSubstr("A is the sum over the ranks and 2 times B; if what each rank holds is a "
+                        "mean, as of its part of the batch: --dims 'A:@param_grad: ... "
+                        "partial[rank:mean]'"));
+  // Of an output its name; and of split dimensions all of them.
+  const DiffReport split = DiffOk(Ranks({kWhole}), Ranks({kLeft, kRight, kLeft, kRight}), [] {
+    DiffOptions options = WithDims("fc@output", "b h[tp] partial[dp]", 'B');
+    options.job->topology_b = "tp=2,dp=2";
+    return options;
+  }());
+  EXPECT_THAT(Joined(Text(split, 1, 4)),
+              HasSubstr("--dims 'B:^fc@output: b h[tp] partial[dp:mean]'"));
+  // Three times, or nothing like it, is no mean of two; nor are copies.
+  const Tensor other = Matrix(2, 4, {3, 2, 8, 5, 10, 16, 12, 16});
+  for (const Tensor& rest : {other, Matrix(2, 4, {2, 0, 5, 1, -5, 10, 5, 80})}) {
+    EXPECT_THAT(Text(DiffOk(one, Gradients({kOfFirstHalf, rest}),
+                            WithDims("@param_grad", "i o partial[dp]", 'B'))),
+                Not(HasSubstr(":mean]")));
+  }
+  const Tensor twice = Matrix(2, 4, {2, 4, 6, 8, 10, 12, 14, 16});
+  EXPECT_THAT(Text(DiffOk(one, Gradients({twice, twice}), WithDims("@param_grad", "..."))),
+              Not(HasSubstr(":mean]")));
+}
+
+// Four ranks, tp=2 and dp=2, of which only dp's are means: the sum is 2 times too large.
+TEST(JobDiff, OfSeveralAxesTheOneOfTheBatchIsNamed) {
+  std::vector<Tensor> parts;
+  for (const float scale : {0.25f, 0.75f, 0.5f, 0.5f}) {
+    std::vector<float> values;
+    for (int i = 1; i <= 8; ++i) values.push_back(scale * static_cast<float>(i));
+    parts.push_back(Matrix(2, 4, values));
+  }
+  DiffOptions options = WithDims("@param_grad", "i o partial[dp,tp]", 'B');
+  options.job->topology_b = "tp=2,dp=2";
+  EXPECT_THAT(Joined(Text(DiffOk(Gradients({kGradient}), Gradients(parts), options), 1, 4)),
+              HasSubstr("--dims 'B:@param_grad: ... partial[dp:mean,tp]'"));
+  options = WithDims("@param_grad", "... partial[dp:mean,tp]", 'B');
+  options.job->topology_b = "tp=2,dp=2";
+  EXPECT_EQ(DiffOk(Gradients({kGradient}), Gradients(parts), options).overall, Overall::kSame);
+}
+
 // A sum with zeros would agree, and hide that a rank lost its copy.
 TEST(JobDiff, ACopyOfZerosIsNoSummand) {
   const Tensor zeros = Matrix(2, 4, std::vector<float>(8, 0));
@@ -350,6 +446,16 @@ TEST(JobDiff, PlacementsOfADTensorAreFollowed) {
   EXPECT_EQ(wrong.overall, Overall::kDiffers);
   ASSERT_TRUE(wrong.origin);
   EXPECT_EQ(wrong.origin->rank, 3);
+  // The mean over dp.
+  const Tensor less = Matrix(2, 2, {0, 1, 4, 5}), more = Matrix(2, 2, {2, 3, 6, 7});
+  EXPECT_EQ(
+      DiffOk(OneRank(kWhole), run({less, kRight, more, kRight}, "(Partial(avg), Shard(dim=1))"))
+          .overall,
+      Overall::kSame);
+  EXPECT_EQ(
+      DiffOk(OneRank(kWhole), run({less, kRight, more, kRight}, "(Partial(sum), Shard(dim=1))"))
+          .overall,
+      Overall::kDiffers);
   // Rows over dp, sums over tp.
   const Tensor top = Matrix(1, 4, {1, 1, 1, 1}), of_top = Matrix(1, 4, {0, 1, 2, 3});
   const Tensor bottom = Matrix(1, 4, {5, 5, 5, 5}), of_bottom = Matrix(1, 4, {0, 1, 2, 3});

@@ -43,6 +43,7 @@ class Name:
 class Dims:
     groups: list[tuple[list[Name], list[Use]]] = field(default_factory=list)
     partial: list[str] = field(default_factory=list)
+    mean: list[str] = field(default_factory=list)
     replicated: list[str] = field(default_factory=list)
 
 
@@ -55,7 +56,9 @@ def parse_uses(text: str | None, dims: Dims) -> list[Use]:
         use, whole = Use(axis), False
         for qualifier in qualifiers:
             word, _, value = qualifier.partition("=")
-            if word in ("partial", "replicated"):
+            if word == "mean":
+                dims.mean.append(axis)
+            elif word in ("partial", "replicated"):
                 getattr(dims, word).append(axis)
                 whole = True
             elif word in ("sizes", "packed"):
@@ -75,7 +78,9 @@ def parse(text: str) -> Dims:
         if match.group() == "...":
             dims.groups.append(([], []))
         elif word in ("partial", "replicated"):
-            getattr(dims, word).extend(uses.strip("[]").split(","))
+            axes = uses.strip("[]").split(",")
+            getattr(dims, word).extend(axis.removesuffix(":mean") for axis in axes)
+            dims.mean += [axis.removesuffix(":mean") for axis in axes if axis.endswith(":mean")]
         elif inside is None:
             dims.groups.append(([Name(word, int(size) if size else None, parse_uses(uses, dims))], []))
         else:
@@ -121,7 +126,7 @@ class Case:
     def sequences(self, use: Use, total: int) -> list[int]:
         if not use.packed:
             return [total]
-        if not use.packed.isidentifier():
+        if not use.packed.startswith("@"):
             return [int(n) for n in use.packed.split("+")]
         if use.packed not in self.tables:
             cuts = np.sort(self.rng.integers(0, total + 1, 2))
@@ -197,7 +202,9 @@ class Case:
         return rows
 
     def summand(self, whole: np.ndarray, at: dict[str, int], rank: int) -> np.ndarray:
-        """What the rank adds to a partial sum: numbers that depend on its place, the last one the rest."""
+        """What the rank adds to a partial sum: numbers that depend on its place, the last one the rest. Where the mean
+        over an axis counts they add up to as many times the whole."""
+        whole = whole * int(np.prod([self.topology[axis] for axis in self.dims.mean]))
         places = [self.topology[axis] for axis in self.dims.partial]
         count = int(np.prod(places))
         if count == 1:
@@ -258,8 +265,8 @@ def runs(numbers: list[int]) -> str:
     return " ".join(items)
 
 
-QUALIFIERS = ["", ":contiguous", ":zigzag", ":striped", ":striped=2", ":sizes=counts", ":packed=lengths"]
-QUALIFIERS += [":zigzag:packed=lengths", ":striped:packed=lengths", ":partial", ":replicated"]
+QUALIFIERS = ["", ":contiguous", ":zigzag", ":striped", ":striped=2", ":sizes=@counts", ":packed=@lengths"]
+QUALIFIERS += [":zigzag:packed=@lengths", ":striped:packed=@lengths", ":partial", ":replicated"]
 
 
 def texts_and_shapes():
@@ -316,13 +323,23 @@ def texts_and_shapes():
                 names["bsh"[rng.integers(0, 3)]].append(str(axis) + ("", ":zigzag", ":striped", "")[kind])
         text = " ".join(name + (f"[{','.join(uses)}]" if uses else "") for name, uses in names.items())
         yield {"tp": 2, "cp": 2, "dp": int(rng.integers(1, 4))}, text + tail, [4, 8, 3], "even"
+    for n, style in itertools.product((1, 2, 3, 5), ("even", "uneven")):  # means, of floats
+        yield {"dp": n}, "b h partial[dp:mean]", [2, 7], style
+        yield {"dp": n, "tp": 2}, "b h[tp] partial[dp:mean]", [2, 7], style
+        yield {"tp": 2, "dp": n}, "b[tp:partial] h[dp:partial:mean]", [3, 5], style
+        yield {"cp": 2, "dp": n, "tp": 2}, "s[cp:zigzag] h partial[tp,dp:mean]", [9, 2], style
+        yield {"cp": 2, "dp": n}, "h partial[cp:mean,dp:mean]", [6], style
+        yield {"cp": 2, "dp": n}, "h partial[dp:mean] replicated[cp]", [6], style
 
 
 def main() -> None:
     dtypes = ["int32", "int16", "float32", "int64", "float64"]
     seen = set()
     for seed, (topology, text, shape, style) in enumerate(texts_and_shapes()):
-        line = Case(topology, text, shape, seed, style, dtypes[seed % len(dtypes)]).line()
+        dtype = dtypes[seed % len(dtypes)]
+        if ":mean" in text:
+            dtype = "float32" if seed % 2 else "float64"
+        line = Case(topology, text, shape, seed, style, dtype).line()
         key = line.split("|")
         if (identity := (key[0], key[1], key[2], key[4])) in seen:
             continue

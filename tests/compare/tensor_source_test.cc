@@ -157,6 +157,26 @@ TEST(SummedTensor, RoundsBFloat16ToNearestEven) {
   EXPECT_THAT(ReadAll<uint16_t>(**sum), ElementsAre(0x4380, 0x4382));
 }
 
+TEST(SummedTensor, DividesTheSumBeforeItRounds) {
+  // (2^24 + 1 + 1) / 3 and 1/3, each the float32 nearest to it.
+  const auto mean = SummedTensor::Make({MakeSource<float>("float32", {3}, {0x1p24f, 1, -0.0f}),
+                                        MakeSource<float>("float32", {3}, {1, 0, -0.0f}),
+                                        MakeSource<float>("float32", {3}, {1, 0, -0.0f})},
+                                       3);
+  ASSERT_TRUE(mean.ok());
+  const std::vector<float> values = ReadAll<float>(**mean);
+  EXPECT_THAT(values, ElementsAre(5592406.0f, 1.0f / 3, 0.0f));
+  EXPECT_TRUE(std::signbit(values[2]));
+  // In bfloat16 256 + 258 rounds to 514 -> 512 or 516; their mean is 257 -> 256.
+  const auto rounded = SummedTensor::Make({MakeSource<uint16_t>("bfloat16", {1}, {0x4380}),
+                                           MakeSource<uint16_t>("bfloat16", {1}, {0x4381})},
+                                          2);
+  ASSERT_TRUE(rounded.ok());
+  EXPECT_THAT(ReadAll<uint16_t>(**rounded), ElementsAre(0x4380));
+  EXPECT_THAT(SummedTensor::Make({Counting({2}), Counting({2})}, 2).status().message(),
+              HasSubstr("mean of partial results of dtype int32"));
+}
+
 TEST(SummedTensor, KeepsNanInfinityAndTheSignOfZero) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = HUGE_VALF;
   const auto sum = SummedTensor::Make({MakeSource<float>("float32", {4}, {nan, inf, -0.0f, inf}),

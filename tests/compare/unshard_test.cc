@@ -78,6 +78,34 @@ TEST(Unshard, AddsPartialSums) {
   EXPECT_EQ(job.how, "sum of 2 partials on tp");
 }
 
+TEST(Unshard, TakesTheMeanOfPartials) {
+  const auto of = [](const Job& job, std::string_view dims) {
+    const auto plan = job.Plan(dims);
+    EXPECT_TRUE(plan.ok()) << plan.status().message();
+    return plan.ok() ? *plan : UnshardPlan{};
+  };
+  const auto half = MakeSource<float>("float32", {2}, {1, 2});
+  Job two("dp=2", 2);
+  two.Add(0, half).Add(1, half);
+  EXPECT_EQ(of(two, "h partial[dp:mean]").how, "mean of 2 partials on dp");
+  EXPECT_EQ(of(two, "h partial[dp:mean]").divisor, 2u);
+  EXPECT_EQ(of(two, "h partial[dp]").divisor, 1u);
+  Job one("dp=1", 1);
+  one.Add(0, half);
+  EXPECT_EQ(of(one, "h partial[dp:mean]").how, "on rank 0");
+  EXPECT_EQ(of(one, "h partial[dp:mean]").divisor, 1u);
+  Job four("tp=2 dp=3", 6);
+  for (const int32_t rank : {0, 1, 2, 3, 4, 5}) four.Add(rank, half);
+  EXPECT_EQ(of(four, "h partial[tp,dp:mean]").how,
+            "mean of 3 partials on dp, sum of 2 partials on tp");
+  EXPECT_EQ(of(four, "h partial[tp,dp:mean]").divisor, 3u);
+  EXPECT_EQ(of(four, "h partial[tp:mean,dp:mean]").divisor, 6u);
+  EXPECT_EQ(of(four, "h partial[dp:mean] replicated[tp]").how,
+            "mean of 3 partials on dp, replicated on 2 ranks");
+  EXPECT_EQ(TwoOf(Ints({1}, {1}), Ints({1}, {2})).Error("h partial[tp:mean]"),
+            "the ranks hold int32, of which no mean is taken");
+}
+
 TEST(Unshard, OfReplicasTheFirstIsReadAndTheOthersAreNamed) {
   Job job = TwoOf(Ints({2}, {1, 2}), Ints({2}, {1, 2}));
   const auto plan = job.Plan("h");
