@@ -70,6 +70,8 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     if (layouts.ok()) {
       tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
       tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
+      tensor_a.mean_dims = std::move(layouts->mean_a);
+      tensor_b.mean_dims = std::move(layouts->mean_b);
       if (!by.empty()) tensor_b.how += (tensor_b.how.empty() ? "paired " : "; paired ") + by;
     }
   }

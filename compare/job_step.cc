@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "compare/layers.h"
+#include "compare/mean_layout.h"
 
 namespace tdump::compare {
 namespace {
@@ -17,37 +18,6 @@ namespace {
 constexpr size_t kMostNotes = 20;
 
 Shape ShapeOf(const std::vector<int64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
-
-// The plan's dims with the mean over axes of `times` places, which are now summed over: one of
-// them, that of the batch before others, else all.
-std::string MeanInstead(const UnshardPlan& plan, uint64_t times) {
-  Dims dims = plan.dims;
-  std::vector<std::string> all, fitting;
-  uint64_t places = 1;
-  for (size_t i = 0; i < plan.partial_places.size(); ++i) {
-    const std::string& axis = dims.partial[i];
-    if (dims.IsMean(axis) || plan.partial_places[i] == 1) continue;
-    all.push_back(axis);
-    places *= plan.partial_places[i];
-    if (plan.partial_places[i] == times) fitting.push_back(axis);
-  }
-  const auto batch = std::find_if(fitting.begin(), fitting.end(), [](const std::string& axis) {
-    return axis == "dp" || axis == "fsdp";
-  });
-  if (batch != fitting.end())
-    dims.mean.push_back(*batch);
-  else if (!fitting.empty())
-    dims.mean.push_back(fitting.back());
-  else if (places == times)
-    dims.mean.insert(dims.mean.end(), all.begin(), all.end());
-  else
-    return "";
-  if (dims.SplitAxes().empty()) {  // what the dimensions are called says nothing
-    dims.dims.clear();
-    dims.ellipsis = 0;
-  }
-  return dims.ToText();
-}
 
 // Keeps the record that a reader reads from.
 ReadBytes Owning(std::shared_ptr<const io::Record> record, ReadBytes read) {
@@ -370,9 +340,10 @@ Status JobStep::StateOf(uint64_t id) const {
 
 std::string JobStep::DimsOfMean(uint64_t id, uint64_t times) const {
   const Found found = Find(id);
-  if (found.tensor == nullptr || !found.tensor->layout) return "";
-  const UnshardPlan& plan = found.tensor->layout->plan;
-  return plan.summands.size() < 2 ? "" : MeanInstead(plan, times);
+  if (found.tensor == nullptr) return "";
+  if (times == 0) return found.tensor->mean_dims;
+  return found.tensor->layout ? ::tdump::compare::DimsOfMean(found.tensor->layout->plan, times)
+                              : "";
 }
 
 int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "compare/mean_layout.h"
 #include "compare/text.h"
 
 namespace tdump::compare {
@@ -121,7 +122,7 @@ bool CropPadding(const ShardSet& a, const ShardSet& b, LayoutCandidate* left,
 // The two sides with B's dimensions in A's order, if their shapes then agree.
 std::optional<ResolvedLayouts> Match(const ShardSet& a, const ShardSet& b, const Half& left,
                                      const Half& right) {
-  ResolvedLayouts both{left.layout, right.layout, HowOf(left), HowOf(right)};
+  ResolvedLayouts both{left.layout, right.layout, HowOf(left), HowOf(right), "", ""};
   if (left.has_names() && right.has_names()) {
     // Of a padded tensor the sizes are its own.
     const Shape sizes = a.padded || b.padded ? Shape() : both.a.plan.shape;
@@ -220,24 +221,26 @@ Result<LayoutCandidate> Replicated(const ShardSet& set) {
 struct Inferred {
   LayoutCandidate layout;
   std::string how;
+  std::string mean;  // FindMean
 };
 
 Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const Half& settled,
                               bool may_reorder, LayoutMemory* memory) {
   const Shape whole = settled.layout.shape();
   const LayoutQuestion question = QuestionOf(set, whole);
-  const auto best = InferLayout(CandidatesOf(set, question, may_reorder, *memory),
-                                [&](const LayoutCandidate& candidate) {
-                                  return ErrorOf(set, candidate, other, settled.layout);
-                                });
-  if (best) {
+  const auto candidates = CandidatesOf(set, question, may_reorder, *memory);
+  const CandidateError error = [&](const LayoutCandidate& candidate) {
+    return ErrorOf(set, candidate, other, settled.layout);
+  };
+  if (const auto best = InferLayout(candidates, error)) {
     if (best->verified) memory->Remember(question, *best);
-    return Inferred{best->candidate, InferredHow(*best)};
+    return Inferred{best->candidate, InferredHow(*best),
+                    best->error > kAgree ? FindMean(candidates, error) : ""};
   }
   if (!SameShapes(set) || !SameHashes(set)) return NothingFits(set, whole);
   TDUMP_ASSIGN_OR_RETURN(LayoutCandidate copies, Replicated(set));
   std::string how = copies.how + " (inferred, the shapes differ)";
-  return Inferred{std::move(copies), std::move(how)};
+  return Inferred{std::move(copies), std::move(how), ""};
 }
 
 // Shapes that a tensor may have of which ranks hold these shards: theirs, or theirs joined along
@@ -295,9 +298,12 @@ Result<ResolvedLayouts> InferBoth(const ShardSet& a, const ShardSet& b, bool may
       const double error = std::isnan(right->error) ? kAgree : right->error;
       if (best && error >= least) continue;
       least = error;
-      best =
-          ResolvedLayouts{left, right->candidate,
-                          InferredHow({left, right->verified, right->error}), InferredHow(*right)};
+      best = ResolvedLayouts{left,
+                             right->candidate,
+                             InferredHow({left, right->verified, right->error}),
+                             InferredHow(*right),
+                             "",
+                             ""};
       if (error >= kAgree || !right->verified) continue;
       memory_a->Remember(of_a, {left, true, error});
       memory_b->Remember(of_b, *right);
@@ -310,7 +316,7 @@ Result<ResolvedLayouts> InferBoth(const ShardSet& a, const ShardSet& b, bool may
   TDUMP_ASSIGN_OR_RETURN(LayoutCandidate left, Replicated(a));
   TDUMP_ASSIGN_OR_RETURN(LayoutCandidate right, Replicated(b));
   const std::string how = " (inferred, the shapes differ)";
-  ResolvedLayouts both{std::move(left), std::move(right), "", ""};
+  ResolvedLayouts both{std::move(left), std::move(right), "", "", "", ""};
   both.how_a = both.a.how + how;
   both.how_b = both.b.how + how;
   return both;
@@ -371,17 +377,22 @@ Result<ResolvedLayouts> ResolveLayouts(const ShardSet& a, const ShardSet& b, boo
   if (infer_b) {
     auto inferred = InferAgainst(b, a, left.front(), may_reorder, memory_b);
     if (!inferred.ok()) return std::move(inferred).status();
-    return ResolvedLayouts{left.front().layout, std::move(inferred->layout), HowOf(left.front()),
-                           std::move(inferred->how)};
+    return ResolvedLayouts{left.front().layout,
+                           std::move(inferred->layout),
+                           HowOf(left.front()),
+                           std::move(inferred->how),
+                           "",
+                           std::move(inferred->mean)};
   }
   if (left.empty()) {
     auto inferred = InferAgainst(a, b, right.front(), may_reorder, memory_a);
     if (!inferred.ok()) return std::move(inferred).status();
     return ResolvedLayouts{std::move(inferred->layout), right.front().layout,
-                           std::move(inferred->how), HowOf(right.front())};
+                           std::move(inferred->how),    HowOf(right.front()),
+                           std::move(inferred->mean),   ""};
   }
-  return ResolvedLayouts{left.front().layout, right.front().layout, HowOf(left.front()),
-                         HowOf(right.front())};
+  return ResolvedLayouts{
+      left.front().layout, right.front().layout, HowOf(left.front()), HowOf(right.front()), "", ""};
 }
 
 bool MayHaveOneShape(const ShardSet& a, const ShardSet& b) {

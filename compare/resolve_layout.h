@@ -37,7 +37,8 @@ struct ShardSet {
 
 struct ResolvedLayouts {
   LayoutCandidate a, b;
-  std::string how_a, how_b;  // for the report; "" where a tensor is one record
+  std::string how_a, how_b;    // for the report; "" where a tensor is one record
+  std::string mean_a, mean_b;  // dims that were not taken, of an inferred layout: FindMean
 };
 
 // `may_reorder`: without being told, dimensions may be in another order on the other side (runs of

@@ -36,7 +36,17 @@ std::string PatternOf(const io::Record& record) {
 std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Record& a,
                      const io::Record& b) {
   const Metrics& m = *outcome.comparison.metrics;
-  if (!outcome.fails || outcome.comparison.evidence != Evidence::kPayload || !m.cosine) return "";
+  if (!outcome.fails || outcome.comparison.evidence != Evidence::kPayload) return "";
+  const auto mean = [&](char side, const std::string& dims, const io::Record& record) {
+    return fmt::format(
+        "the mean of what the ranks of {0} hold agrees with {1}; if it should, as of "
+        "parts of the batch: --dims '{0}:{2}: {3}'",
+        side, side == 'A' ? 'B' : 'A', PatternOf(record), dims);
+  };
+  if (const std::string dims = pass.b->DimsOfMean(outcome.ids.b, 0); !dims.empty())
+    return mean('B', dims, b);
+  if (const std::string dims = pass.a->DimsOfMean(outcome.ids.a, 0); !dims.empty())
+    return mean('A', dims, a);
   const auto remedy = [&](char side, uint64_t times, const std::string& dims,
                           const io::Record& record) {
     return fmt::format(
@@ -44,6 +54,7 @@ std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Rec
         "is a mean, as of its part of the batch: --dims '{0}:{3}: {4}'",
         side, times, side == 'A' ? 'B' : 'A', PatternOf(record), dims);
   };
+  if (!m.cosine) return "";
   if (const uint64_t times = TimesLarger(*m.cosine, m.rms_b, m.rms_a); times > 0) {
     const std::string dims = pass.b->DimsOfMean(outcome.ids.b, times);
     return dims.empty() ? "" : remedy('B', times, dims, b);

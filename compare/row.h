@@ -29,7 +29,7 @@ struct Row {
   std::string layout_a, layout_b;          // how it was put together
   Comparison comparison;
   std::string bound;
-  // Where one side is a sum over n ranks and n times the other: the dims of a mean; else "".
+  // Where the mean over a side's ranks would agree, which nobody asked for: how to. Else "".
   std::string remedy;
   // What the error of the inputs and the roundings explain; none: not judged by that. In dB: DbOf
   // (compare/bounds.h).

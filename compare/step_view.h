@@ -66,8 +66,9 @@ class StepView {
   // differ; an error of this tensor alone. Where it is not ok nothing is said of the values.
   virtual Status StateOf(uint64_t /*id*/) const { return Status(); }
 
-  // Of a tensor that is a sum over ranks: the dims under which it were their mean, and `times`
-  // times smaller; "" where there are none.
+  // The dims under which a tensor that is a sum over ranks were their mean, and `times` times
+  // smaller; for 0: under which one whose layout was inferred, and disagrees with the other side,
+  // were such a mean and agreed. "" where there are none.
   virtual std::string DimsOfMean(uint64_t /*id*/, uint64_t /*times*/) const { return ""; }
 
   // The rank whose capture holds the element at `position` (in elements), -1 where several hold it

@@ -193,20 +193,18 @@ TEST(JobDiff, AMeanIsTakenWhereItIsSaidAndNeverInferred) {
 
 TEST(JobDiff, ASumThatIsTimesTheOtherSideNamesTheMean) {
   const FakeRun one = Gradients({kGradient}), two = Gradients({kOfFirstHalf, kOfSecondHalf});
-  for (const DiffOptions& options :
-       {DiffOptions(), WithDims("@param_grad", "i o partial[rank]", 'B')}) {
-    const DiffReport report = DiffOk(one, two, options);
-    EXPECT_THAT(Joined(Text(report)),
-                HasSubstr("B is the sum over the ranks and 2 times A; if what each rank holds is a "
-                          "mean, as of its part of the batch: --dims 'B:@param_grad: ... "
-                          "partial[rank:mean]'"));
-    ASSERT_EQ(report.failing.size(), 1u);
-    EXPECT_THAT(report.failing[0].comparison.notes, Contains(HasSubstr("partial[rank:mean]")));
-  }
-  EXPECT_THAT(Joined(Text(DiffOk(two, one), 2, 1)),
-              HasSubstr("A is the sum over the ranks and 2 times B; if what each rank holds is a "
-                        "mean, as of its part of the batch: --dims 'A:@param_grad: ... "
+  const DiffReport report = DiffOk(one, two, WithDims("@param_grad", "i o partial[rank]", 'B'));
+  EXPECT_THAT(Joined(Text(report)),
+              HasSubstr("B is the sum over the ranks and 2 times A; if what each rank holds is a "
+                        "mean, as of its part of the batch: --dims 'B:@param_grad: ... "
                         "partial[rank:mean]'"));
+  ASSERT_EQ(report.failing.size(), 1u);
+  EXPECT_THAT(report.failing[0].comparison.notes, Contains(HasSubstr("partial[rank:mean]")));
+  EXPECT_THAT(
+      Joined(Text(DiffOk(two, one, WithDims("@param_grad", "i o partial[rank]", 'A')), 2, 1)),
+      HasSubstr("A is the sum over the ranks and 2 times B; if what each rank holds is a "
+                "mean, as of its part of the batch: --dims 'A:@param_grad: ... "
+                "partial[rank:mean]'"));
   // Of an output its name; and of split dimensions all of them.
   const DiffReport split = DiffOk(Ranks({kWhole}), Ranks({kLeft, kRight, kLeft, kRight}), [] {
     DiffOptions options = WithDims("fc@output", "b h[tp] partial[dp]", 'B');
@@ -225,6 +223,31 @@ TEST(JobDiff, ASumThatIsTimesTheOtherSideNamesTheMean) {
   const Tensor twice = Matrix(2, 4, {2, 4, 6, 8, 10, 12, 14, 16});
   EXPECT_THAT(Text(DiffOk(one, Gradients({twice, twice}), WithDims("@param_grad", "..."))),
               Not(HasSubstr(":mean]")));
+}
+
+// Whatever was inferred in its place: a sum, or copies where the axis is called dp.
+TEST(JobDiff, AMeanThatWouldAgreeIsNamed) {
+  const FakeRun one = Gradients({kGradient});
+  const auto text = [&](const std::vector<Tensor>& values, const std::string& topology) {
+    DiffOptions options;
+    if (!topology.empty()) options.job = JobOptions{};
+    if (!topology.empty()) options.job->topology_b = topology;
+    const DiffReport report = DiffOk(one, Gradients(values), options);
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    return Joined(Text(report, 1, static_cast<int32_t>(values.size())));
+  };
+  const std::string agrees =
+      "the mean of what the ranks of B hold agrees with A; if it should, as of parts of the batch: "
+      "--dims 'B:@param_grad: ... partial[";
+  EXPECT_THAT(text({kOfFirstHalf, kOfSecondHalf}, ""), HasSubstr(agrees + "rank:mean]'"));
+  EXPECT_THAT(text({kOfFirstHalf, kOfSecondHalf}, "dp=2"), HasSubstr(agrees + "dp:mean]'"));
+  EXPECT_THAT(text({kOfFirstHalf, kOfFirstHalf, kOfSecondHalf, kOfSecondHalf}, "tp=2,dp=2"),
+              HasSubstr(agrees + "dp:mean]'"));
+  EXPECT_THAT(Joined(Text(DiffOk(Gradients({kOfFirstHalf, kOfSecondHalf}), one), 2, 1)),
+              HasSubstr("the mean of what the ranks of A hold agrees with B"));
+  EXPECT_THAT(text({kOfFirstHalf, kOfFirstHalf}, "dp=2"), Not(HasSubstr(":mean]")));
+  const Tensor twice = Matrix(2, 4, {2, 4, 6, 8, 10, 12, 14, 16});
+  EXPECT_THAT(text({twice, twice}, "dp=2"), Not(HasSubstr(":mean]")));
 }
 
 // Four ranks, tp=2 and dp=2, of which only dp's are means: the sum is 2 times too large.
