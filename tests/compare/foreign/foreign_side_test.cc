@@ -351,6 +351,42 @@ TEST_F(ForeignSideTest, APrefixOfOneSideIsNoName) {
   EXPECT_EQ(shorter->prefix().added, "m.net.");
 }
 
+// The dumper's names say what is a parameter, and so does torch of what is one.
+TEST_F(ForeignSideTest, APrefixOfTensorsWhoseRolesAreKnownIsNoNameEither) {
+  const std::string value =
+      TorchZip(Pickle(Dict({{"value", Tensor(Storage("FloatStorage", "0", 1), 0, {1}, {1})}})),
+               {{"0", Raw(1.0f)}});
+  for (const std::string name : {"a.weight", "b.0.bias", "b.1.weight"}) {
+    Store("plain/step=0___rank=0___name=param__" + name + ".pt", value);
+    Store("tags/step=0___rank=0___name=param__model." + name + ".pt", value);
+  }
+  Store("d/plain.pt", Pass({"a.weight", "b.0.bias", "b.1.weight"}));
+  Store("d/model.pt", Pass({"model.a.weight", "model.b.0.bias", "model.b.1.weight"}));
+  const auto right =
+      testing::UnorderedElementsAre("a@param#weight", "b.0@param#bias", "b.1@param#weight");
+  const auto pair = [&](const std::string& x, const std::string& y) {
+    const auto a = Side(x), b = Side(y);
+    a->TakeKeysOf(b.get());
+    b->TakeKeysOf(a.get());
+    EXPECT_THAT(Keys(*a), right) << x << " against " << y;
+    EXPECT_THAT(Keys(*b), right) << x << " against " << y;
+  };
+  pair("tags", "d/plain.pt");
+  pair("d/plain.pt", "tags");
+  pair("plain", "d/model.pt");
+  pair("tags", "plain");
+  // A run, without the prefix and with another one.
+  for (const std::string& before : {std::string(), std::string("m.")}) {
+    std::vector<std::string> keys;
+    for (const char* key : {"a@param#weight", "b.0@param#bias", "b.1@param#weight"})
+      keys.push_back(before + key);
+    const FixedSide run(keys);
+    const auto side = Side(before.empty() ? "tags" : "plain");
+    side->TakeKeysOf(&run);
+    EXPECT_THAT(Keys(*side), testing::UnorderedElementsAreArray(keys));
+  }
+}
+
 TEST_F(ForeignSideTest, APrefixIsNotPutBeforeANameThatIsThere) {
   Store("d/x.pt", Pass({"layers.0.mlp", "layers.1.mlp", "head"}));
   const auto side = Side("d/x.pt");
