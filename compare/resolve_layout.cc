@@ -322,27 +322,6 @@ Result<ResolvedLayouts> InferBoth(const ShardSet& a, const ShardSet& b, bool may
   return both;
 }
 
-// What the whole may have of a dimension.
-struct SizeRange {
-  uint64_t least = 0, most = 0;
-};
-
-// Of each dimension; empty where shards have other numbers of them.
-std::vector<SizeRange> SizeRanges(const ShardSet& set) {
-  std::vector<SizeRange> ranges(set.shards.front().shape.size());
-  std::set<io::Hash128> seen;
-  for (size_t i = 0; i < set.shards.size(); ++i) {
-    const Shape& shape = set.shards[i].shape;
-    if (shape.size() != ranges.size()) return {};
-    const bool copy = !set.hashes.empty() && !seen.insert(set.hashes[i]).second;
-    for (size_t dim = 0; dim < shape.size(); ++dim) {
-      ranges[dim].least = std::max(ranges[dim].least, shape[dim]);
-      if (!copy) ranges[dim].most += shape[dim];
-    }
-  }
-  return ranges;
-}
-
 bool SameBytes(Source x, Source y, Status* status) {
   if (x->shape() != y->shape() || x->dtype() != y->dtype()) return false;
   const uint64_t unit = x->dtype().unit_bytes();
@@ -358,6 +337,50 @@ bool SameBytes(Source x, Source y, Status* status) {
     if (std::memcmp(left.data(), right.data(), left.size()) != 0) return false;
   }
   return true;
+}
+
+// Which shards equal one before them: by hash, else by their bytes.
+std::vector<bool> CopiesOf(const ShardSet& set) {
+  constexpr size_t kMostDistinct = 16;  // that each is compared with
+  std::vector<bool> copies(set.shards.size());
+  std::set<io::Hash128> seen;
+  std::vector<size_t> distinct;
+  const auto equal = [&](size_t one, size_t other) {
+    const auto x = Opener(set)(one), y = Opener(set)(other);
+    Status status;
+    return x.ok() && y.ok() && SameBytes(*x, *y, &status);
+  };
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (!set.hashes.empty()) {
+      copies[i] = !seen.insert(set.hashes[i]).second;
+      continue;
+    }
+    if (!set.has_payload) continue;
+    copies[i] = std::any_of(distinct.begin(), distinct.end(),
+                            [&](size_t before) { return equal(before, i); });
+    if (!copies[i] && distinct.size() < kMostDistinct) distinct.push_back(i);
+  }
+  return copies;
+}
+
+// What the whole may have of a dimension.
+struct SizeRange {
+  uint64_t least = 0, most = 0;
+};
+
+// Of each dimension; empty where shards have other numbers of them.
+std::vector<SizeRange> SizeRanges(const ShardSet& set) {
+  std::vector<SizeRange> ranges(set.shards.front().shape.size());
+  const std::vector<bool> copies = CopiesOf(set);
+  for (size_t i = 0; i < set.shards.size(); ++i) {
+    const Shape& shape = set.shards[i].shape;
+    if (shape.size() != ranges.size()) return {};
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      ranges[dim].least = std::max(ranges[dim].least, shape[dim]);
+      if (!copies[i]) ranges[dim].most += shape[dim];
+    }
+  }
+  return ranges;
 }
 
 }  // namespace
