@@ -146,11 +146,8 @@ class Explainer {
     if (sample.kind == OperatorClass::kNormalisation && sample.output) {
       // It takes a gain of whole rows away. One of a few channels becomes the other sign on the
       // others.
-      const double spread = kSpreadInNorms * Spread(sample, level, noise);
-      // Noise makes nothing larger on average. What is left has either sign, for reasons that have
-      // nothing to do with each other: as squares add up.
-      if (sample.louder) return std::hypot(level.gain, spread);
-      return level.gain + kShrink * noise + spread;
+      return level.gain + (sample.louder ? 0 : kShrink * noise) +
+             kSpreadInNorms * Spread(sample, level, noise);
     }
     return (sample.kind == OperatorClass::kElementwise ? kSteepest : 1) * level.gain +
            kBend * noise + kSpread * Spread(sample, level, noise);

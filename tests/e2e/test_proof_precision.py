@@ -16,6 +16,8 @@ NORMS = [
     "embeddings.LayerNorm",
     *(f"encoder.layer.{i}.{norm}.LayerNorm" for i in range(6) for norm in ("attention.output", "output")),
 ]
+# Of the last one noise makes as much in FP8 (docs/compare.md).
+FACTOR, FACTOR_OF_LAST = 1.05, 1.07
 INPUTS = 20
 WRONG_INPUTS = 10
 LOSSY = {"bfloat16": "bf16", "fp8": "fp8"}  # precision of the job: --compute
@@ -82,9 +84,9 @@ def test_weights_in_the_lower_precision_are_the_same(with_parameters, precision,
 
 @pytest.fixture(scope="module")
 def wrong_norms(tmp_path_factory) -> dict[str, Path]:
-    """All norms, one after the other."""
+    """All norms, one after the other, with each of both factors."""
     cwd = tmp_path_factory.mktemp("norms")
-    fault = ("--norm", *NORMS, "--factors", 1.05, "--inputs", WRONG_INPUTS)
+    fault = ("--norm", *NORMS, "--factors", FACTOR, FACTOR_OF_LAST, "--inputs", WRONG_INPUTS)
     return {p: capture(cwd / p, "--precision", p, *fault) for p in LOSSY}
 
 
@@ -92,8 +94,9 @@ def wrong_norms(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_changed_norm_is_the_origin_for_every_input(runs, wrong_norms, precision, norm):
     """Parameters not captured: what it puts out, out of what it takes."""
+    factor = (precision, norm) == ("fp8", NORMS[-1])
     for i in range(WRONG_INPUTS):
-        steps = f"{i}={NORMS.index(norm) * WRONG_INPUTS + i}"
+        steps = f"{i}={(2 * NORMS.index(norm) + factor) * WRONG_INPUTS + i}"
         report = diff(
             runs["float32"], wrong_norms[precision], "--compute", LOSSY[precision], "--steps", steps, status=1
         )
