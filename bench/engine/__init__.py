@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from engine.disk import WRITING
+from engine.estimates import ESTIMATES
 from engine.memory import MEMORY
 from engine.programs import REJECTED, STATISTICS, TAP
 from engine.steps import STEPS
 from lib.measurement import Measurement
 
-MEASUREMENTS: list[Measurement] = [*STEPS, TAP, REJECTED, WRITING, MEMORY, *STATISTICS]
+MEASUREMENTS: list[Measurement] = [*STEPS, TAP, REJECTED, WRITING, MEMORY, *STATISTICS, *ESTIMATES]

@@ -25,6 +25,7 @@ constexpr uint64_t kHashSection = kSection + 16;
 constexpr uint64_t kPayloadSection = kSection + 40;
 constexpr uint64_t kStatisticsSection = kSection + 168;  // with a histogram of four bins
 constexpr uint64_t kSampleSection = kSection + 8;
+constexpr size_t kTimedSteps = 3;  // from the second one on: what else runs has its share in each
 
 // Rules whose predicate cannot be asked here count as if it had said yes.
 filters::Config WithoutPredicates(filters::Config config) {
@@ -192,15 +193,15 @@ uint64_t SelectedSteps(const Spec& steps, bool* endless) {
   return count;
 }
 
-// The first two steps that `steps` selects and the one after them, as a SPEC.
+// The first two steps that `steps` selects and those after them, as a SPEC.
 std::string FirstSteps(const Spec& steps) {
   if (steps.is_none()) return "none";
-  if (steps.is_all()) return "0-2";
+  if (steps.is_all()) return fmt::format("0-{}", 1 + kTimedSteps);
   const uint64_t first = steps.Min();
   for (uint64_t step = first + 1; step <= steps.Max(); ++step) {
-    if (steps.Contains(step)) return fmt::format("{},{}-{}", first, step, step + 1);
+    if (steps.Contains(step)) return fmt::format("{},{}-{}", first, step, step + kTimedSteps);
   }
-  return fmt::format("{}-{}", first, first + 1);
+  return fmt::format("{}-{}", first, first + kTimedSteps);
 }
 
 std::string RankLine(const RankEstimate& rank) {
@@ -330,8 +331,9 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
       if (!pass.error.empty()) return Corrupt(fmt::format("{}: {}", pass.file, pass.error));
       TDUMP_ASSIGN_OR_RETURN(StepEstimate step,
                              EstimatePass(*store, process, pass, plan.get(), &operators, i));
-      if (i + 1 < passes.size()) {
-        TDUMP_ASSIGN_OR_RETURN(step.seconds, SecondsOfStep(*store, process, pass, passes[i + 1]));
+      const size_t next = i + 1 < looked_at ? i + 1 : std::min(i + kTimedSteps, passes.size() - 1);
+      if (next > i) {
+        TDUMP_ASSIGN_OR_RETURN(step.seconds, SecondsOfStep(*store, process, pass, passes[next]));
       }
       estimate.steps.push_back(step);
     }
@@ -349,15 +351,18 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 }
 
 double CopyBandwidth() {
-  constexpr size_t kBytes = 64 << 20, kCopies = 8;
+  constexpr size_t kBytes = 64 << 20;
+  constexpr std::chrono::duration<double> kLongEnough(0.5);  // to have a fair share of the CPU
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
   const auto begin = std::chrono::steady_clock::now();
-  for (size_t i = 0; i < kCopies; ++i) {
+  std::chrono::duration<double> took{};
+  size_t copies = 0;
+  while (took < kLongEnough) {
     std::memcpy(to.data(), from.data(), kBytes);
-    from[i] = to[kBytes - 1];
+    from[copies++ % kBytes] = to[kBytes - 1];
+    took = std::chrono::steady_clock::now() - begin;
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  return kBytes * kCopies / took.count();
+  return static_cast<double>(kBytes * copies) / took.count();
 }
 
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,

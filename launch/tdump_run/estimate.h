@@ -1,14 +1,14 @@
 // tdump-run --estimate: what a configuration will write, before it is used.
 //
 //   1. Without --from, the job is run once as it is, with hashes instead of values, in the first
-//      two selected steps and the one after them, into a temporary directory (ProbeOptions,
+//      two selected steps and the three after them, into a temporary directory (ProbeOptions,
 //      launch/tdump_run/probe_directory.h). The first step also has what is taken once (the
-//      signature), and is slow for reasons of the job; the second stands for all others, and the
-//      third says when it ended.
+//      signature), and is slow for reasons of the job; the second stands for all others, and is
+//      timed together with those after it.
 //   2. Each record of the first two is asked what the configuration keeps of it; equal contents
 //      count once, as the writer stores them once. The metadata is that of the files written.
 //   3. The slowdown is the time for copying the bytes and for what each record costs beside that,
-//      against what the second step took beyond the same for its hashes.
+//      against what a step took beyond the same for its hashes.
 // With --from RUN, RUN stands for step 1: it must hold (at least) hashes of what the configuration
 // selects. Rules with `where` count as if the predicate said yes.
 #pragma once
@@ -53,8 +53,8 @@ struct RankEstimate {
 Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& run,
                                                   const filters::Config& config);
 
-// `options` for the run that is looked at: hashes of the first two selected steps and of the next
-// one, in `directory`.
+// `options` for the run that is looked at: hashes of the first two selected steps and of those that
+// are timed, in `directory`.
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory);
 
 // Bytes a second of one thread's copies, measured beside whatever else the machine does now: it did

@@ -31,6 +31,16 @@ ROWS = {  # name: must, aim
     "the same, large tensors mapped one by one": (None, None),
     "statistics, float32": (4, 8),
     "statistics, bfloat16": (8, 16),
+    **{
+        f"estimate of {what}, {job}": (None, None)
+        for what in ("bytes", "the step")
+        for job in (
+            "MiniLM, leaf outputs full",
+            "MiniLM, leaf outputs stats",
+            "MiniLM, ATen outputs full",
+            "training, leaves and gradients full",
+        )
+    },
 }
 COMPARE_ROWS = {
     "all metrics of two bfloat16 runs": (5, 15),

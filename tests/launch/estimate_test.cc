@@ -80,15 +80,15 @@ TEST(Estimate, LooksAtNoMoreStepsThanAreSelected) {
   EXPECT_GT(many.manifest_bytes, 0u);
 }
 
-TEST(Estimate, TheJobIsLookedAtUntilItsSecondSelectedStepHasEnded) {
+TEST(Estimate, TheStepsAfterTheSecondSelectedOneAreTimedWithIt) {
   filters::Config config = filters::DefaultConfig();
   const auto looked_at = [&](std::string_view steps) {
     config.steps = *Spec::Parse(steps);
     return ProbeOptions({}, config, "d").settings.at(0).second;
   };
-  EXPECT_EQ(looked_at("all"), "'0-2'");
-  EXPECT_EQ(looked_at("3,7,9"), "'3,7-8'");
-  EXPECT_EQ(looked_at("4"), "'4-5'");
+  EXPECT_EQ(looked_at("all"), "'0-4'");
+  EXPECT_EQ(looked_at("3,7,9"), "'3,7-10'");
+  EXPECT_EQ(looked_at("4"), "'4-7'");
   EXPECT_EQ(looked_at("none"), "'none'");
 }
 
