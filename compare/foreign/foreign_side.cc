@@ -211,11 +211,17 @@ Status ForeignSide::KeepOnly(const std::string& name) {
                               names.size() < before.tensors.size() ? ", ..." : ""));
 }
 
-// Names are the same in every step: those of one are enough.
+// Names are the same in every step: those of one are enough, of all ranks, which may hold other
+// layers.
 Status ForeignSide::LoadKeys() const {
   if (keys_) return {};
   keys_.emplace();
-  const auto add = [&](const Key& key) { keys_->emplace(NameOfKey(key), key); };
+  const auto add = [&](const Key& key) {
+    const std::string name = NameOfKey(key);
+    const auto [first, last] = keys_->equal_range(name);
+    if (std::any_of(first, last, [&](const auto& item) { return item.second == key; })) return;
+    keys_->emplace_hint(last, name, key);
+  };
   if (other_dump_ != nullptr) {
     const bool checkpoints =
         catalog_.kind == DumpKind::kFiles && other_dump_->catalog_.kind == DumpKind::kFiles;
@@ -226,11 +232,18 @@ Status ForeignSide::LoadKeys() const {
     }
   }
   if (other_ == nullptr || other_->passes().empty()) return {};
-  TDUMP_ASSIGN_OR_RETURN(const auto step, other_->Open(other_->passes().front()));
-  return step->ForEachTensor([&](const io::Record& record) {
-    add(record.key);
-    return true;
-  });
+  const PassRef& front = other_->passes().front();
+  for (const PassRef& pass : other_->passes()) {
+    if (pass.step != front.step) continue;
+    const auto step = other_->Open(pass);
+    if (!step.ok() && pass.index != front.index) continue;  // told where it is compared
+    if (!step.ok()) return step.status();
+    TDUMP_RETURN_IF_ERROR((*step)->ForEachTensor([&](const io::Record& record) {
+      add(record.key);
+      return true;
+    }));
+  }
+  return {};
 }
 
 // Of the first step as well.

@@ -292,10 +292,12 @@ TEST_F(ForeignSideTest, WhatIsNotReadIsListed) {
   EXPECT_THAT(side->skipped(), ElementsAre(HasSubstr("posix.system")));
 }
 
-// A side with one step of the given keys.
+// A side with one step of the given keys, of rank 1 others where it has some.
 class FixedSide : public RunSide {
  public:
-  explicit FixedSide(const std::vector<std::string>& keys) : keys_(keys) {
+  explicit FixedSide(const std::vector<std::string>& keys,
+                     const std::vector<std::string>& keys_of_1 = {})
+      : keys_(keys), keys_of_1_(keys_of_1) {
     for (const int rank : {0, 1}) {
       PassRef pass{.rank = rank, .step = 4};
       passes_.push_back(pass);
@@ -305,9 +307,9 @@ class FixedSide : public RunSide {
   const std::string& label() const override { return label_; }
   int32_t world() const override { return 2; }
   const std::vector<PassRef>& passes() const override { return passes_; }
-  Result<std::unique_ptr<StepView>> Open(const PassRef&) const override {
+  Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override {
     DumpContents contents;
-    for (const std::string& text : keys_) {
+    for (const std::string& text : pass.rank == 1 && !keys_of_1_.empty() ? keys_of_1_ : keys_) {
       DumpTensor tensor;
       tensor.name.key = *ParseKey(text);
       contents.tensors.push_back(tensor);
@@ -319,7 +321,7 @@ class FixedSide : public RunSide {
 
  private:
   const std::string label_ = "fixed";
-  std::vector<std::string> keys_;
+  const std::vector<std::string> keys_, keys_of_1_;
   std::vector<PassRef> passes_;
 };
 
@@ -385,6 +387,16 @@ TEST_F(ForeignSideTest, APrefixOfTensorsWhoseRolesAreKnownIsNoNameEither) {
     side->TakeKeysOf(&run);
     EXPECT_THAT(Keys(*side), testing::UnorderedElementsAreArray(keys));
   }
+}
+
+// Of a pipeline each rank has some of the layers.
+TEST_F(ForeignSideTest, APrefixIsFoundOverTheRanksOfAStep) {
+  Store("d/x.pt", Pass({"model.l.0.w", "model.l.1.w", "model.l.2.w", "model.l.3.w"}));
+  const auto side = Side("d/x.pt");
+  const FixedSide other({"l.0@param#w", "l.1@param#w"}, {"l.2@param#w", "l.3@param#w"});
+  side->TakeKeysOf(&other);
+  EXPECT_THAT(Keys(*side), ElementsAre("l.0@param#w", "l.1@param#w", "l.2@param#w", "l.3@param#w"));
+  EXPECT_EQ(side->prefix().dropped, "model.");
 }
 
 TEST_F(ForeignSideTest, APrefixIsNotPutBeforeANameThatIsThere) {
