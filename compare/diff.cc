@@ -449,6 +449,7 @@ class Differ {
     InputReport& inputs = report_.inputs;
     ++inputs.compared;
     inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
+    inputs.by_statistics += outcome.comparison.verdict.statistics == Answer::kSame;
     if (!failing) return;
     ++inputs.differing_pairs;
     if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;

@@ -53,6 +53,7 @@ struct ParameterReport {
 struct InputReport {
   uint64_t compared = 0;                         // pairs of root inputs
   uint64_t equal = 0;                            // bit by bit
+  uint64_t by_statistics = 0;                    // agree as far as these tell
   uint64_t differing_pairs = 0;                  // that fail
   std::optional<uint64_t> first_differing_step;  // of B
   std::vector<std::string> differing;            // argument names

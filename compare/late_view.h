@@ -28,6 +28,10 @@ class LateView : public StepView {
     TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
     return view->Open(record);
   }
+  std::optional<Summary> SummaryOf(const io::Record& record) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->SummaryOf(record) : std::nullopt;
+  }
   Status ForEachCall(const VisitCall& visit) const override {
     TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
     return view->ForEachCall(visit);

@@ -59,11 +59,14 @@ bool HaveTheSameValues(const PassDiff& pass, const Outcome& x, const Outcome& y)
   };
   const auto same_a = same_hash(*pass.a, x.ids.a, y.ids.a);
   const auto same_b = same_hash(*pass.b, x.ids.b, y.ids.b);
-  if (same_a && same_b) return *same_a && *same_b;
+  if ((same_a && !*same_a) || (same_b && !*same_b)) return false;
+  if (same_a && same_b) return true;
   if (x.comparison.evidence != y.comparison.evidence) return false;
-  if (x.comparison.evidence == Evidence::kStatistics)
-    return SummaryIn(*pass.a, x.ids.a) == SummaryIn(*pass.a, y.ids.a) &&
-           SummaryIn(*pass.b, x.ids.b) == SummaryIn(*pass.b, y.ids.b);
+  if (x.comparison.evidence == Evidence::kStatistics) {
+    const auto a = SummaryIn(*pass.a, x.ids.a), b = SummaryIn(*pass.b, x.ids.b);
+    return a && b && a->max && b->max && a == SummaryIn(*pass.a, y.ids.a) &&
+           b == SummaryIn(*pass.b, y.ids.b);
+  }
   if (x.comparison.evidence != Evidence::kPayload) return false;
   const Metrics &m = *x.comparison.metrics, &n = *y.comparison.metrics;
   return m.numeric && n.numeric && m.elements == n.elements && m.bits_equal == n.bits_equal &&

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "compare/element.h"
 #include "compare/payload_view.h"
 #include "io/value_parts.h"
 
@@ -31,6 +33,26 @@ std::string SpecialText(const Summary& summary) {
                      summary.positive_inf.value_or(0) + summary.negative_inf.value_or(0));
 }
 
+bool IsWideFloat(const NumberFormat& format) {
+  return format.kind == NumberKind::kFloat && format.bits >= 16;
+}
+
+// Statistics are of the elements that are stored, and of quantised ones as they are stored.
+bool AreOfTheSameNumbers(const io::Record& a, const io::Record& b) {
+  if (StoredOnce(a) != StoredOnce(b)) return false;
+  return a.dtype == b.dtype || (IsWideFloat(FormatOf(a.dtype)) && IsWideFloat(FormatOf(b.dtype)));
+}
+
+// The larger one of both formats.
+double LeastNormal(const DType& a, const DType& b) {
+  double least = 0;
+  for (const NumberFormat& format : {FormatOf(a), FormatOf(b)}) {
+    if (format.kind == NumberKind::kFloat || format.kind == NumberKind::kComplex)
+      least = std::max(least, std::ldexp(1.0, 1 - format.bias));
+  }
+  return least;
+}
+
 }  // namespace
 
 Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
@@ -52,27 +74,33 @@ Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
 
 void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of_a,
                      const Summary& of_b, const Bound& bound, Comparison* comparison) {
+  if (!AreOfTheSameNumbers(a, b)) return;
   Verdict& v = comparison->verdict;
-  SummaryJudgement judged = JudgeSummaries(of_a, of_b, bound);
-  const bool comparable =
-      a.statistics && b.statistics && a.dtype == b.dtype && StoredOnce(a) == StoredOnce(b);
-  const bool equal = comparable && *a.statistics == *b.statistics;
+  const bool bits_differ = v.bitwise == Answer::kDiffers;  // by hash
+  SummaryJudgement judged = JudgeSummaries(of_a, of_b, bound, LeastNormal(a.dtype, b.dtype));
+  if (judged.in_common == 0) return;
+  const bool whole = a.statistics && b.statistics && a.dtype == b.dtype;
+  const bool equal = whole && *a.statistics == *b.statistics;
+  if (judged.checksums_differ || (whole && !equal)) v.bitwise = Answer::kDiffers;
   const bool exact = bound.relative == 0 && bound.scale == 0;
-  if (judged.checksums_differ || (comparable && !equal)) v.bitwise = Answer::kDiffers;
-  if (comparable && !equal && exact && judged.outside.empty() && !judged.special_differs)
-    judged.outside = "they would be equal";
+  if (exact && v.bitwise == Answer::kDiffers && judged.outside.empty() && !judged.special_differs)
+    judged.outside = "bits differ, and the values are exact";
   if (judged.special_differs) v.special = Answer::kDiffers;
   if (!judged.outside.empty()) v.tolerance = Answer::kDiffers;
-  const bool known = of_a.nan || !judged.checksums_differ;
-  if (known) v.statistics = SameIf(judged.outside.empty() && !judged.special_differs);
-  if (comparison->evidence == Evidence::kMeta) comparison->evidence = Evidence::kStatistics;
+  // The elements may be in another order, or whatever else no statistic sees.
+  const bool unseen = judged.checksums_differ || bits_differ;
+  if (judged.special_differs || !judged.outside.empty())
+    v.statistics = Answer::kDiffers;
+  else if (!unseen)
+    v.statistics = Answer::kSame;
+  comparison->evidence = Evidence::kStatistics;
   std::string note;
   if (judged.special_differs)
     note = fmt::format("statistics differ: {} and {}", SpecialText(of_a), SpecialText(of_b));
   else if (!judged.outside.empty())
     note = "statistics differ: " + judged.outside;
-  else if (!known)
-    note = "checksums differ, values were not kept";
+  else if (unseen)
+    note = "bits differ where statistics agree, values were not kept";
   else
     note = equal ? "statistics agree, values were not kept"
                  : "statistics agree within the bound, values were not kept";

@@ -19,8 +19,8 @@ using MeasureRecords =
 Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
                   const MeasureRecords& measure, Comparison* comparison);
 
-// By statistics, whose differences prove that values differ: in bits, and beyond the bound where no
-// values within it have such ones. Equal ones prove nothing.
+// By statistics. A difference proves that bits differ; one that no values within the bound can have
+// proves that it is exceeded. Agreement proves nothing.
 void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of_a,
                      const Summary& of_b, const Bound& bound, Comparison* comparison);
 

@@ -151,12 +151,32 @@ class PassComparer {
     return {};
   }
 
-  // What a rule asks of the values statistics do not know.
+  // What a rule asks of the values statistics do not know; of special values they do.
   void JudgeByStatistics(const io::Record& a, const io::Record& b, const Bound& bound,
                          Outcome* outcome) const {
-    if (outcome->rule != nullptr && outcome->rule->expect) return;
-    const auto left = diff_->a->SummaryOf(a), right = diff_->b->SummaryOf(b);
-    if (left && right) JudgeStatistics(a, b, *left, *right, bound, &outcome->comparison);
+    auto left = diff_->a->SummaryOf(a), right = diff_->b->SummaryOf(b);
+    if (!left || !right) return;
+    const BoundRule* rule = outcome->rule;
+    if (rule != nullptr) AllowSpecial(*rule, &*left, &*right);
+    if (rule == nullptr || !rule->expect)
+      return JudgeStatistics(a, b, *left, *right, bound, &outcome->comparison);
+    if (JudgeSummaries(*left, *right, bound).special_differs)
+      outcome->comparison.verdict.special = Answer::kDiffers;
+  }
+
+  // Where special values may differ their counts say nothing, and the others are of other elements.
+  static void AllowSpecial(const BoundRule& rule, Summary* a, Summary* b) {
+    const bool nan = rule.allow_nan || (rule.expect && rule.expect->Names("nan_mismatch"));
+    const bool inf = rule.allow_inf || (rule.expect && rule.expect->Names("inf_mismatch"));
+    const bool parted = (nan && a->nan != b->nan) || (inf && a->positive_inf != b->positive_inf) ||
+                        (inf && a->negative_inf != b->negative_inf);
+    for (Summary* summary : {a, b}) {
+      if (parted)
+        summary->min = summary->max = summary->mean = summary->mean_abs = summary->rms = {};
+      if (nan) summary->nan.reset();
+      if (inf) summary->positive_inf.reset();
+      if (inf) summary->negative_inf.reset();
+    }
   }
 
   // Numbers that one side may have taken for zero: told also where the bound, which grows with the

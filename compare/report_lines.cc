@@ -94,7 +94,9 @@ std::string InputsText(const DiffReport& report) {
                        Printable(fmt::format("{}", fmt::join(inputs.differing, ", input "))));
   }
   return fmt::format("{} of {} equal{}", inputs.equal, inputs.compared,
-                     inputs.equal == inputs.compared ? "" : ", the rest within bounds");
+                     inputs.equal == inputs.compared ? ""
+                     : inputs.by_statistics > 0      ? ", the rest as far as statistics tell"
+                                                     : ", the rest within bounds");
 }
 
 bool AllBitsEqual(const std::vector<Row>& rows) {

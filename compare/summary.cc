@@ -28,9 +28,10 @@ double MeanMagnitude(const Summary& s) {
 
 class Judge {
  public:
-  Judge(const Summary& a, const Summary& b, const Bound& bound)
+  Judge(const Summary& a, const Summary& b, const Bound& bound, double least)
       : a_(a), b_(b), relative_(bound.relative), precision_(std::max(a.precision, b.precision)) {
-    absolute_ = bound.scale * std::min(a.rms.value_or(Magnitude(a)), b.rms.value_or(Magnitude(b)));
+    absolute_ =
+        least + bound.scale * std::min(a.rms.value_or(Magnitude(a)), b.rms.value_or(Magnitude(b)));
   }
 
   // The statistic that is farthest outside.
@@ -47,6 +48,8 @@ class Judge {
     return outside_;
   }
 
+  size_t in_common() const { return in_common_; }
+
  private:
   // Of a norm N, of which |max(|a|, |b|)| <= N(a) + N(a - b): N(a - b) <= r (N(a) + N(a - b)) + s.
   double OfNorm(double a, double b) const {
@@ -56,18 +59,20 @@ class Judge {
   }
 
   void Check(std::string_view what, const Number& a, const Number& b, double apart) {
+    in_common_ += a && b;
     if (!a || !b || !(std::abs(*a - *b) > apart)) return;
     const double times = std::abs(*a - *b) / apart;
     if (!(times > most_)) return;
     most_ = times;
-    outside_ =
-        fmt::format("{} {:.6g} and {:.6g}, {:.2g} apart is within the bound", what, *a, *b, apart);
+    outside_ = fmt::format("{} {:.6g} and {:.6g}; the bound allows {:.2g} between them", what, *a,
+                           *b, apart);
   }
 
   const Summary& a_;
   const Summary& b_;
   double relative_, precision_, absolute_ = 0;
   double most_ = 0;
+  size_t in_common_ = 0;
   std::string outside_;
 };
 
@@ -87,7 +92,8 @@ Summary SummaryOf(const Statistics& statistics) {
   return summary;
 }
 
-SummaryJudgement JudgeSummaries(const Summary& a, const Summary& b, const Bound& bound) {
+SummaryJudgement JudgeSummaries(const Summary& a, const Summary& b, const Bound& bound,
+                                double least) {
   const bool exact = a.counts && b.counts;
   SummaryJudgement judgement;
   judgement.special_differs = CountsDiffer(a.nan, b.nan, exact) ||
@@ -95,7 +101,11 @@ SummaryJudgement JudgeSummaries(const Summary& a, const Summary& b, const Bound&
                               CountsDiffer(a.negative_inf, b.negative_inf, exact);
   judgement.checksums_differ =
       !a.checksum.empty() && !b.checksum.empty() && a.checksum != b.checksum;
-  judgement.outside = Judge(a, b, bound).Outside();
+  Judge judge(a, b, bound, least);
+  judgement.outside = judge.Outside();
+  judgement.in_common = judge.in_common() + (a.nan && b.nan) + (a.positive_inf && b.positive_inf) +
+                        (a.negative_inf && b.negative_inf) +
+                        (!a.checksum.empty() && !b.checksum.empty());
   return judgement;
 }
 

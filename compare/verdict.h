@@ -18,9 +18,9 @@ std::string_view ToString(Answer answer);
 
 // `tolerance` is kSame only when every element was proven within the bound. `special` is about NaN
 // and infinities; the sign of zero is a note. Values of unequal shape are never compared.
-// `statistics` are asked where values were kept on one side only: kSame when they are what two
-// tensors within the bound can have, which is no proof; kDiffers, with `tolerance`, when they are
-// not.
+// `statistics` is judged where hashes do not prove equality and a side kept no values: kSame when
+// two tensors within the bound can have them, which proves nothing; kDiffers when they cannot, or
+// NaN or infinities differ (then `tolerance` or `special` is kDiffers too).
 struct Verdict {
   Answer shape = Answer::kNotJudged;
   Answer dtype = Answer::kNotJudged;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
@@ -183,10 +182,8 @@ Result<double> JsonReader::ReadNumber() {
   if (word == "NaN") return std::numeric_limits<double>::quiet_NaN();
   if (word == "Infinity") return kInfinity;
   if (word == "-Infinity") return -kInfinity;
-  char* end = nullptr;
-  const double number = std::strtod(word.c_str(), &end);
-  if (word.empty() || *end != '\0') return Error(fmt::format("'{}' is no number", word));
-  return number;
+  if (const auto value = ParseNumber<double>(word)) return *value;
+  return Error(fmt::format("'{}' is no number", word));
 }
 
 Status JsonReader::Skip() {

@@ -24,7 +24,7 @@ class JsonReader {
   Status ReadArray(const std::function<Status()>& visit);
   Result<std::string> ReadText();
   Result<int64_t> ReadInteger();
-  Result<double> ReadNumber();
+  Result<double> ReadNumber();  // also NaN, Infinity and -Infinity
   Status Skip();  // any value
   // Error unless only white space is left.
   Status ExpectEnd();

@@ -29,8 +29,16 @@ std::string_view CategoryOf(std::string_view key) {
   return key;
 }
 
-// What stands in the index of a tensor of n elements.
-struct Described {
+// Sums over a tensor in float32. With `precision: low` msprobe takes them in the tensor's own dtype
+// where that has 16 bits.
+double PrecisionOf(const std::optional<DType>& dtype) {
+  if (dtype && dtype->view() == "bfloat16") return 0x1p-7;
+  if (dtype && dtype->view() == "float16") return 0x1p-10;
+  return 0x1p-16;
+}
+
+// The statistics or the checksum that dump.json has of a tensor.
+struct ProbeStatistics {
   std::optional<double> max, min, mean, norm;
   std::string checksum;
 
@@ -42,13 +50,17 @@ struct Described {
     return nullptr;
   }
 
-  // NaN anywhere makes NaN of all of them.
-  std::optional<Summary> ToSummary(const std::vector<int64_t>& sizes) const {
+  // NaN anywhere makes NaN of all of them. Doubles were cast, so that large ones are infinite; a
+  // sum in float16 may be where the values are not.
+  std::optional<Summary> ToSummary(const std::optional<DType>& dtype,
+                                   const std::vector<int64_t>& sizes) const {
     if (!max && !checksum.empty()) return Summary{.checksum = checksum, .counts = false};
     if (!max || !min) return std::nullopt;
-    Summary summary{.checksum = checksum, .counts = false, .precision = 0x1p-16};
+    Summary summary{.checksum = checksum, .counts = false, .precision = PrecisionOf(dtype)};
     summary.nan = std::isnan(*max) ? 1 : 0;
     if (summary.nan == 1) return summary;
+    const bool is_double = dtype && dtype->view() == "float64";
+    if (is_double && (std::isinf(*max) || std::isinf(*min))) return summary;
     summary.positive_inf = *max == std::numeric_limits<double>::infinity() ? 1 : 0;
     summary.negative_inf = *min == -std::numeric_limits<double>::infinity() ? 1 : 0;
     if (std::isinf(*max) || std::isinf(*min)) return summary;
@@ -56,8 +68,9 @@ struct Described {
     for (const int64_t size : sizes) elements *= static_cast<double>(size);
     summary.max = max;
     summary.min = min;
-    summary.mean = mean;
-    if (norm && elements > 0) summary.rms = *norm / std::sqrt(elements);
+    if (mean && std::isfinite(*mean)) summary.mean = mean;
+    if (norm && std::isfinite(*norm) && elements > 0)
+      summary.rms = std::abs(*norm) / std::sqrt(elements);  // of a number alone: the number
     return summary;
   }
 };
@@ -111,7 +124,7 @@ class IndexReader {
   // A tensor, or named values.
   Status ReadDescription(const std::string& argument) {
     ProbeTensor tensor;
-    Described described;
+    ProbeStatistics described;
     std::string type, dtype;
     TDUMP_RETURN_IF_ERROR(json_.ReadObject([&](const std::string& key) -> Status {
       TDUMP_ASSIGN_OR_RETURN(const Kind kind, json_.NextKind());
@@ -136,7 +149,7 @@ class IndexReader {
     }));
     if (!type.ends_with("Tensor") || dtype.empty()) return {};
     tensor.dtype = ProbeDType(dtype);
-    tensor.summary = described.ToSummary(tensor.sizes);
+    tensor.summary = described.ToSummary(tensor.dtype, tensor.sizes);
     return Add(argument, std::move(tensor));
   }
 

@@ -244,8 +244,8 @@ double Slowdown(const StepEstimate& step, double copy_bandwidth) {
     return static_cast<double>(bytes) / copy_bandwidth +
            static_cast<double>(records) * kRecordSeconds;
   };
-  const double plain =
-      std::max(step.seconds - cost(step.probe_bytes, step.probe_records), kLeast * step.seconds);
+  const double of_probe = step.probed * cost(step.probe_bytes, step.probe_records);
+  const double plain = std::max(step.seconds - of_probe, kLeast * step.seconds);
   return cost(step.copied_bytes, step.records) / plain;
 }
 
@@ -334,6 +334,8 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
       const size_t next = i + 1 < looked_at ? i + 1 : std::min(i + kTimedSteps, passes.size() - 1);
       if (next > i) {
         TDUMP_ASSIGN_OR_RETURN(step.seconds, SecondsOfStep(*store, process, pass, passes[next]));
+        const uint64_t steps = passes[next].info.local_step - pass.info.local_step;
+        if (steps > 0) step.probed = static_cast<double>(next - i) / static_cast<double>(steps);
       }
       estimate.steps.push_back(step);
     }

@@ -33,7 +33,9 @@ struct StepEstimate {
   uint64_t unknown = 0;      // records whose hash the run does not hold: counted as all different
   uint64_t probe_bytes = 0;  // copied in the run that was looked at
   uint64_t probe_records = 0;
-  double seconds = 0;  // from this step's begin to the next one's; 0: not known
+  double seconds =
+      0;              // from this step's begin to the next one's, the mean of several; 0: not known
+  double probed = 1;  // share of the steps of that mean that were captured
 };
 
 struct RankEstimate {

@@ -83,7 +83,8 @@ void AddQuestions(CLI::App* app, Options* options) {
       ->type_name("NAME");
   app->add_flag("--estimate", options->estimate,
                 "bytes, files, memory and slowdown: from one run of COMMAND that writes hashes of "
-                "two steps into a temporary directory");
+                "its first two selected steps, and of three more to time them, into a temporary "
+                "directory");
   app->add_option("--from", options->from, "with --estimate: from this run, no job is started")
       ->type_name("RUN");
   app->add_flag("--print", options->print, "the effective config and the environment of COMMAND");

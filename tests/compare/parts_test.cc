@@ -117,7 +117,7 @@ TEST(JudgeStatistics, ProveDifferencesOnly) {
   EXPECT_EQ(far.verdict.statistics, Answer::kDiffers);
   EXPECT_EQ(far.verdict.special, Answer::kNotJudged);
   EXPECT_THAT(far.notes,
-              Contains(HasSubstr("statistics differ: max 3 and 4, 0.04 apart is within")));
+              Contains(HasSubstr("statistics differ: max 3 and 4; the bound allows 0.04")));
 }
 
 TEST(JudgeStatistics, SpecialValuesAreCounted) {
@@ -133,6 +133,54 @@ TEST(JudgeStatistics, SpecialValuesAreCounted) {
   }
   const auto all_nan = WithStatistics({nan, nan});
   EXPECT_EQ(JudgeByStatistics(all_nan, all_nan, wide).verdict.statistics, Answer::kSame);
+}
+
+// Elements in another order: hashes tell, statistics do not.
+TEST(JudgeStatistics, HashesThatDifferAreNotExcusedByStatistics) {
+  const Bound bound = {.relative = 0.01, .scale = 0, .text = ""};
+  io::Record a = WithStatistics({1, 2, 3}), b = WithStatistics({3, 2, 1});
+  a.hash = {1, 2};
+  b.hash = {3, 4};
+  const Comparison moved = JudgeByStatistics(a, b, bound);
+  EXPECT_EQ(moved.verdict.statistics, Answer::kNotJudged);
+  EXPECT_TRUE(moved.verdict.Unproven());
+  EXPECT_THAT(moved.notes, Contains(HasSubstr("bits differ where statistics agree")));
+  // Of exact values that is beyond the bound.
+  const Comparison exact = JudgeByStatistics(a, b, {});
+  EXPECT_EQ(exact.verdict.tolerance, Answer::kDiffers);
+  EXPECT_EQ(exact.verdict.statistics, Answer::kDiffers);
+  // Sums in another order round otherwise: that is no proof either.
+  b = WithStatistics({1, 2, 3.01f});
+  b.hash = {3, 4};
+  EXPECT_TRUE(JudgeByStatistics(a, b, bound).verdict.Unproven());
+  b = WithStatistics({1, 2, 4});
+  b.hash = {3, 4};
+  EXPECT_EQ(JudgeByStatistics(a, b, bound).verdict.statistics, Answer::kDiffers);
+}
+
+TEST(JudgeStatistics, WhatIsNotOfTheSameNumbersIsNotJudged) {
+  const Bound bound = {.relative = 0.01, .scale = 0, .text = ""};
+  const io::Record a = WithStatistics({1, 2, 3});
+  io::Record quantised = WithStatistics({10, 20, 30});
+  quantised.dtype = MakeDType("float8_e4m3fn", 8);
+  EXPECT_EQ(JudgeByStatistics(a, quantised, bound).verdict.statistics, Answer::kNotJudged);
+  io::Record expanded = WithStatistics({1, 2, 3});
+  expanded.strides = {0};
+  EXPECT_EQ(JudgeByStatistics(a, expanded, bound).verdict.statistics, Answer::kNotJudged);
+  io::Record half = WithStatistics({1, 2, 3.01f});
+  half.dtype = MakeDType("bfloat16", 16);
+  EXPECT_EQ(JudgeByStatistics(a, half, bound).verdict.statistics, Answer::kSame);
+}
+
+// Subnormal numbers may be zero on one side.
+TEST(JudgeStatistics, FlushedNumbersAreNotOutside) {
+  const Bound bound = {.relative = 1e-6, .scale = 0, .text = ""};
+  const Comparison flushed =
+      JudgeByStatistics(WithStatistics({0x1p-130f, 0x1p-128f}), WithStatistics({0, 0}), bound);
+  EXPECT_EQ(flushed.verdict.statistics, Answer::kSame);
+  const Comparison larger =
+      JudgeByStatistics(WithStatistics({0x1p-120f, 0x1p-128f}), WithStatistics({0, 0}), bound);
+  EXPECT_EQ(larger.verdict.statistics, Answer::kDiffers);
 }
 
 TEST(JudgeStatistics, WithoutABoundTheyAreEqual) {
@@ -172,7 +220,17 @@ TEST(JudgeStatistics, WhatIsKnownOnBothSidesIsCompared) {
   const Comparison differs = judge(one, other);
   EXPECT_EQ(differs.verdict.bitwise, Answer::kDiffers);
   EXPECT_TRUE(differs.verdict.Unproven());
-  EXPECT_THAT(differs.notes, Contains("checksums differ, values were not kept"));
+  EXPECT_THAT(differs.notes, Contains(HasSubstr("bits differ where statistics agree")));
+  // Whichever side has more.
+  Summary both = known;
+  both.checksum = "1";
+  for (const auto& [left, right] : {std::pair(both, other), std::pair(other, both)}) {
+    EXPECT_TRUE(judge(left, right).verdict.Unproven());
+    EXPECT_EQ(judge(left, right).verdict.statistics, Answer::kNotJudged);
+  }
+  // Nothing in common.
+  EXPECT_FALSE(judge(one, known).verdict.Judged());
+  EXPECT_EQ(judge(one, known).evidence, Evidence::kMeta);
 }
 
 // The other way of the proof: values within the bound never have statistics that it rules out.

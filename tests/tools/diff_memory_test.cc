@@ -89,8 +89,9 @@ TEST_F(DiffMemoryTest, MoreRanksThanTheSoftLimitOfOpenFiles) {
   EXPECT_EQ(WEXITSTATUS(status), 1) << Text(Path("out"));
 }
 
-// One step of all ranks is one piece of work, which may take minutes.
-TEST_F(DiffMemoryTest, ATerminalIsToldHowFarAStepIs) {
+// One step of all ranks is one piece of work, which may take minutes. How often it is told is up to
+// the clock (progress_line_test.cc); the first pairs of a slow machine are here.
+TEST_F(DiffMemoryTest, WhatATerminalIsToldOfAStepIsGoneAtTheEnd) {
   if (Shell("script --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no script(1)";
   MakeRun("one", 1);
   MakeRun("many", 80);
@@ -100,13 +101,15 @@ TEST_F(DiffMemoryTest, ATerminalIsToldHowFarAStepIs) {
     return Text(Path("shown"));
   };
   const std::string text = shown("-j 1");
-  EXPECT_NE(text.find("\rtdump-diff: step and rank 0 of 1, "), std::string::npos) << text;
-  EXPECT_NE(text.find(" of 300 tensors put together"), std::string::npos) << text;
-  EXPECT_NE(text.find(" of 24000 pairs compared"), std::string::npos) << text;
-  EXPECT_NE(text.find("\r\033[K"), std::string::npos);  // gone at the end
+  const size_t last = text.rfind("\rtdump-diff: step and rank 0 of 1");
+  if (last != std::string::npos) {
+    EXPECT_NE(text.find("\r\033[K", last + 1), std::string::npos) << text;
+    EXPECT_NE(text.find(" of 300 tensors put together"), text.find(" of 24000 pairs compared"));
+  }
+  EXPECT_NE(text.find("DIFFERS"), std::string::npos) << text;
   EXPECT_EQ(shown("-j 1 --quiet").find("step and rank"), std::string::npos);
   (void)Shell("'" + PathOf("tdump-diff") + "' one many 2> told > /dev/null");
-  EXPECT_EQ(Text(Path("told")), "");  // shorter than ten seconds
+  EXPECT_EQ(Text(Path("told")).find('\r'), std::string::npos);  // lines, if any
 }
 
 }  // namespace

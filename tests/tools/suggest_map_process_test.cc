@@ -1,6 +1,8 @@
 // tdump-diff --suggest-map as a process: what it drafts is a map that --map takes.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
 
@@ -58,13 +60,18 @@ TEST_F(SuggestMapProcessTest, TheDraftPairsBothRuns) {
   EXPECT_THAT(differs.out, HasSubstr("decoder.layers.3.norm1"));
 }
 
-TEST_F(SuggestMapProcessTest, WithNothingToSayItSaysSo) {
+TEST_F(SuggestMapProcessTest, ADraftOfARunAgainstItselfIsTaken) {
   MakeRun("a", "model.layers", {"o_proj", "down_proj", "norm"});
   const auto draft = Run("tdump-diff", {"a", "a", "--suggest-map"});
   EXPECT_EQ(draft.status, 0);
   std::ofstream(Path("map.yaml")) << draft.out;
   const auto same = Run("tdump-diff", {"a", "a", "--map", "map.yaml"});
   EXPECT_EQ(same.status, 0) << draft.out << same.out << same.err;
+  EXPECT_THAT(same.out, HasSubstr("SAME  12 of 12 bit for bit"));
+}
+
+TEST_F(SuggestMapProcessTest, ARunThatIsNotThereIsTrouble) {
+  MakeRun("a", "model.layers", {"o_proj", "down_proj", "norm"});
   const auto trouble = Run("tdump-diff", {"a", "gone", "--suggest-map"});
   EXPECT_EQ(trouble.status, 2);
   EXPECT_EQ(trouble.out, "");

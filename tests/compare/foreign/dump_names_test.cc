@@ -144,9 +144,12 @@ TEST(Msprobe, StatisticsAndChecksums) {
     {"type": "torch.Tensor", "dtype": "torch.int64", "shape": [4], "Max": 10, "Min": 0, "Mean": null, "Norm": null},
     {"type": "torch.Tensor", "dtype": "torch.bool", "shape": [4], "Max": true, "Min": false, "Mean": null, "Norm": null},
     {"type": "torch.Tensor", "dtype": "torch.int64", "shape": [4], "md5": "e3c12ab7"},
-    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [0], "Max": 1, "Min": 1, "Norm": 0}]}}})"));
+    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [0], "Max": 1, "Min": 1, "Norm": 0},
+    {"type": "torch.Tensor", "dtype": "torch.float16", "shape": [512], "Max": 9, "Min": -9, "Mean": 1, "Norm": Infinity},
+    {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [], "Max": -3, "Min": -3, "Mean": -3, "Norm": -3},
+    {"type": "torch.Tensor", "dtype": "torch.float64", "shape": [2], "Max": Infinity, "Min": 1, "Mean": Infinity, "Norm": Infinity}]}}})"));
   ASSERT_TRUE(index.ok()) << index.status().message();
-  ASSERT_EQ(index->size(), 7u);
+  ASSERT_EQ(index->size(), 10u);
   const auto summary = [&](size_t i) { return (*index)[i].summary.value_or(Summary{.nan = 99}); };
   EXPECT_EQ(summary(0).max, 3.5);
   EXPECT_EQ(summary(0).min, -2);
@@ -164,6 +167,12 @@ TEST(Msprobe, StatisticsAndChecksums) {
   EXPECT_EQ(summary(5).checksum, "e3c12ab7");
   EXPECT_EQ(summary(5).nan, std::nullopt);
   EXPECT_EQ(summary(6).rms, std::nullopt);
+  EXPECT_EQ(summary(7).rms, std::nullopt);  // the sum of squares is no float16
+  EXPECT_EQ(summary(7).max, 9);
+  EXPECT_EQ(summary(7).precision, 0x1p-10);
+  EXPECT_EQ(summary(8).rms, 3);                      // msprobe gives the number itself
+  EXPECT_EQ(summary(9).positive_inf, std::nullopt);  // a cast to float32
+  EXPECT_EQ(summary(9).max, std::nullopt);
 }
 
 TEST(Msprobe, WhatIsNoIndexIsRefused) {

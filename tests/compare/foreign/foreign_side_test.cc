@@ -1,10 +1,12 @@
 // Dumps of other tools as sides: what is found in a directory, and what a step of it holds.
 #include "compare/foreign/foreign_side.h"
+#include "compare/late_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compare/diff.h"
+#include "compare/late_view.h"
 #include "compare/pairing.h"
 #include "compare/picked_side.h"
 #include "tests/compare/foreign/bytes.h"
@@ -164,6 +166,19 @@ TEST_F(ForeignSideTest, AModuleWhoseInputWasDumpedFirstEnclosesItsParts) {
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_LT(calls["m"].first, calls["m.a"].first);
   EXPECT_GT(calls["m"].second, calls["m.a"].second);
+}
+
+// As where another process compared it.
+TEST_F(ForeignSideTest, StatisticsAreKnownWhereAPassIsOpenedLater) {
+  Store("d/step0/rank0/dump.json", R"({"data": {"Module.a.Linear.forward.0": {"output": [
+      {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 3, "Min": 1}]}}})");
+  const auto side = Side("d");
+  const LateView view(*side, side->passes()[0]);
+  const auto record = view.Get(1);
+  ASSERT_TRUE(record.ok());
+  const auto summary = view.SummaryOf(*record);
+  ASSERT_TRUE(summary);
+  EXPECT_EQ(summary->max, 3);
 }
 
 TEST_F(ForeignSideTest, RecordsAndTheirValues) {
@@ -553,7 +568,6 @@ TEST_F(ForeignSideTest, OfARunOnlyWhatTheDumpHas) {
   EXPECT_EQ(left.left_out(), 2u);
 }
 
-// What it lacks of a role that it has is a difference.
 // A wrapper (DDP) puts "module." before the names that msprobe sees.
 TEST_F(ForeignSideTest, OfMsprobesNamesAPrefixIsDropped) {
   Store("d/step0/rank0/dump.json", R"({"data": {
@@ -569,6 +583,7 @@ TEST_F(ForeignSideTest, OfMsprobesNamesAPrefixIsDropped) {
   EXPECT_EQ(side->prefix().dropped, "module.");
 }
 
+// What it lacks of a role that it has is a difference.
 TEST_F(ForeignSideTest, OfARunTheRolesThatMsprobeHas) {
   Store("d/q/step0/rank0/dump.json", R"({"data": {"Module.a.Linear.forward.0": {"input_args": [
       {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}]}}})");
