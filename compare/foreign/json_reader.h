@@ -25,7 +25,7 @@ class JsonReader {
   Result<std::string> ReadText();
   Result<int64_t> ReadInteger();
   Result<double> ReadNumber();  // also NaN, Infinity and -Infinity
-  Status Skip();  // any value
+  Status Skip();                // any value
   // Error unless only white space is left.
   Status ExpectEnd();
   Status Error(const std::string& what) const { return reader_.Error(what); }
