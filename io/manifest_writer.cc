@@ -13,6 +13,8 @@ auto Of(const Section& entry) {
   return [&entry](std::string* out) { AppendSection(entry, out); };
 }
 
+constexpr size_t kMostQueued = 64 << 10;
+
 }  // namespace
 
 Result<std::unique_ptr<ManifestWriter>> ManifestWriter::Create(Env* env, const std::string& path,
@@ -35,26 +37,28 @@ ManifestWriter::ManifestWriter(Env* env, std::string path, std::unique_ptr<Writa
 ManifestWriter::~ManifestWriter() { (void)file_->Close(); }
 
 Status ManifestWriter::Start() {
-  std::lock_guard lock(writing_);
+  std::lock_guard lock(file_mutex_);
   AppendStruct(header_, &frames_);
   return Write();
 }
 
-// What was left is older and goes first. What is left meanwhile is nobody's yet.
+// What is queued is older and goes first. What is queued meanwhile is nobody's yet.
 template <class Fill>
 Status ManifestWriter::AppendFrame(FrameKind kind, const Fill& fill) noexcept {
   try {
     Status written;
     {
-      std::lock_guard lock(writing_);
+      std::lock_guard lock(file_mutex_);
       frames_.clear();
-      TakeLeft();
+      TakeQueued();
+      const size_t queued = frames_.size();
       FrameBuilder frame(kind, &frames_);
       fill(&frames_);
       frame.Finish();
       written = Write();
+      if (!written.ok()) Requeue(queued);
     }
-    while (AnyLeft() && WriteLeft()) {
+    while (HasQueued() && WriteQueued()) {
     }
     return written;
   } catch (const std::exception& error) {
@@ -62,47 +66,53 @@ Status ManifestWriter::AppendFrame(FrameKind kind, const Fill& fill) noexcept {
   }
 }
 
-// Whoever holds `writing_` looks once more after giving it up, so what is left beside it is
+// Whoever holds `file_mutex_` looks once more after giving it up, so what is queued beside it is
 // written.
-void ManifestWriter::Leave(const StepMapSection& entry) noexcept {
+void ManifestWriter::AppendLater(const StepMapSection& entry) noexcept {
   try {
-    AddLeft(entry);
-    while (AnyLeft() && WriteLeft()) {
+    Queue(entry);
+    while (HasQueued() && WriteQueued()) {
     }
   } catch (...) {
   }
 }
 
-void ManifestWriter::AddLeft(const StepMapSection& entry) {
-  std::lock_guard lock(leaving_);
-  const size_t whole = left_.size();
+void ManifestWriter::Queue(const StepMapSection& entry) {
+  std::lock_guard lock(queue_mutex_);
+  const size_t whole = queued_.size();
   try {
-    FrameBuilder frame(FrameKind::kStepMap, &left_);
-    AppendSection(entry, &left_);
+    FrameBuilder frame(FrameKind::kStepMap, &queued_);
+    AppendSection(entry, &queued_);
     frame.Finish();
   } catch (...) {
-    left_.resize(whole);
+    queued_.resize(whole);
     throw;
   }
 }
 
-bool ManifestWriter::AnyLeft() {
-  std::lock_guard lock(leaving_);
-  return !left_.empty();
+bool ManifestWriter::HasQueued() {
+  std::lock_guard lock(queue_mutex_);
+  return !queued_.empty();
 }
 
-void ManifestWriter::TakeLeft() {
-  std::lock_guard lock(leaving_);
-  frames_.swap(left_);
+void ManifestWriter::TakeQueued() {
+  std::lock_guard lock(queue_mutex_);
+  frames_.swap(queued_);
 }
 
-bool ManifestWriter::WriteLeft() {
-  std::unique_lock lock(writing_, std::try_to_lock);
+bool ManifestWriter::WriteQueued() {
+  std::unique_lock lock(file_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   frames_.clear();
-  TakeLeft();
-  (void)Write();
-  return true;
+  TakeQueued();
+  if (Write().ok()) return true;
+  Requeue(frames_.size());
+  return false;
+}
+
+void ManifestWriter::Requeue(size_t bytes) {
+  std::lock_guard lock(queue_mutex_);
+  if (bytes + queued_.size() <= kMostQueued) queued_.insert(0, frames_, 0, bytes);
 }
 
 Status ManifestWriter::Write() {

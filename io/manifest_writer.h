@@ -2,8 +2,8 @@
 // preallocated, so that a full disk can still be told. Thread-safe.
 //
 // Append() returns when the entry is in the file, and waits for another thread that is writing.
-// Leave() is for the job's threads: beside a thread that is writing it leaves the entry to that
-// one.
+// AppendLater() is for the job's threads: it writes the entry itself or, while another thread is
+// writing, queues it for that one.
 #pragma once
 
 #include <memory>
@@ -41,9 +41,10 @@ class ManifestWriter {
   Status Append(const AgreementSection& entry) noexcept;
   Status Append(const CloseSection& entry) noexcept;
 
-  // Never waits for the disk of another thread. An entry that cannot be written is lost; the next
-  // Append() meets the same disk and tells.
-  void Leave(const StepMapSection& entry) noexcept;
+  // Never waits for the disk of another thread. An entry that cannot be written is tried again with
+  // the next one, as long as no more than 64 KiB wait; the next Append() meets the same disk and
+  // tells.
+  void AppendLater(const StepMapSection& entry) noexcept;
 
   // Forces what was appended to the disk.
   Status Sync() noexcept;
@@ -57,24 +58,25 @@ class ManifestWriter {
   Status Start();
   template <class Fill>
   Status AppendFrame(FrameKind kind, const Fill& fill) noexcept;
-  void AddLeft(const StepMapSection& entry);
-  void TakeLeft();   // to the end of frames_; `writing_` is held
-  bool WriteLeft();  // false: another thread is writing
-  bool AnyLeft();
-  Status Write();  // frames_; `writing_` is held
+  void Queue(const StepMapSection& entry);
+  bool HasQueued();
+  void TakeQueued();           // into frames_, which is empty; `file_mutex_` is held
+  bool WriteQueued();          // false: another thread is writing, or it failed
+  void Requeue(size_t bytes);  // of frames_; `file_mutex_` is held
+  Status Write();              // frames_; `file_mutex_` is held
 
   Env* const env_;
   const std::string path_;
   const FileHeader header_;
 
-  std::mutex writing_;  // held while the disk works; guards what follows
+  std::mutex file_mutex_;  // held while the disk works; guards what follows
   const std::unique_ptr<WritableFile> file_;
   std::string frames_;     // as they are built, their memory kept
   uint64_t end_ = 0;       // of the last whole frame
   uint64_t reserved_ = 0;  // end of the preallocated room
 
-  std::mutex leaving_;  // held for a few instructions, never while the disk works
-  std::string left_;    // whole frames, their memory kept
+  std::mutex queue_mutex_;  // held for a few instructions, never while the disk works
+  std::string queued_;      // whole frames, their memory kept
 };
 
 }  // namespace tdump::io

@@ -77,10 +77,10 @@ class ManifestWriterTest : public ::testing::Test {
     writer_ = std::move(*writer);
   }
 
-  void LeaveStep(uint64_t step) {
+  void AppendStepLater(uint64_t step) {
     StepMapSection entry;
     entry.local_step = step;
-    writer_->Leave(entry);
+    writer_->AppendLater(entry);
   }
   static NoteSection Note(std::string text) { return {1, 0, std::move(text)}; }
 
@@ -109,22 +109,22 @@ class ManifestWriterTest : public ::testing::Test {
   std::unique_ptr<ManifestWriter> writer_;
 };
 
-TEST_F(ManifestWriterTest, WhatIsLeftWhileNobodyWritesIsInTheFile) {
-  LeaveStep(0);
+TEST_F(ManifestWriterTest, WhatIsAppendedWhileNobodyWritesIsInTheFile) {
+  AppendStepLater(0);
   EXPECT_THAT(Entries(), ElementsAre("0"));
-  LeaveStep(1);
+  AppendStepLater(1);
   EXPECT_TRUE(writer_->Append(Note("a")).ok());
   EXPECT_THAT(Entries(), ElementsAre("0", "1", "a"));
 }
 
-TEST_F(ManifestWriterTest, LeavingDoesNotWaitForADiskThatAnotherThreadWaitsFor) {
+TEST_F(ManifestWriterTest, AppendLaterDoesNotWaitForADiskThatAnotherThreadWaitsFor) {
   std::latch reached(1), go_on(1);
   env_.HoldNextWrite(&reached, &go_on);
   auto slow = std::async(std::launch::async, [&] { return writer_->Append(Note("slow")); });
   reached.wait();
   auto left = std::async(std::launch::async, [&] {
-    LeaveStep(7);
-    LeaveStep(8);
+    AppendStepLater(7);
+    AppendStepLater(8);
   });
   EXPECT_EQ(left.wait_for(kLong), std::future_status::ready);
   go_on.count_down();
@@ -133,12 +133,12 @@ TEST_F(ManifestWriterTest, LeavingDoesNotWaitForADiskThatAnotherThreadWaitsFor) 
   EXPECT_THAT(Entries(), ElementsAre("slow", "7", "8"));
 }
 
-TEST_F(ManifestWriterTest, AnAppendAfterwardsComesAfterWhatWasLeft) {
+TEST_F(ManifestWriterTest, AnAppendAfterwardsComesAfterWhatWasQueued) {
   std::latch reached(1), go_on(1);
   env_.HoldNextWrite(&reached, &go_on);
-  auto slow = std::async(std::launch::async, [&] { LeaveStep(6); });
+  auto slow = std::async(std::launch::async, [&] { AppendStepLater(6); });
   reached.wait();
-  LeaveStep(7);
+  AppendStepLater(7);
   auto last = std::async(std::launch::async, [&] { return writer_->Append(Note("last")); });
   go_on.count_down();
   slow.wait();
@@ -146,15 +146,26 @@ TEST_F(ManifestWriterTest, AnAppendAfterwardsComesAfterWhatWasLeft) {
   EXPECT_THAT(Entries(), ElementsAre("6", "7", "last"));
 }
 
-TEST_F(ManifestWriterTest, AFullDiskIsToldByAppendAndLosesWhatWasLeft) {
-  LeaveStep(0);
+TEST_F(ManifestWriterTest, AFullDiskIsToldByAppendAndTriedAgain) {
+  AppendStepLater(0);
   env_.Fail(true);
-  LeaveStep(1);
+  AppendStepLater(1);
   EXPECT_EQ(writer_->Append(Note("lost")).code(), StatusCode::kNoSpace);
   env_.Fail(false);
-  LeaveStep(2);
+  AppendStepLater(2);
   EXPECT_TRUE(writer_->Append(Note("told")).ok());
-  EXPECT_THAT(Entries(), ElementsAre("0", "2", "told"));
+  EXPECT_THAT(Entries(), ElementsAre("0", "1", "2", "told"));
+}
+
+TEST_F(ManifestWriterTest, WhileTheDiskIsFullLittleMemoryIsTaken) {
+  env_.Fail(true);
+  for (uint64_t step = 0; step < 10'000; ++step) AppendStepLater(step);
+  env_.Fail(false);
+  EXPECT_TRUE(writer_->Append(Note("told")).ok());
+  const std::vector<std::string> entries = Entries();
+  EXPECT_EQ(entries.back(), "told");
+  EXPECT_GT(entries.size(), 2u);
+  EXPECT_LT(entries.size(), 2'000u);  // 64 KiB
 }
 
 TEST_F(ManifestWriterTest, ManyThreadsLoseNothing) {
@@ -166,7 +177,7 @@ TEST_F(ManifestWriterTest, ManyThreadsLoseNothing) {
       start.arrive_and_wait();
       for (int i = 0; i < kEach; ++i) {
         if (t % 2 == 0)
-          LeaveStep(t * kEach + i);
+          AppendStepLater(t * kEach + i);
         else
           EXPECT_TRUE(writer_->Append(Note(std::to_string(t * kEach + i))).ok());
       }
