@@ -245,7 +245,7 @@ void Agreement::WriteStep(const Step& step, bool agreed) {
     entry.lag = static_cast<uint32_t>(ended_ - 1 - step.local);
     max_lag_ = std::max(max_lag_, entry.lag);
   }
-  if (manifest_ != nullptr) manifest_->Leave(entry);
+  if (manifest_ != nullptr) manifest_->AppendLater(entry);
 }
 
 void Agreement::Flush(bool eager) {

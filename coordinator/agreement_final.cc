@@ -92,6 +92,13 @@ std::optional<std::vector<uint64_t>> SurplusByContent(const StepHistory& more,
   return surplus;
 }
 
+// Several steps behind all that another rank ran: that one ended early, and they are the steps of
+// the ranks that went on.
+bool CameAfterwards(const std::vector<uint64_t>& surplus, const StepHistory& history) {
+  const size_t before = history.reports.size() - surplus.size();
+  return surplus.size() > 1 && surplus.front() == history.reports[before].local;
+}
+
 void ExplainByContent(const std::vector<StepHistory>& histories, FinalSteps* steps) {
   const uint64_t usual = UsualSteps(histories, *steps);
   steps->usual = usual;
@@ -110,6 +117,7 @@ void ExplainByContent(const std::vector<StepHistory>& histories, FinalSteps* ste
       steps->uncertain.push_back(history.rank);
       continue;
     }
+    if (CameAfterwards(*surplus, history)) continue;
     for (uint64_t local : *surplus) steps->extras.push_back({history.rank, local, false});
   }
 }

@@ -86,6 +86,18 @@ TEST(AlignHistories, AnEarlyLeaverIsNoSurplusOfTheOthers) {
   EXPECT_EQ(steps.settled, 4u);
 }
 
+// Of two ranks one was killed after two steps; the other went on with the same data, or with others.
+TEST(AlignHistories, OfTwoRanksTheOneThatDiedRanTooFew) {
+  const Contents same = {1, 2, 3, 4, 5}, others = {1, 2, 1, 2, 1};
+  for (const Contents& contents : {same, others}) {
+    const FinalSteps steps = AlignHistories(
+        {History(0, {0, 1, 2, 3, 4}, contents), History(1, {0, 1}, {1, 2})}, 2, false);
+    EXPECT_EQ(steps.extras, Extras{});
+    EXPECT_TRUE(steps.uncertain.empty());
+    EXPECT_EQ(steps.settled, 5u);
+  }
+}
+
 TEST(AlignHistories, GoesOnFromWhatTheRingStillHolds) {
   StepHistory zero = History(0, {}), one = History(1, {});
   for (uint64_t local = 5000; local < 5003; ++local) {
