@@ -140,13 +140,14 @@ class Differ {
       TDUMP_RETURN_IF_ERROR(opened.status());
       return DiffViews(*std::move(opened), options);
     }
-    using Way = SharedPairs::Way;
+    using StepDecision = SharedPairs::StepDecision;
     const bool misfit = opened.status().code() == StatusCode::kInvalidArgument;
-    TDUMP_ASSIGN_OR_RETURN(const Way way, shared_->Begin(opened.ok() ? Way::kGoOn
-                                                         : misfit    ? Way::kStop
-                                                                     : Way::kSkip));
-    stopped_ = way == Way::kStop;
-    if (way != Way::kGoOn)
+    TDUMP_ASSIGN_OR_RETURN(const StepDecision decision,
+                           shared_->Begin(opened.ok() ? StepDecision::kGoOn
+                                          : misfit    ? StepDecision::kStop
+                                                      : StepDecision::kSkip));
+    stopped_ = decision == StepDecision::kStop;
+    if (decision != StepDecision::kGoOn)
       return opened.ok() ? Internal("not opened by process 0") : std::move(opened).status();
     if (!opened.ok()) {
       shared_->Send(nullptr);
@@ -165,7 +166,8 @@ class Differ {
     TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs->Open(pair, Wanted(options), show));
     report_.job->map = pairs->MapText();
     const bool has_map = options_.job && options_.job->map;
-    if (!std::exchange(looked_, true) && IsRefused(CheckSignature(a_, b_, opened, has_map)))
+    if (!std::exchange(signature_checked_, true) &&
+        IsRefused(CheckSignature(a_, b_, opened, has_map)))
       return InvalidArgument(report_.why_not);
     return opened;
   }
@@ -225,7 +227,7 @@ class Differ {
 
   Status ComparePasses(const RunSide& a, const RunSide& b, const std::vector<PassPair>& pairs,
                        const DiffPair& diff_pair, const PassResults::Ways& ways) {
-    PassResults results(a, b, options_.pass, Watched(diff_pair, pairs), ways,
+    PassResults results(a, b, options_.pass, WithProgress(diff_pair, pairs), ways,
                         report_.job ? nullptr : options_.team);
     passes_ = pairs.size();
     Status misfit;
@@ -249,7 +251,7 @@ class Differ {
   }
 
   // `diff_pair`, which tells how far it is.
-  DiffPair Watched(const DiffPair& diff_pair, const std::vector<PassPair>& pairs) {
+  DiffPair WithProgress(const DiffPair& diff_pair, const std::vector<PassPair>& pairs) {
     if (!options_.on_progress) return diff_pair;
     return [this, &diff_pair, &pairs](const PassPair& pair, const PassDiffOptions& options) {
       PassDiffOptions watched = options;
@@ -381,7 +383,7 @@ class Differ {
     c.special += v.special == Answer::kDiffers;
     c.bits += v.bitwise == Answer::kDiffers;
     c.tolerance += v.tolerance == Answer::kDiffers;
-    observations_judged_ += !outcome.is_weight() && v.Judged();
+    observations_judged_ += !outcome.is_weight() && !outcome.root_input && v.Judged();
     compared_ += !outcome.root_input;
   }
 
@@ -536,7 +538,7 @@ class Differ {
   uint64_t observations_judged_ = 0;
   uint64_t compared_ = 0;  // pairs but for what the model was given
   // Of jobs whose ranks are put together.
-  bool looked_ = false;                // at the signature
+  bool signature_checked_ = false;
   std::optional<SharedPairs> shared_;  // none: this process compares all
   bool stopped_ = false;               // by process 0
   std::mutex showing_;

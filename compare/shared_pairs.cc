@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "compare/pass_diff_archive.h"
+#include "io/hash.h"
 
 namespace tdump::compare {
 namespace {
@@ -20,10 +21,10 @@ constexpr uint64_t kCostOfPair = 64 * 1024;  // in bytes that could be read mean
 constexpr int kMostProcesses = 0xFFFF;
 
 // Of a step that could not be opened; no step has it.
-constexpr uint64_t kNothing = 0;
+constexpr uint64_t kNotOpened = 0;
 
 struct Head {
-  uint64_t seen = kNothing;
+  uint64_t fingerprint = kNotOpened;
   uint64_t pieces = 0;
 };
 
@@ -40,10 +41,12 @@ uint64_t MixTensor(uint64_t hash, const StepView& view, uint64_t id) {
   hash = Mix(hash, id);
   const io::Record* known = view.Known(id);
   if (known == nullptr || known->id != id) return hash;
+  hash = Mix(hash, std::string(known->dtype.view()));
+  if (known->hash) hash = Mix(hash, io::LowWord(*known->hash));
   return Mix(Mix(hash, view.LayoutOf(id)), view.StateOf(id).message());
 }
 
-uint64_t SeenIn(const PassDiff& diff) {
+uint64_t FingerprintOf(const PassDiff& diff) {
   uint64_t hash = Mix(1, diff.outcomes.size());
   for (const Outcome& outcome : diff.outcomes) {
     hash = Mix(hash, outcome.key_hash);
@@ -51,7 +54,7 @@ uint64_t SeenIn(const PassDiff& diff) {
     hash = MixTensor(hash, *diff.b, outcome.ids.b);
   }
   for (const io::Damage& damage : diff.damage) hash = Mix(hash, damage.what);
-  return hash == kNothing ? 1 : hash;
+  return hash == kNotOpened ? 1 : hash;
 }
 
 // Bytes of a pair that are read, as far as is known before.
@@ -72,10 +75,10 @@ Result<bool> SharedPairs::AllAgree(Team* team, int64_t steps) {
   return most == -least && most >= 0 && team->size() <= kMostProcesses;
 }
 
-Result<SharedPairs::Way> SharedPairs::Begin(Way own) {
-  const auto way = team_->Largest(is_first() ? static_cast<int>(own) : 0);
-  if (way.ok()) return static_cast<Way>(*way);
-  return status_ = way.status();
+Result<SharedPairs::StepDecision> SharedPairs::Begin(StepDecision own) {
+  const auto decision = team_->Largest(is_first() ? static_cast<int>(own) : 0);
+  if (decision.ok()) return static_cast<StepDecision>(*decision);
+  return status_ = decision.status();
 }
 
 // Pairs of which nothing is read in turn. The others the largest first, each to whom has least: no
@@ -107,7 +110,7 @@ void SharedPairs::Deal(const PassDiff& diff) {
   }
   own_ = static_cast<size_t>(
       std::count(owners_.begin(), owners_.end(), static_cast<uint16_t>(team_->rank())));
-  seen_ = SeenIn(diff);
+  fingerprint_ = FingerprintOf(diff);
 }
 
 void SharedPairs::Send(const PassDiff* diff) { status_ = SendAll(diff); }
@@ -119,7 +122,7 @@ Status SharedPairs::SendAll(const PassDiff* diff) {
     if (IsOwn(i) && diff->outcomes[i].error->empty()) own.push_back(i);
   }
   Head head;
-  if (diff != nullptr) head = {seen_, (own.size() + kPiece - 1) / kPiece};
+  if (diff != nullptr) head = {fingerprint_, (own.size() + kPiece - 1) / kPiece};
   TDUMP_RETURN_IF_ERROR(team_->Send({reinterpret_cast<const char*>(&head), sizeof(head)}));
   for (size_t at = 0; at < own.size(); at += kPiece) {
     const auto piece = std::span(own).subspan(at, std::min(kPiece, own.size() - at));
@@ -150,7 +153,7 @@ Status SharedPairs::ReceiveFrom(int process, PassDiff* diff,
   std::memcpy(&head, first.data(), sizeof(head));
   for (uint64_t piece = 0; piece < head.pieces; ++piece) {
     TDUMP_ASSIGN_OR_RETURN(const std::string message, team_->Receive(process));
-    if (head.seen != seen_) continue;
+    if (head.fingerprint != fingerprint_) continue;
     TDUMP_ASSIGN_OR_RETURN(std::vector<NumberedOutcome> outcomes,
                            UnarchiveOutcomes(message, rules_));
     for (auto& [number, outcome] : outcomes) {

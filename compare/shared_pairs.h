@@ -24,7 +24,7 @@ namespace tdump::compare {
 // and one message.
 class SharedPairs {
  public:
-  enum class Way : uint8_t { kGoOn, kSkip, kStop };
+  enum class StepDecision : uint8_t { kGoOn, kSkip, kStop };
 
   // Both outlive it. `rules` may be null.
   SharedPairs(Team* team, const BoundRules* rules) : team_(team), rules_(rules) {}
@@ -34,8 +34,8 @@ class SharedPairs {
   static Result<bool> AllAgree(Team* team, int64_t steps);
 
   bool is_first() const { return team_->rank() == 0; }
-  // The way process 0 takes; what other processes give does not count.
-  Result<Way> Begin(Way own);
+  // What process 0 decides; what other processes give does not count.
+  Result<StepDecision> Begin(StepDecision own);
   void Deal(const PassDiff& diff);
   bool IsOwn(size_t pair) const { return owners_[pair] == team_->rank(); }
   size_t own() const { return own_; }  // how many are
@@ -58,7 +58,7 @@ class SharedPairs {
   const BoundRules* const rules_;
   std::vector<uint16_t> owners_;  // by pair
   size_t own_ = 0;
-  uint64_t seen_ = 0;  // equal in processes that see the same step
+  uint64_t fingerprint_ = 0;  // equal in processes that see the same step
   Status status_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compare/diff.h"
+#include "compare/dims.h"
 #include "tests/compare/fake_run.h"
 
 namespace tdump::compare {
@@ -22,6 +23,14 @@ inline NameFilter Named(std::string part) {
   return [part = std::move(part)](const std::string& name) {
     return name.find(part) != std::string::npos;
   };
+}
+
+// Of the names that hold `name`; of one side, or of both.
+inline DiffOptions WithDims(const std::string& name, const std::string& dims, char side = 0) {
+  DiffOptions options;
+  options.job = JobOptions{};
+  options.job->dims.push_back({side, Named(name), *Dims::Parse(dims)});
+  return options;
 }
 
 }  // namespace tdump::compare

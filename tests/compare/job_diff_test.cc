@@ -45,13 +45,6 @@ std::string Joined(const std::string& text) {
   return joined;
 }
 
-DiffOptions WithDims(const std::string& name, const std::string& dims, char side = 0) {
-  DiffOptions options;
-  options.job = JobOptions{};
-  options.job->dims.push_back({side, Named(name), *Dims::Parse(dims)});
-  return options;
-}
-
 FakeRun OneRank(const Tensor& out) {
   FakeRun run(1);
   run.Pass(0, 0).Module("fc", kInput, out);

@@ -76,13 +76,6 @@ std::vector<int64_t> Held(const std::string& kind, const Lengths& lengths, int64
   return held;
 }
 
-DiffOptions WithDims(const std::string& name, const std::string& dims, char side = 0) {
-  DiffOptions options;
-  options.job = JobOptions{};
-  options.job->dims.push_back({side, Named(name), *Dims::Parse(dims)});
-  return options;
-}
-
 // Of each step, the lengths by which tokens are shared, and what is recorded of them.
 struct Step {
   Lengths lengths;
