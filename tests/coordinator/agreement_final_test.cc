@@ -86,7 +86,8 @@ TEST(AlignHistories, AnEarlyLeaverIsNoSurplusOfTheOthers) {
   EXPECT_EQ(steps.settled, 4u);
 }
 
-// Of two ranks one was killed after two steps; the other went on with the same data, or with others.
+// Of two ranks one was killed after two steps; the other went on with the same data, or with
+// others.
 TEST(AlignHistories, OfTwoRanksTheOneThatDiedRanTooFew) {
   const Contents same = {1, 2, 3, 4, 5}, others = {1, 2, 1, 2, 1};
   for (const Contents& contents : {same, others}) {
