@@ -383,8 +383,10 @@ class Differ {
     c.special += v.special == Answer::kDiffers;
     c.bits += v.bitwise == Answer::kDiffers;
     c.tolerance += v.tolerance == Answer::kDiffers;
-    observations_judged_ += !outcome.is_weight() && !outcome.root_input && v.Judged();
     compared_ += !outcome.root_input;
+    if (outcome.is_weight() || outcome.root_input) return;
+    ++observations_;
+    observations_judged_ += v.Judged();
   }
 
   // Notes carry numbers (strides): their head, up to the colon, is counted.
@@ -475,11 +477,8 @@ class Differ {
       if (c.unpaired_a + c.unpaired_b > c.paired) AddAdvice();
       if (!report_.origin && !report_.parameters.differing.empty())
         report_.origin = FromParameter();
-    } else if (c.judged == 0) {
-      const bool weights = report_.parameters.not_judged == c.paired;
-      report_.why_not = fmt::format(
-          "of {} pairs only shape and dtype were kept, which agree; capture with {}", c.paired,
-          weights ? "a rule {role: [param, state], level: full}" : "level hash or full");
+    } else if (c.judged == 0 || (observations_ > 0 && observations_judged_ == 0)) {
+      report_.why_not = WhyNoneJudged();
     } else {
       report_.overall = Overall::kSame;
     }
@@ -500,6 +499,21 @@ class Differ {
     return fmt::format("{} of {} paired{}{}", c.paired,
                        c.paired + std::max(c.unpaired_a, c.unpaired_b), names.empty() ? "" : ": ",
                        names);
+  }
+
+  // Of some pairs nothing but shape and dtype was kept on both sides, which agree.
+  std::string WhyNoneJudged() const {
+    const Counts& c = report_.counts;
+    if (c.judged > 0)
+      return fmt::format(
+          "of {} of operators both sides kept only shape and dtype, which agree; what the model "
+          "was "
+          "given and holds does not tell what it did: capture with level hash, stats or full",
+          Plural(observations_, "pair"));
+    const bool weights = report_.parameters.not_judged == c.paired;
+    return fmt::format(
+        "of {} pairs only shape and dtype were kept, which agree; capture with {}", c.paired,
+        weights ? "a rule {role: [param, state], level: full}" : "level hash or full");
   }
 
   Origin FromParameter() const {
@@ -534,9 +548,9 @@ class Differ {
   std::vector<std::string> unresolved_;  // the first ones
   uint64_t unresolved_left_ = 0;         // pairs with others
   UnpairedList unpaired_;
-  std::set<std::string> told_;  // notes of passes
-  uint64_t observations_judged_ = 0;
-  uint64_t compared_ = 0;  // pairs but for what the model was given
+  std::set<std::string> told_;                           // notes of passes
+  uint64_t observations_ = 0, observations_judged_ = 0;  // but for what the model was given
+  uint64_t compared_ = 0;                                // pairs but for what the model was given
   // Of jobs whose ranks are put together.
   bool signature_checked_ = false;
   std::optional<SharedPairs> shared_;  // none: this process compares all

@@ -53,27 +53,27 @@ double LeastNormal(const DType& a, const DType& b) {
   return least;
 }
 
-}  // namespace
-
-Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
-                  const MeasureRecords& measure, Comparison* comparison) {
-  if (SameSlice(a, b)) {
-    const io::Record left = io::SliceAsRecord(a), right = io::SliceAsRecord(b);
-    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, measure(left, right, bound));
-    JudgeMetrics(metrics, comparison);
-    comparison->notes.push_back("of the slice that was kept");
-  } else if (a.sample && b.sample && a.sample->size() == b.sample->size()) {
-    const io::Record left = SampleAsRecord(a), right = SampleAsRecord(b);
-    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, Measure({&left, FromMemory(*a.sample)},
-                                                          {&right, FromMemory(*b.sample)}, bound));
-    JudgeMetrics(metrics, comparison);
-    comparison->notes.push_back(fmt::format("of a sample of {} elements", left.sizes[0]));
+// Where special values may differ their counts say nothing, and the others are of other elements.
+void AllowSpecial(const BoundRule& rule, Summary* a, Summary* b) {
+  const bool nan = rule.allow_nan || (rule.expect && rule.expect->Names("nan_mismatch"));
+  const bool inf = rule.allow_inf || (rule.expect && rule.expect->Names("inf_mismatch"));
+  const bool parted = (nan && a->nan != b->nan) || (inf && a->positive_inf != b->positive_inf) ||
+                      (inf && a->negative_inf != b->negative_inf);
+  for (Summary* summary : {a, b}) {
+    if (parted) summary->min = summary->max = summary->mean = summary->mean_abs = summary->rms = {};
+    if (nan) summary->nan.reset();
+    if (inf) summary->positive_inf.reset();
+    if (inf) summary->negative_inf.reset();
   }
-  return Status();
 }
 
-void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of_a,
-                     const Summary& of_b, const Bound& bound, Comparison* comparison) {
+std::string_view LessKeptText(const io::Record& a, const io::Record& b) {
+  if (a.payload) return "B kept no values";
+  return b.payload ? "A kept no values" : "values were not kept";
+}
+
+void JudgeUnruled(const io::Record& a, const io::Record& b, const Summary& of_a,
+                  const Summary& of_b, const Bound& bound, Comparison* comparison) {
   if (!AreOfTheSameNumbers(a, b)) return;
   Verdict& v = comparison->verdict;
   const bool bits_differ = v.bitwise == Answer::kDiffers;  // by hash
@@ -100,11 +100,42 @@ void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of
   else if (!judged.outside.empty())
     note = "statistics differ: " + judged.outside;
   else if (unseen)
-    note = "bits differ where statistics agree, values were not kept";
+    note = fmt::format("bits differ where statistics agree, {}", LessKeptText(a, b));
   else
-    note = equal ? "statistics agree, values were not kept"
-                 : "statistics agree within the bound, values were not kept";
+    note =
+        fmt::format("statistics agree{}, {}", equal ? "" : " within the bound", LessKeptText(a, b));
   comparison->notes.push_back(std::move(note));
+}
+
+}  // namespace
+
+Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
+                  const MeasureRecords& measure, Comparison* comparison) {
+  if (SameSlice(a, b)) {
+    const io::Record left = io::SliceAsRecord(a), right = io::SliceAsRecord(b);
+    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, measure(left, right, bound));
+    JudgeMetrics(metrics, comparison);
+    comparison->notes.push_back(a.payload   ? "of the slice that B kept"
+                                : b.payload ? "of the slice that A kept"
+                                            : "of the slice that was kept");
+  } else if (a.sample && b.sample && a.sample->size() == b.sample->size()) {
+    const io::Record left = SampleAsRecord(a), right = SampleAsRecord(b);
+    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, Measure({&left, FromMemory(*a.sample)},
+                                                          {&right, FromMemory(*b.sample)}, bound));
+    JudgeMetrics(metrics, comparison);
+    comparison->notes.push_back(fmt::format("of a sample of {} elements", left.sizes[0]));
+  }
+  return Status();
+}
+
+void JudgeStatistics(const Summarised& a, const Summarised& b, const Bound& bound,
+                     const BoundRule* rule, Comparison* comparison) {
+  Summary left = a.summary, right = b.summary;
+  if (rule != nullptr) AllowSpecial(*rule, &left, &right);
+  if (rule == nullptr || !rule->expect)
+    return JudgeUnruled(a.record, b.record, left, right, bound, comparison);
+  if (JudgeSummaries(left, right, bound).special_differs)
+    comparison->verdict.special = Answer::kDiffers;
 }
 
 }  // namespace tdump::compare

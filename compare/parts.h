@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "compare/rules.h"
 #include "compare/summary.h"
 #include "compare/verdict.h"
 #include "core/status.h"
@@ -19,9 +20,14 @@ using MeasureRecords =
 Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
                   const MeasureRecords& measure, Comparison* comparison);
 
+struct Summarised {
+  const io::Record& record;
+  const Summary& summary;
+};
 // By statistics. A difference proves that bits differ; one that no values within the bound can have
-// proves that it is exceeded. Agreement proves nothing.
-void JudgeStatistics(const io::Record& a, const io::Record& b, const Summary& of_a,
-                     const Summary& of_b, const Bound& bound, Comparison* comparison);
+// proves that it is exceeded. Agreement proves nothing. Of what a rule (may be null) asks of the
+// values statistics know special values only.
+void JudgeStatistics(const Summarised& a, const Summarised& b, const Bound& bound,
+                     const BoundRule* rule, Comparison* comparison);
 
 }  // namespace tdump::compare

@@ -11,6 +11,7 @@
 #include "compare/dequantised.h"
 #include "compare/flushed.h"
 #include "compare/leading.h"
+#include "compare/made_parts.h"
 #include "compare/parts.h"
 #include "compare/pass_judge.h"
 #include "compare/same_bytes.h"
@@ -27,6 +28,11 @@ uint64_t OrderOf(const io::Record& record, bool output, const CallSpan* call) {
   if (call == nullptr) return std::max(record.call_begin, record.seen);
   if (!output) return call->begin;
   return call->end != 0 ? call->end : std::max(call->begin, record.seen);
+}
+
+// Those that were made from the values, or what the view knows.
+std::optional<Summary> SummaryIn(const StepView& view, const io::Record& record) {
+  return record.statistics ? SummaryOf(*record.statistics) : view.SummaryOf(record);
 }
 
 class PassComparer {
@@ -115,12 +121,32 @@ class PassComparer {
     Place(b, outcome);
     if (assembled_) Resolve(outcome);
     if (!outcome->unresolved->empty()) return {};
-    outcome->comparison = JudgeMeta(a, b);
-    if (large != nullptr && IsRead(a, b, outcome->comparison) &&
+    if (large != nullptr && IsRead(a, b, JudgeMeta(a, b)) &&
         a.payload->logical_bytes >= kLargePair) {
       *large = true;
       return {};
     }
+    TDUMP_ASSIGN_OR_RETURN(const MadeParts left, Complete(*diff_->a, a, *diff_->b, b));
+    TDUMP_ASSIGN_OR_RETURN(const MadeParts right, Complete(*diff_->b, b, *diff_->a, a));
+    return CompareParts(left, right, outcome);
+  }
+
+  // With what the other side, which has no values, kept of them.
+  Result<MadeParts> Complete(const StepView& view, const io::Record& record,
+                             const StepView& other_view, const io::Record& other) const {
+    const LackingParts lacking =
+        PartsLacking(record, other, other_view.SummaryOf(other).has_value());
+    if (!lacking.any()) return MadeParts{record, {}};
+    TDUMP_ASSIGN_OR_RETURN(const ReadBytes read, view.Open(record));
+    TDUMP_ASSIGN_OR_RETURN(MadeParts made, MakeParts(record, other, lacking, read));
+    // What was put together is computed in another order: that bits differ says nothing.
+    if (assembled_ && lacking.hash && made.record.hash != other.hash) made.record.hash.reset();
+    return made;
+  }
+
+  Status CompareParts(const MadeParts& left, const MadeParts& right, Outcome* outcome) {
+    const io::Record &a = left.record, &b = right.record;
+    outcome->comparison = JudgeMeta(a, b);
     Comparison& comparison = outcome->comparison;
     if (assembled_) DropStrideNotes(*outcome, &comparison.notes);
     if (a.dtype == b.dtype && RecordedDType(a) != RecordedDType(b))
@@ -139,8 +165,9 @@ class PassComparer {
       TDUMP_RETURN_IF_ERROR(AllowFlushed(a, b, bound, &comparison));
     } else if (comparison.verdict.shape == Answer::kSame &&
                comparison.evidence == Evidence::kMeta) {
-      const auto measure = [this](const io::Record& left, const io::Record& right,
-                                  const Bound& of) { return MeasureRecords(left, right, of); };
+      const auto measure = [&](const io::Record& of_a, const io::Record& of_b, const Bound& of) {
+        return MeasureSlices(left, of_a, right, of_b, of);
+      };
       TDUMP_RETURN_IF_ERROR(JudgeParts(a, b, bound, measure, &comparison));
     }
     if (comparison.verdict.shape == Answer::kSame && !comparison.verdict.HasValues())
@@ -151,32 +178,11 @@ class PassComparer {
     return {};
   }
 
-  // What a rule asks of the values statistics do not know; of special values they do.
   void JudgeByStatistics(const io::Record& a, const io::Record& b, const Bound& bound,
                          Outcome* outcome) const {
-    auto left = diff_->a->SummaryOf(a), right = diff_->b->SummaryOf(b);
-    if (!left || !right) return;
-    const BoundRule* rule = outcome->rule;
-    if (rule != nullptr) AllowSpecial(*rule, &*left, &*right);
-    if (rule == nullptr || !rule->expect)
-      return JudgeStatistics(a, b, *left, *right, bound, &outcome->comparison);
-    if (JudgeSummaries(*left, *right, bound).special_differs)
-      outcome->comparison.verdict.special = Answer::kDiffers;
-  }
-
-  // Where special values may differ their counts say nothing, and the others are of other elements.
-  static void AllowSpecial(const BoundRule& rule, Summary* a, Summary* b) {
-    const bool nan = rule.allow_nan || (rule.expect && rule.expect->Names("nan_mismatch"));
-    const bool inf = rule.allow_inf || (rule.expect && rule.expect->Names("inf_mismatch"));
-    const bool parted = (nan && a->nan != b->nan) || (inf && a->positive_inf != b->positive_inf) ||
-                        (inf && a->negative_inf != b->negative_inf);
-    for (Summary* summary : {a, b}) {
-      if (parted)
-        summary->min = summary->max = summary->mean = summary->mean_abs = summary->rms = {};
-      if (nan) summary->nan.reset();
-      if (inf) summary->positive_inf.reset();
-      if (inf) summary->negative_inf.reset();
-    }
+    const auto left = SummaryIn(*diff_->a, a), right = SummaryIn(*diff_->b, b);
+    if (left && right)
+      JudgeStatistics({a, *left}, {b, *right}, bound, outcome->rule, &outcome->comparison);
   }
 
   // Numbers that one side may have taken for zero: told also where the bound, which grows with the
@@ -258,6 +264,17 @@ class PassComparer {
       return Corrupt(ToText(b.key) + ": the values differ although their hashes are equal");
     comparison->notes.push_back("equal by hash, and read: equal");
     return {};
+  }
+
+  // `a`, `b`: the slices of the two as records of their own.
+  Result<Metrics> MeasureSlices(const MadeParts& left, const io::Record& a, const MadeParts& right,
+                                const io::Record& b, const Bound& bound) const {
+    const auto open = [](const StepView& view, const MadeParts& of, const io::Record& slice) {
+      return of.slice ? Result<ReadBytes>(FromMemory(*of.slice)) : view.Open(slice);
+    };
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes read_a, open(*diff_->a, left, a));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes read_b, open(*diff_->b, right, b));
+    return Measure({&a, std::move(read_a), {}}, {&b, std::move(read_b), {}}, bound);
   }
 
   Result<Metrics> MeasureRecords(const io::Record& a, const io::Record& b,

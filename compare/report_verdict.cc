@@ -24,6 +24,11 @@ std::string DifferingWeights(const DiffReport& report) {
   return text;
 }
 
+// What agreement does not cover.
+std::string NotJudgedText(const Counts& c) {
+  return c.not_judged == 0 ? "" : fmt::format("; {} not judged", CountText(c.not_judged));
+}
+
 // Pairs that were judged, but for weights known to differ by hash.
 std::string SameText(const DiffReport& report) {
   const Counts& c = report.counts;
@@ -41,7 +46,7 @@ std::string SameText(const DiffReport& report) {
   if (const uint64_t weights = WeightsDiffer(report); weights > 0)
     text += fmt::format("; {} differ{} in bits", DifferingWeights(report), weights == 1 ? "s" : "");
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
-  return text;
+  return text + NotJudgedText(c);
 }
 
 // Of runs that were given different data: nothing before it differs.
@@ -75,10 +80,10 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
                        alone == 0 ? "" : fmt::format(", {} without a partner", CountText(alone)));
   }
   if (alone > 0) {
-    return fmt::format("DIFFERS  {} without a partner; the {} agree", Plural(alone, "record"),
-                       Plural(c.paired, "pair"));
+    return fmt::format("DIFFERS  {} without a partner; the {} agree{}", Plural(alone, "record"),
+                       Plural(c.paired - c.not_judged, "pair"), NotJudgedText(c));
   }
-  return fmt::format("DIFFERS  in {}", DifferingWeights(report));
+  return fmt::format("DIFFERS  in {}{}", DifferingWeights(report), NotJudgedText(c));
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ TEST(JudgeParts, SamplesAreMeasured) {
 
 Comparison JudgeByStatistics(const io::Record& a, const io::Record& b, const Bound& bound) {
   Comparison comparison = JudgeMeta(a, b);
-  JudgeStatistics(a, b, SummaryOf(*a.statistics), SummaryOf(*b.statistics), bound, &comparison);
+  JudgeStatistics({a, SummaryOf(*a.statistics)}, {b, SummaryOf(*b.statistics)}, bound, nullptr,
+                  &comparison);
   return comparison;
 }
 
@@ -199,7 +200,7 @@ TEST(JudgeStatistics, WhatIsKnownOnBothSidesIsCompared) {
   const auto judge = [&](const Summary& a, const Summary& b) {
     const io::Record record = Tensor(4);
     Comparison comparison = JudgeMeta(record, record);
-    JudgeStatistics(record, record, a, b, bound, &comparison);
+    JudgeStatistics({record, a}, {record, b}, bound, nullptr, &comparison);
     return comparison;
   };
   EXPECT_EQ(judge(known, theirs).verdict.statistics, Answer::kSame);
