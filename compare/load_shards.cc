@@ -6,6 +6,7 @@
 
 #include "compare/dtensor.h"
 #include "compare/pass_diff.h"
+#include "compare/shard_digests.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -113,6 +114,9 @@ LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
     set.refs.assign(1, {group.members.front(), nullptr});
     return loaded;
   }
+  // One that cannot be read is told where it is compared.
+  if (auto digests = ShardDigests(loaded); digests.ok() && !digests->empty())
+    set.hashes = *std::move(digests);
   const MemberData& first = loaded.data.front();
   set.name = NameOf(first.record);
   set.cls = first.record.cls;

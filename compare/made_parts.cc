@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "compare/tensor_source.h"
 #include "core/plan.h"
 #include "io/hash.h"
 #include "io/value_parts.h"
@@ -13,18 +15,28 @@ namespace {
 
 constexpr uint64_t kWindow = 1 << 20;
 
-// The ranges that a rule would have had.
-std::vector<SliceRange> RangesOf(const io::Slice& slice) {
-  std::vector<SliceRange> ranges;
-  for (size_t dim = 0; dim < slice.begins.size(); ++dim) {
-    const int64_t begin = slice.begins[dim], size = slice.sizes[dim], step = slice.steps[dim];
-    ranges.push_back(
-        {.begin = begin, .end = size == 0 ? begin : begin + (size - 1) * step + 1, .step = step});
-  }
-  return ranges;
+io::Slice WithoutPayload(const io::Slice& slice, uint32_t unit_bytes) {
+  uint64_t bytes = unit_bytes;
+  for (const int64_t size : slice.sizes) bytes *= static_cast<uint64_t>(size);
+  return {.begins = slice.begins,
+          .sizes = slice.sizes,
+          .steps = slice.steps,
+          .payload = {.stored_bytes = bytes, .logical_bytes = bytes},
+          .hash = {},
+          .tile_digests = {}};
 }
 
 }  // namespace
+
+bool SameSlice(const io::Record& a, const io::Record& b) {
+  return a.slice && b.slice && a.slice->begins == b.slice->begins &&
+         a.slice->sizes == b.slice->sizes && a.slice->steps == b.slice->steps;
+}
+
+uint64_t SampleCount(const io::Record& record) {
+  return record.sample ? record.sample->size() / std::max<uint32_t>(1, record.dtype.unit_bytes())
+                       : 0;
+}
 
 LackingParts PartsLacking(const io::Record& record, const io::Record& other, bool summarised) {
   if (!record.payload || other.payload || record.sizes != other.sizes) return {};
@@ -33,17 +45,18 @@ LackingParts PartsLacking(const io::Record& record, const io::Record& other, boo
   if (comparable && record.hash && record.hash == other.hash) return {};
   return {.hash = other.hash && !record.hash && comparable,
           .statistics = (other.statistics || summarised) && !record.statistics && same_numbers,
-          .sample = other.sample && !record.sample,
-          .slice = other.slice && !record.slice};
+          .sample = other.sample && SampleCount(record) != SampleCount(other),
+          .slice = other.slice && !SameSlice(record, other)};
 }
 
-Result<MadeParts> MakeParts(const io::Record& record, const io::Record& other,
-                            const LackingParts& lacking, const ReadBytes& read) {
-  std::vector<SliceRange> ranges;
+Result<io::Record> MakeParts(const io::Record& record, const io::Record& other,
+                             const LackingParts& lacking, const ReadBytes& read) {
+  io::Record made = record;
+  if (lacking.slice) made.slice = WithoutPayload(*other.slice, record.dtype.unit_bytes());
+  if (!lacking.bytes()) return made;
   Keep keep((lacking.statistics ? kPartStats : kPartNone) |
-            (lacking.sample ? kPartSample : kPartNone) | (lacking.slice ? kPartSlice : kPartNone));
-  if (lacking.sample) keep.sample = other.sample->size() / record.dtype.unit_bytes();
-  if (lacking.slice) keep.slice = ranges = RangesOf(*other.slice);
+            (lacking.sample ? kPartSample : kPartNone));
+  keep.sample = SampleCount(other);
   io::PartsBuilder builder(keep, Content::kWhole, record.dtype, record.sizes, record.strides);
   io::TileHasher hasher;
   const uint64_t bytes = record.payload->logical_bytes;
@@ -54,27 +67,33 @@ Result<MadeParts> MakeParts(const io::Record& record, const io::Record& other,
     builder.Update(piece);
     if (lacking.hash) hasher.Update(piece);
   }
-  MadeParts made{.record = record, .slice = {}};
-  if (lacking.hash) made.record.hash = hasher.Finish();
+  if (lacking.hash) made.hash = hasher.Finish();
   io::ValueParts parts = builder.Finish();
   if (parts.statistics) {
-    TDUMP_ASSIGN_OR_RETURN(made.record.statistics, io::FromSection(*parts.statistics));
+    TDUMP_ASSIGN_OR_RETURN(made.statistics, io::FromSection(*parts.statistics));
   }
   if (parts.sample) {
     const auto units = std::as_bytes(std::span(parts.sample->units));
-    made.record.sample.emplace(units.begin(), units.end());
-  }
-  if (parts.slice) {
-    const uint64_t kept = parts.slice_bytes.size();
-    made.slice = std::move(parts.slice_bytes);
-    made.record.slice = io::Slice{.begins = std::move(parts.slice->begins),
-                                  .sizes = std::move(parts.slice->sizes),
-                                  .steps = std::move(parts.slice->steps),
-                                  .payload = {.logical_bytes = kept},
-                                  .hash = {},
-                                  .tile_digests = {}};
+    made.sample.emplace(units.begin(), units.end());
   }
   return made;
+}
+
+Result<ReadBytes> ReadSlice(const io::Record& record, ReadBytes read) {
+  const io::Slice& slice = *record.slice;
+  Source whole = SourceOf(record, std::move(read));
+  Box box;
+  uint64_t step = 1;
+  for (size_t dim = slice.sizes.size(); dim-- > 0;) {
+    box.begin.push_back(0);
+    box.size.insert(box.size.begin(), static_cast<uint64_t>(slice.sizes[dim]));
+    box.stride.insert(box.stride.begin(), step * static_cast<uint64_t>(slice.steps[dim]));
+    box.offset += step * static_cast<uint64_t>(slice.begins[dim]);
+    step *= static_cast<uint64_t>(record.sizes[dim]);
+  }
+  const Shape shape = box.size;
+  TDUMP_ASSIGN_OR_RETURN(Source source, AssembledTensor::Make(shape, {std::move(whole)}, {box}));
+  return BytesOf(std::move(source));
 }
 
 }  // namespace tdump::compare

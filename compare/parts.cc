@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "compare/element.h"
+#include "compare/flushed.h"
+#include "compare/made_parts.h"
 #include "compare/payload_view.h"
 #include "io/value_parts.h"
 
@@ -14,16 +16,10 @@ namespace {
 
 Answer SameIf(bool same) { return same ? Answer::kSame : Answer::kDiffers; }
 
-bool SameSlice(const io::Record& a, const io::Record& b) {
-  return a.slice && b.slice && a.slice->begins == b.slice->begins &&
-         a.slice->sizes == b.slice->sizes && a.slice->steps == b.slice->steps;
-}
-
 // The sampled elements as a tensor of one dimension.
 io::Record SampleAsRecord(const io::Record& record) {
   io::Record flat = record;
-  const uint64_t unit = std::max<uint32_t>(1, record.dtype.unit_bytes());
-  flat.sizes = {static_cast<int64_t>(record.sample->size() / unit)};
+  flat.sizes = {static_cast<int64_t>(SampleCount(record))};
   flat.strides = {1};
   return flat;
 }
@@ -65,6 +61,24 @@ void AllowSpecial(const BoundRule& rule, Summary* a, Summary* b) {
     if (inf) summary->positive_inf.reset();
     if (inf) summary->negative_inf.reset();
   }
+}
+
+bool ValuesFail(const Verdict& verdict) {
+  return verdict.tolerance == Answer::kDiffers || verdict.special == Answer::kDiffers;
+}
+
+// Adds to what is known of other parts.
+Status JudgePart(const Operand& a, const Operand& b, const Bound& bound, Comparison* comparison) {
+  const bool bits_differ = comparison->verdict.bitwise == Answer::kDiffers;
+  TDUMP_ASSIGN_OR_RETURN(Metrics metrics, Measure(a, b, bound));
+  if (metrics.nan_mismatch + metrics.inf_mismatch == 0 &&
+      MayBeFlushed(metrics, a.record->dtype, b.record->dtype)) {
+    TDUMP_ASSIGN_OR_RETURN(const Flushed flushed, JudgeFlushed(a, b, bound, metrics));
+    if (flushed.within) metrics.within = metrics.elements;
+  }
+  JudgeMetrics(metrics, comparison);
+  if (bits_differ) comparison->verdict.bitwise = Answer::kDiffers;
+  return {};
 }
 
 std::string_view LessKeptText(const io::Record& a, const io::Record& b) {
@@ -109,22 +123,25 @@ void JudgeUnruled(const io::Record& a, const io::Record& b, const Summary& of_a,
 
 }  // namespace
 
-Status JudgeParts(const io::Record& a, const io::Record& b, const Bound& bound,
-                  const MeasureRecords& measure, Comparison* comparison) {
-  if (SameSlice(a, b)) {
-    const io::Record left = io::SliceAsRecord(a), right = io::SliceAsRecord(b);
-    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, measure(left, right, bound));
-    JudgeMetrics(metrics, comparison);
+Status JudgeParts(const io::Record& a, const OpenSlice& open_a, const io::Record& b,
+                  const OpenSlice& open_b, const Bound& bound, Comparison* comparison) {
+  const bool same_slice = SameSlice(a, b);
+  if (same_slice && (io::SliceAsRecord(a).numel() > 0 || a.numel() == 0)) {
+    io::Record left = io::SliceAsRecord(a), right = io::SliceAsRecord(b);
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes of_a, open_a(&left));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes of_b, open_b(&right));
+    TDUMP_RETURN_IF_ERROR(
+        JudgePart({&left, std::move(of_a), {}}, {&right, std::move(of_b), {}}, bound, comparison));
     comparison->notes.push_back(a.payload   ? "of the slice that B kept"
                                 : b.payload ? "of the slice that A kept"
                                             : "of the slice that was kept");
-  } else if (a.sample && b.sample && a.sample->size() == b.sample->size()) {
-    const io::Record left = SampleAsRecord(a), right = SampleAsRecord(b);
-    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, Measure({&left, FromMemory(*a.sample)},
-                                                          {&right, FromMemory(*b.sample)}, bound));
-    JudgeMetrics(metrics, comparison);
-    comparison->notes.push_back(fmt::format("of a sample of {} elements", left.sizes[0]));
   }
+  const uint64_t sampled = SampleCount(a);
+  if (sampled == 0 || sampled != SampleCount(b) || ValuesFail(comparison->verdict)) return Status();
+  const io::Record left = SampleAsRecord(a), right = SampleAsRecord(b);
+  TDUMP_RETURN_IF_ERROR(JudgePart({&left, FromMemory(*a.sample), {}},
+                                  {&right, FromMemory(*b.sample), {}}, bound, comparison));
+  comparison->notes.push_back(fmt::format("of a sample of {} elements", sampled));
   return Status();
 }
 
@@ -132,10 +149,19 @@ void JudgeStatistics(const Summarised& a, const Summarised& b, const Bound& boun
                      const BoundRule* rule, Comparison* comparison) {
   Summary left = a.summary, right = b.summary;
   if (rule != nullptr) AllowSpecial(*rule, &left, &right);
+  Comparison judged = *comparison;
   if (rule == nullptr || !rule->expect)
-    return JudgeUnruled(a.record, b.record, left, right, bound, comparison);
-  if (JudgeSummaries(left, right, bound).special_differs)
-    comparison->verdict.special = Answer::kDiffers;
+    JudgeUnruled(a.record, b.record, left, right, bound, &judged);
+  else if (JudgeSummaries(left, right, bound).special_differs)
+    judged.verdict.special = Answer::kDiffers;
+  // What a part of the values shows stands, unless the whole contradicts it.
+  const bool measured = comparison->evidence == Evidence::kPayload;
+  const bool tells = ValuesFail(judged.verdict) && !ValuesFail(comparison->verdict);
+  if (!measured || tells) {
+    *comparison = std::move(judged);
+  } else if (judged.verdict.bitwise == Answer::kDiffers) {
+    comparison->verdict.bitwise = Answer::kDiffers;
+  }
 }
 
 }  // namespace tdump::compare

@@ -28,7 +28,8 @@ struct ShardSet {
   Role role = Role::kOutput;
   std::vector<ShardRef> refs;
   std::vector<Shard> shards;        // of refs
-  std::vector<io::Hash128> hashes;  // of refs, where all have one; else empty
+  // Of refs, where all have one; else of what all kept instead (ShardDigests); else empty.
+  std::vector<io::Hash128> hashes;
   bool has_payload = false;         // all have one
   std::vector<GivenDims> given;     // the first that fits holds; empty: nobody said
   bool padded = false;              // what reaches beyond the other side is padding

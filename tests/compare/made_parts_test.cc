@@ -5,8 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <cstring>
-#include <functional>
 
 #include "compare/report.h"
 #include "io/statistics.h"
@@ -79,13 +80,15 @@ TEST(MakeParts, AreThoseThatACaptureMakes) {
   EXPECT_TRUE(lacking.hash && lacking.statistics && lacking.sample && lacking.slice);
   const auto made = MakeParts(whole.record, less.record, lacking, FromMemory(whole.payload));
   ASSERT_TRUE(made.ok()) << made.status().message();
-  EXPECT_EQ(made->record.hash, less.record.hash);
-  EXPECT_EQ(made->record.statistics, less.record.statistics);
-  EXPECT_EQ(made->record.sample, less.record.sample);
-  EXPECT_EQ(made->record.slice->begins, less.record.slice->begins);
-  EXPECT_EQ(made->record.slice->sizes, less.record.slice->sizes);
-  EXPECT_EQ(made->record.slice->steps, less.record.slice->steps);
-  EXPECT_EQ(made->slice, less.payload);
+  EXPECT_EQ(made->hash, less.record.hash);
+  EXPECT_EQ(made->statistics, less.record.statistics);
+  EXPECT_EQ(made->sample, less.record.sample);
+  EXPECT_TRUE(SameSlice(*made, less.record));
+  const auto read = ReadSlice(*made, FromMemory(whole.payload));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  std::vector<std::byte> slice(less.payload.size());
+  EXPECT_TRUE((*read)(0, slice).ok());
+  EXPECT_EQ(slice, less.payload);
 }
 
 TEST(MakeParts, NothingIsReadWhereNothingIsLacking) {
@@ -146,6 +149,120 @@ TEST_P(OneSideKeptLess, OthersDifferAndAreTheOrigin) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, OneSideKeptLess, testing::ValuesIn(kLevels),
                          [](const auto& info) { return info.param.name; });
+
+// The matrix with one element changed: outside of the slice and the sample.
+Tensor Spoiled(float value) {
+  Tensor tensor = Matrix();
+  std::memcpy(tensor.payload.data() + 30 * sizeof(float), &value, sizeof(value));
+  tensor.record.hash = io::HashPayload(tensor.payload);
+  return WithoutHash(tensor);
+}
+
+TEST(OneSideKeptLess, StatisticsContradictAPartThatAgrees) {
+  for (const Parts part : {kPartSlice, kPartSample}) {
+    EXPECT_EQ(DiffOf(Spoiled(99), Reduced(Matrix(), part)).overall, Overall::kSame);
+    EXPECT_EQ(DiffOf(Spoiled(99), Reduced(Matrix(), part | kPartStats)).overall, Overall::kDiffers);
+    EXPECT_EQ(DiffOf(Spoiled(NAN), Reduced(Matrix(), part | kPartStats)).counts.special, 1u);
+    DiffOptions bits;
+    bits.pass.require_bits = true;
+    EXPECT_EQ(DiffOf(Spoiled(0.7500001f), Reduced(Matrix(), part | kPartStats), bits).overall,
+              Overall::kDiffers);
+  }
+}
+
+TEST(OneSideKeptLess, TheSampleCountsWhereTheSliceAgrees) {
+  Tensor first = Matrix();  // in the sample, not in the slice
+  const float other = 99;
+  std::memcpy(first.payload.data(), &other, sizeof(other));
+  EXPECT_EQ(DiffOf(WithoutHash(first), Reduced(Matrix(), kPartSlice)).overall, Overall::kSame);
+  EXPECT_EQ(DiffOf(WithoutHash(first), Reduced(Matrix(), kPartSlice | kPartSample)).overall,
+            Overall::kDiffers);
+}
+
+TEST(OneSideKeptLess, SamplesOfTwoDTypesAreOfTheSameElements) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  const Tensor wide = Vector<float>("float32", values);
+  std::vector<uint16_t> cut;
+  for (const float value : values)
+    cut.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+  const Tensor narrow = Vector<uint16_t>("bfloat16", cut);
+  DiffOptions options;
+  options.pass.compute = *ParsePrecision("bf16");
+  EXPECT_EQ(DiffOf(wide, Reduced(narrow, kPartSample), options).overall, Overall::kSame);
+  EXPECT_EQ(DiffOf(Reduced(wide, kPartSample), narrow, options).overall, Overall::kSame);
+  cut.back() = static_cast<uint16_t>(std::bit_cast<uint32_t>(99.0f) >> 16);
+  const Tensor wrong = Vector<uint16_t>("bfloat16", cut);
+  EXPECT_EQ(DiffOf(wide, Reduced(wrong, kPartSample), options).overall, Overall::kDiffers);
+}
+
+TEST(OneSideKeptLess, AnotherNumberOfSampledElementsIsMadeAgain) {
+  Tensor kept = Reduced(Matrix(), kPartSample);
+  Tensor whole = WithoutHash(Matrix());
+  whole.record.sample.emplace(2 * sizeof(float));  // as another rule would have
+  EXPECT_EQ(DiffOf(whole, kept).overall, Overall::kSame);
+}
+
+TEST(OneSideKeptLess, AnEmptySliceSaysNothing) {
+  Tensor less = Reduced(Matrix(), kPartNone), other = less;
+  for (Tensor* tensor : {&less, &other}) {
+    tensor->record.slice = io::Slice{.begins = {4, 0},
+                                     .sizes = {0, 8},
+                                     .steps = {1, 1},
+                                     .payload = {},
+                                     .hash = {},
+                                     .tile_digests = {}};
+    tensor->payload.clear();
+  }
+  EXPECT_EQ(DiffOf(less, other).counts.not_judged, 1u);
+  EXPECT_EQ(DiffOf(Spoiled(99), other).counts.not_judged, 1u);
+}
+
+TEST(OneSideKeptLess, FlushedNumbersOfASliceAreNoDifference) {
+  std::vector<float> zeros(32), tiny(32, 1e-45f);
+  zeros[31] = tiny[31] = 1;  // not in the slice
+  const Tensor a = WithoutHash(MakeTensor<float>("float32", {4, 8}, zeros));
+  const Tensor b = Reduced(MakeTensor<float>("float32", {4, 8}, tiny), kPartSlice);
+  EXPECT_EQ(DiffOf(a, b).overall, Overall::kSame);
+}
+
+// ---- copies on several ranks ----
+
+FakeRun OnRanks(const std::vector<Tensor>& outputs) {
+  const Tensor in = Vector<float>("float32", {1, 2});
+  FakeRun run(static_cast<int32_t>(outputs.size()));
+  for (size_t rank = 0; rank < outputs.size(); ++rank)
+    run.Pass(static_cast<int32_t>(rank), 0).Module("norm", in, outputs[rank]);
+  return run;
+}
+
+TEST(CopiesWithoutValues, AreEachHeldAgainstTheOtherSide) {
+  const FakeRun one = OnRanks({WithoutHash(Matrix())});
+  for (const Parts part : {kPartStats, kPartSample, kPartHash | kPartStats}) {
+    const Tensor good = Reduced(Matrix(), part), bad = Reduced(Matrix(1.5f), part);
+    EXPECT_EQ(DiffOk(one, OnRanks({good, good})).overall, Overall::kSame);
+    const DiffReport report = DiffOk(one, OnRanks({good, bad}), WithDims("norm", "... replicated[rank]"));
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->rank, 1);
+  }
+}
+
+TEST(CopiesWithoutValues, OfWhichOneKeptThemAreCompared) {
+  const FakeRun one = OnRanks({WithoutHash(Matrix())});
+  const Tensor good = Reduced(Matrix(), kPartStats), bad = Reduced(Matrix(1.5f), kPartStats);
+  const DiffOptions dims = WithDims("norm", "... replicated[rank]");
+  EXPECT_EQ(DiffOk(one, OnRanks({WithoutHash(Matrix()), good}), dims).overall, Overall::kSame);
+  EXPECT_EQ(DiffOk(one, OnRanks({WithoutHash(Matrix()), bad}), dims).overall, Overall::kDiffers);
+}
+
+// Summands: that the statistics of one are not those of the sum says nothing.
+TEST(CopiesWithoutValues, ThatAreNoCopiesAreNotJudged) {
+  const FakeRun one = OnRanks({WithoutHash(Matrix())});
+  const DiffReport report = DiffOk(
+      one, OnRanks({Reduced(Matrix(0.25f), kPartStats), Reduced(Matrix(0.75f), kPartStats)}));
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_EQ(report.counts.not_judged, 1u);
+}
 
 TEST(OneSideKeptLess, WithNothingOfAnyOperatorThereIsNoVerdict) {
   FakeRun a(1), b(1);

@@ -56,11 +56,11 @@ Comparison Judge(const io::Record& a, const io::Record& b, const std::vector<flo
                  const std::vector<float>& right = {}) {
   Comparison comparison = JudgeMeta(a, b);
   const auto x = BytesOf(left), y = BytesOf(right);
-  const auto measure = [&](const io::Record& of_a, const io::Record& of_b, const Bound& bound) {
-    return Measure({&of_a, FromMemory(x)}, {&of_b, FromMemory(y)}, bound);
+  const auto opener = [](const std::vector<std::byte>& bytes) {
+    return [&bytes](io::Record*) { return Result<ReadBytes>(FromMemory(bytes)); };
   };
   const Bound bound = LocalBoundOf({.a = a.dtype, .b = b.dtype}).bound;
-  const Status status = JudgeParts(a, b, bound, measure, &comparison);
+  const Status status = JudgeParts(a, opener(x), b, opener(y), bound, &comparison);
   EXPECT_TRUE(status.ok()) << status.message();
   return comparison;
 }
