@@ -34,14 +34,15 @@ PairSide::PairSide(const io::Record& record, ReadBytes read, const std::vector<b
 }
 
 Status PairSide::Load(uint64_t first, uint64_t count) {
-  bytes_.resize(count / elements_per_unit_ * dtype_.unit_bytes());
-  return view_.Read(first / elements_per_unit_, bytes_);
+  bytes_.Resize(count / elements_per_unit_ * dtype_.unit_bytes());
+  return view_.Read(first / elements_per_unit_, {bytes_.data(), bytes_.size()});
 }
 
 std::span<const std::byte> PairSide::Bytes(uint64_t offset, uint64_t count) const {
   const uint64_t unit_bytes = dtype_.unit_bytes();
   const uint64_t units = (count + elements_per_unit_ - 1) / elements_per_unit_;
-  return std::span(bytes_).subspan(offset / elements_per_unit_ * unit_bytes, units * unit_bytes);
+  return std::span(bytes_.data(), bytes_.size())
+      .subspan(offset / elements_per_unit_ * unit_bytes, units * unit_bytes);
 }
 
 Reals PairSide::Numbers(uint64_t offset) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compare/element.h"
+#include "compare/page_buffer.h"
 #include "compare/pair_tile.h"
 #include "compare/payload_view.h"
 #include "io/records.h"
@@ -54,7 +55,7 @@ class PairSide {
   std::optional<RealType> vector_type_;
   uint64_t elements_per_unit_;
   PayloadView view_;
-  std::vector<std::byte> bytes_;
+  PageBuffer bytes_;
   std::vector<double> floats_, complex_;
   std::vector<__int128> integers_;
   std::vector<long double> wide_;

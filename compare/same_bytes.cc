@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compare/ordered_work.h"
+#include "compare/page_buffer.h"
 
 namespace tdump::compare {
 namespace {
@@ -14,13 +15,13 @@ constexpr uint64_t kWindow = 256 * 1024;  // a multiple of the hash's tile
 
 struct Reader {
   ReadBytes a, b;
-  std::vector<std::byte> left, right;
+  PageBuffer left, right;
 
   Result<bool> Same(uint64_t offset, uint64_t bytes) {
-    left.resize(bytes);
-    right.resize(bytes);
-    TDUMP_RETURN_IF_ERROR(a(offset, left));
-    TDUMP_RETURN_IF_ERROR(b(offset, right));
+    left.Resize(bytes);
+    right.Resize(bytes);
+    TDUMP_RETURN_IF_ERROR(a(offset, {left.data(), bytes}));
+    TDUMP_RETURN_IF_ERROR(b(offset, {right.data(), bytes}));
     return std::memcmp(left.data(), right.data(), bytes) == 0;
   }
 };
