@@ -18,15 +18,25 @@ ErrorBins::ErrorBins()
 
 void ErrorBins::Add(std::span<const uint16_t> bins, size_t least, double most) {
   if (most == 0) return;
-  first_ = std::min(first_, least);
-  last_ = std::max(last_, BinOf(most));
-  unflushed_ += bins.size();
-  if (unflushed_ > std::numeric_limits<uint32_t>::max()) Flush();
+  uint32_t* counts = Counters(bins.size());
   size_t i = 0;
   for (; i + kTurns <= bins.size(); i += kTurns) {
-    for (size_t turn = 0; turn < kTurns; ++turn) ++counts_[bins[i + turn] * kTurns + turn];
+    for (size_t turn = 0; turn < kTurns; ++turn) ++counts[bins[i + turn] * kTurns + turn];
   }
-  for (; i < bins.size(); ++i) ++counts_[bins[i] * kTurns];
+  for (; i < bins.size(); ++i) ++counts[bins[i] * kTurns];
+  Cover(least, most);
+}
+
+uint32_t* ErrorBins::Counters(size_t count) {
+  if (unflushed_ + count > std::numeric_limits<uint32_t>::max()) Flush();
+  unflushed_ += count;
+  return counts_.get();
+}
+
+void ErrorBins::Cover(size_t least, double most) {
+  if (most == 0) return;
+  first_ = std::min(first_, least);
+  last_ = std::max(last_, BinOf(most));
 }
 
 uint64_t ErrorBins::CountOf(size_t bin) const {

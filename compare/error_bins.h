@@ -34,6 +34,10 @@ class ErrorBins {
   static constexpr size_t kUnused = 16;
   // Bins of magnitudes up to `most`, `least` the first of them.
   void Add(std::span<const uint16_t> bins, size_t least, double most);
+  // The same for who counts himself: for at most `count` bins in all, each at its number times
+  // kTurns, plus a turn; Cover tells which there were.
+  uint32_t* Counters(size_t count);
+  void Cover(size_t least, double most);
   void Add(const ErrorBins& other);
   void Clear();
 
@@ -41,10 +45,11 @@ class ErrorBins {
   // the empirical distribution), to within 1/64. `zeros` of them are 0, none is above `max`.
   double Quantile(double q, uint64_t total, uint64_t zeros, double max) const;
 
- private:
-  // Four counters a bin, taken in turn: neighbours often go to one bin, and an increment takes
+  // Counters of a bin, taken in turn: neighbours often go to one bin, and an increment takes
   // cycles to be seen by the next.
   static constexpr size_t kTurns = 4;
+
+ private:
   template <class T>
   struct Free {
     void operator()(T* counts) const { std::free(counts); }

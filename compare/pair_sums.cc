@@ -20,6 +20,16 @@ size_t UlpBinOf(double magnitude, double ulps) {
   return static_cast<size_t>(std::min(std::ilogb(std::min(ulps, 0x1p1000)) + 2, kUlpBins - 1));
 }
 
+// Of a tile: index of the first pair with the largest |a - b|, which is `largest`.
+size_t FirstError(const Reals& a, const Reals& b, size_t n, double largest) {
+  double left[kPairTile], right[kPairTile];
+  DecodeReal(a, std::span(left, n));
+  DecodeReal(b, std::span(right, n));
+  size_t at = 0;
+  while (std::abs(right[at] - left[at]) != largest) ++at;
+  return at;
+}
+
 // Index of the first pair with the largest |a - b| / max(|a|, |b|), as pair_tile.cc has it.
 size_t FirstRelative(const Reals& a, const Reals& b, size_t n) {
   double left[kPairTile], right[kPairTile];
@@ -126,18 +136,44 @@ void PairAdder::AddReals(std::span<const double> a, std::span<const double> b, u
 }
 
 bool PairAdder::AddTile(const Reals& a, const Reals& b, size_t n, uint64_t first) {
+  if (a.type == RealType::kBFloat16 && b.type == a.type && AddBFloat16(a, b, n, first)) return true;
   const PairMoments m = MomentsOf(a, b, n, bound_, ulp_, &scratch_);
-  if (!m.usable) return false;
-  const uint64_t zeros_before = counts_.ulp[0], mismatches_before = sums_.zero_sign_mismatch;
-  AddMoments(m, a, b, n, first);
-  // A finite number has one pattern, but for zero.
-  sums_.bits_equal += counts_.ulp[0] - zeros_before;
-  sums_.bits_equal -= sums_.zero_sign_mismatch - mismatches_before;
+  if (m.usable) AddMoments(m, a, b, n, first);
+  return m.usable;
+}
+
+// False, and nothing is added: not for the loop of bfloat16.
+bool PairAdder::AddBFloat16(const Reals& a, const Reals& b, size_t n, uint64_t first) {
+  const bool fits = n % kBFloat16Block == 0 && ulp_ == kBFloat16Ulp && IsBoundForBFloat16(bound_);
+  if (!fits) return false;
+  const BFloat16Look look = LookAtBFloat16(a.bytes, b.bytes, n);
+  if (!look.usable) return false;
+  const TileChannels channels = channels_.FitTiles() ? channels_.ForTile(first) : TileChannels();
+  const PairMoments m = MomentsOfBFloat16(a.bytes, b.bytes, n, bound_, look, channels,
+                                          counts_.bins.Counters(n), &scratch_);
+  AddSums(m, a, b, n, first);
+  PairSums& s = sums_;
+  if (m.max_excess * (1 + 0x1p-20) > s.max_excess)
+    s.max_excess = std::max(s.max_excess, MaxExcessOf(a, b, n, bound_));
+  counts_.bins.Cover(m.least_bin, m.max_abs);
+  if (!channels_.FitTiles()) {
+    SubtractEach(a, b, n, scratch_.error);
+    channels_.Add(scratch_.error, n, first);
+  }
   return true;
 }
 
 void PairAdder::AddMoments(const PairMoments& m, const Reals& a, const Reals& b, size_t n,
                            uint64_t first) {
+  AddSums(m, a, b, n, first);
+  sums_.max_excess = std::max(sums_.max_excess, m.max_excess);
+  counts_.bins.Add(std::span(scratch_.bin, n), m.least_bin, m.max_abs);
+  if (!channels_.empty()) channels_.Add(scratch_.error, n, first);
+}
+
+// All but the largest excess, the bins of errors and the sums by channel.
+void PairAdder::AddSums(const PairMoments& m, const Reals& a, const Reals& b, size_t n,
+                        uint64_t first) {
   PairSums& s = sums_;
   s.compared += n;
   s.finite_a += n;
@@ -156,29 +192,13 @@ void PairAdder::AddMoments(const PairMoments& m, const Reals& a, const Reals& b,
   s.max_rel = std::max(s.max_rel, m.max_relative);
   if (m.max_ulp_bin >= ErrorBins::BinOf(std::max(s.max_ulp, max_ulp_before_)))
     s.max_ulp = std::max(s.max_ulp, MaxUlpsOf(a, b, n, ulp_));
-  s.max_excess = std::max(s.max_excess, m.max_excess);
   s.sign_mismatch += m.sign_mismatches;
   s.zero_sign_mismatch += m.zero_sign_mismatches;
   if (m.max_abs > s.max_abs) {
     s.max_abs = m.max_abs;
-    const double* at = std::find_if(scratch_.error, scratch_.error + n,
-                                    [&](double e) { return std::abs(e) == m.max_abs; });
-    if (m.max_abs > 0) s.worst = first + static_cast<uint64_t>(at - scratch_.error);
+    if (m.max_abs > 0) s.worst = first + FirstError(a, b, n, m.max_abs);
   }
-  counts_.bins.Add(std::span(scratch_.bin, n), m.least_bin, m.max_abs);
   CountUlps(scratch_.ulp_bin, n, counts_.ulp.data());
-  if (channels_ != 0) AddToChannels(scratch_.error, n, first);
-}
-
-void PairAdder::AddToChannels(const double* error, size_t n, uint64_t first) {
-  uint64_t channel = first % channels_;
-  while (n > 0) {
-    const auto run = static_cast<size_t>(std::min<uint64_t>(n, channels_ - channel));
-    AddEach(channel_errors_.data() + channel, error, run);
-    error += run;
-    n -= run;
-    channel = 0;
-  }
 }
 
 bool PairAdder::AddEqualTile(const Reals& numbers, size_t n) {
@@ -208,7 +228,7 @@ void PairAdder::AddError(double error, double magnitude, double larger, uint64_t
   const double ulps = UlpsOf(magnitude, larger, ulp_);
   s.max_ulp = std::max(s.max_ulp, ulps);
   ++counts_.ulp[UlpBinOf(magnitude, ulps)];
-  if (channels_ != 0) channel_errors_[index % channels_] += error;
+  if (!channels_.empty()) channels_.Add(index, error);
 }
 
 void PairAdder::AddRelative(double relative, uint64_t index) {
@@ -322,7 +342,7 @@ void PairAdder::AddIntegers(std::span<const __int128> a, std::span<const __int12
     if (ulps > 0) counts_.bins.Add(ulps);
     s.max_ulp = std::max(s.max_ulp, ulps);
     ++counts_.ulp[UlpBinOf(ulps, ulps)];
-    if (channels_ != 0) channel_errors_[(first + i) % channels_] += static_cast<double>(error);
+    if (!channels_.empty()) channels_.Add(first + i, static_cast<double>(error));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "compare/channel_sums.h"
 #include "compare/error_bins.h"
 #include "compare/pair_tile.h"
 
@@ -62,13 +63,13 @@ class PairAdder {
     max_ulp_before_ = std::max(max_ulp_before_, sums_.max_ulp);
     max_rel_before_ = std::max(max_rel_before_, sums_.max_rel);
     sums_ = {};
-    channel_errors_.assign(channels_, 0.0);
+    channels_.Start();
   }
 
   // Real numbers from element `first` on, in tiles of any size.
   void AddReals(std::span<const double> a, std::span<const double> b, uint64_t first);
-  // The same where they lie, at most a tile; of one dtype, whose equal bits are counted as well.
-  // False, and nothing is added: there are special values, or numbers too far from 1.
+  // The same where they lie, at most a tile, of types that AreReadTogether. False, and nothing is
+  // added: there are special values, or numbers too far from 1.
   bool AddTile(const Reals& a, const Reals& b, size_t n, uint64_t first);
   // At most a tile of numbers whose bits are equal on both sides. False as above.
   bool AddEqualTile(const Reals& numbers, size_t n);
@@ -80,7 +81,9 @@ class PairAdder {
 
   // Of the piece. `max_ulp` is left out where an earlier piece has a larger one.
   PairSums& sums() { return sums_; }
-  std::vector<double>& channel_errors() { return channel_errors_; }  // sum of e for each channel
+  uint64_t no_errors() const { return counts_.ulp[0]; }  // how many e are 0, of all pieces
+  // Sum of e for each channel. Ends the piece.
+  std::vector<double>& channel_errors() { return channels_.Finish(); }
 
  private:
   template <class T>
@@ -90,18 +93,18 @@ class PairAdder {
   template <class T>
   void AddMagnitude(T difference, T larger, uint64_t index);  // |a - b|, of the larger number
   void AddMoments(const PairMoments& m, const Reals& a, const Reals& b, size_t n, uint64_t first);
+  void AddSums(const PairMoments& m, const Reals& a, const Reals& b, size_t n, uint64_t first);
+  bool AddBFloat16(const Reals& a, const Reals& b, size_t n, uint64_t first);
   void AddRelative(double relative, uint64_t index);
   void AddError(double error, double magnitude, double larger, uint64_t index);
   void AddComplex(const double* a, const double* b, uint64_t index);
-  void AddToChannels(const double* error, size_t n, uint64_t first);
 
   double bound_;
   UlpScale ulp_;
-  uint64_t channels_;
+  ChannelSums channels_;
   PairCounts& counts_;
   double max_ulp_before_ = 0, max_rel_before_ = 0;  // of the pieces before this one
   PairSums sums_;
-  std::vector<double> channel_errors_;
   PairScratch scratch_;
 };
 

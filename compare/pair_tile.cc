@@ -19,6 +19,10 @@ HWY_BEFORE_NAMESPACE();
 namespace tdump::compare::HWY_NAMESPACE {
 namespace {
 
+HWY_INLINE Vector Excess(Vector x, Vector y, Vector factor) {
+  return hn::Sub(hn::Abs(hn::Sub(y, x)), hn::Mul(factor, Larger(x, y)));
+}
+
 // |e| in ULP is |e| * 2^(mantissa_bits - exponent of the larger number): a sum in the exponent's
 // field. Here in the upper 16 bits of a double but its sign, as ErrorBins counts them, which are
 // enough for the bins.
@@ -46,17 +50,15 @@ HWY_INLINE void BinUlps(size_t n, const UlpScale& ulp, PairScratch* scratch, Pai
     hn::StoreU(hn::TruncateTo(bytes, hn::IfThenZeroElse(zero, ulp_bin)), bytes,
                scratch->ulp_bin + i);
   }
-  alignas(64) uint16_t lanes[32] = {};
-  hn::Store(largest, words, lanes);
-  m->max_ulp_bin = *std::max_element(lanes, lanes + step);
-  hn::Store(least, words, lanes);
-  m->least_bin = *std::min_element(lanes, lanes + step);
+  m->max_ulp_bin = hn::GetLane(hn::MaxOfLanes(words, largest));
+  m->least_bin = hn::GetLane(hn::MinOfLanes(words, least));
 }
 
-template <class Format>
+template <class FormatA, class FormatB>
 HWY_NOINLINE double MaxUlpsAs(const std::byte* left, const std::byte* right, size_t n,
                               const UlpScale& ulp) {
-  const Padded<Format> a(left, n), b(right, n);
+  const Padded<FormatA> a(left, n);
+  const Padded<FormatB> b(right, n);
   const auto exponents = hn::Set(kWords, int64_t{0x7FF} << 52);
   const auto least = hn::Set(kWords, int64_t{ulp.least_exponent + 1023} << 52);
   const auto add = hn::Set(kWords, int64_t{1023 + ulp.mantissa_bits} << 52);
@@ -73,8 +75,8 @@ HWY_NOINLINE double MaxUlpsAs(const std::byte* left, const std::byte* right, siz
   return MaxOf(largest);
 }
 
-template <class Format>
-HWY_INLINE uint64_t OppositeZeros(const Padded<Format>& a, const Padded<Format>& b, size_t n) {
+template <class FormatA, class FormatB>
+HWY_INLINE uint64_t OppositeZeros(const Padded<FormatA>& a, const Padded<FormatB>& b, size_t n) {
   uint64_t count = 0;
   ForEachVector(n, [&](size_t, size_t i) {
     const auto x = hn::BitCast(kWords, a.Load(i)), y = hn::BitCast(kWords, b.Load(i));
@@ -85,11 +87,12 @@ HWY_INLINE uint64_t OppositeZeros(const Padded<Format>& a, const Padded<Format>&
   return count;
 }
 
-template <class Format>
+template <class FormatA, class FormatB>
 HWY_NOINLINE PairMoments MomentsAs(const std::byte* left, const std::byte* right, size_t n,
                                    double bound, const UlpScale& ulp, PairScratch* scratch) {
-  constexpr bool kExact = Format::kExactProducts;
-  const Padded<Format> a(left, n), b(right, n);
+  constexpr bool kExact = FormatA::kExactProducts && FormatB::kExactProducts;
+  const Padded<FormatA> a(left, n);
+  const Padded<FormatB> b(right, n);
   const Vector zero = hn::Zero(kDoubles);
   const Vector least_normal = hn::Set(kDoubles, 0x1p-1022);
   const Narrow<uint16_t> narrow;
@@ -157,14 +160,38 @@ HWY_NOINLINE PairMoments MomentsAs(const std::byte* left, const std::byte* right
 
 PairMoments Moments(const Reals& a, const Reals& b, size_t n, double bound, const UlpScale& ulp,
                     PairScratch* scratch) {
-  return WithFormat(a.type, [&](auto format) {
-    return MomentsAs<decltype(format)>(a.bytes, b.bytes, n, bound, ulp, scratch);
+  return WithFormats(a.type, b.type, [&](auto left, auto right) {
+    return MomentsAs<decltype(left), decltype(right)>(a.bytes, b.bytes, n, bound, ulp, scratch);
   });
 }
 
 double MaxUlps(const Reals& a, const Reals& b, size_t n, const UlpScale& ulp) {
-  return WithFormat(
-      a.type, [&](auto format) { return MaxUlpsAs<decltype(format)>(a.bytes, b.bytes, n, ulp); });
+  return WithFormats(a.type, b.type, [&](auto left, auto right) {
+    return MaxUlpsAs<decltype(left), decltype(right)>(a.bytes, b.bytes, n, ulp);
+  });
+}
+
+double MaxExcess(const Reals& a, const Reals& b, size_t n, double bound) {
+  return WithFormats(a.type, b.type, [&](auto left, auto right) {
+    const Padded<decltype(left)> from_a(a.bytes, n);
+    const Padded<decltype(right)> from_b(b.bytes, n);
+    const Vector factor = hn::Set(kDoubles, bound);
+    Vector largest = hn::Zero(kDoubles);
+    ForEachVector(n, [&](size_t, size_t i) {
+      largest = hn::Max(largest, Excess(from_a.Load(i), from_b.Load(i), factor));
+    });
+    return MaxOf(largest);
+  });
+}
+
+void Subtract(const Reals& a, const Reals& b, size_t n, double* errors) {
+  WithFormats(a.type, b.type, [&](auto left, auto right) {
+    const Padded<decltype(left)> from_a(a.bytes, n);
+    const Padded<decltype(right)> from_b(b.bytes, n);
+    ForEachVector(n, [&](size_t, size_t i) {
+      hn::StoreU(hn::Sub(from_b.Load(i), from_a.Load(i)), kDoubles, errors + i);
+    });
+  });
 }
 
 double Squares(const Reals& numbers, size_t n) {
@@ -181,13 +208,13 @@ double Squares(const Reals& numbers, size_t n) {
 }
 
 uint64_t Outside(const Reals& a, const Reals& b, size_t n, double relative, double absolute) {
-  return WithFormat(a.type, [&](auto format) {
-    const Padded<decltype(format)> left(a.bytes, n), right(b.bytes, n);
+  return WithFormats(a.type, b.type, [&](auto left, auto right) {
+    const Padded<decltype(left)> from_a(a.bytes, n);
+    const Padded<decltype(right)> from_b(b.bytes, n);
     const Vector factor = hn::Set(kDoubles, relative), limit = hn::Set(kDoubles, absolute);
     uint64_t outside = 0;
     ForEachVector(n, [&](size_t, size_t i) {
-      const Vector x = left.Load(i), y = right.Load(i);
-      const Vector excess = hn::Sub(hn::Abs(hn::Sub(y, x)), hn::Mul(factor, Larger(x, y)));
+      const Vector excess = Excess(from_a.Load(i), from_b.Load(i), factor);
       outside += hn::CountTrue(kDoubles, hn::Gt(excess, limit));
     });
     return outside;
@@ -200,11 +227,13 @@ void Ulps(const uint8_t* bins, size_t n, uint64_t* counts) {
   const hn::CappedTag<uint8_t, 64> bytes;
   const size_t step = hn::Lanes(bytes);
   const size_t whole = n / step * step;
-  auto largest = hn::Zero(bytes);
-  for (size_t i = 0; i < whole; i += step) largest = hn::Max(largest, hn::LoadU(bytes, bins + i));
-  alignas(64) uint8_t lanes[64] = {};
-  hn::Store(largest, bytes, lanes);
-  const uint8_t last = *std::max_element(lanes, lanes + 64);
+  const hn::CappedTag<uint16_t, 32> words;
+  auto largest = hn::Zero(words);
+  for (size_t i = 0; i < whole; i += hn::Lanes(words)) {
+    const auto some = hn::LoadU(hn::Rebind<uint8_t, decltype(words)>(), bins + i);
+    largest = hn::Max(largest, hn::PromoteTo(words, some));
+  }
+  const auto last = static_cast<uint8_t>(hn::GetLane(hn::MaxOfLanes(words, largest)));
   size_t counted = 0;
   if (last < kMostPasses) {
     for (uint8_t bin = 0; bin <= last; ++bin) {
@@ -252,6 +281,8 @@ HWY_AFTER_NAMESPACE();
 namespace tdump::compare {
 HWY_EXPORT(Moments);
 HWY_EXPORT(MaxUlps);
+HWY_EXPORT(MaxExcess);
+HWY_EXPORT(Subtract);
 HWY_EXPORT(Squares);
 HWY_EXPORT(Outside);
 HWY_EXPORT(Ulps);
@@ -264,6 +295,12 @@ PairMoments MomentsOf(const Reals& a, const Reals& b, size_t n, double bound, co
 }
 double MaxUlpsOf(const Reals& a, const Reals& b, size_t n, const UlpScale& ulp) {
   return HWY_DYNAMIC_DISPATCH(MaxUlps)(a, b, n, ulp);
+}
+double MaxExcessOf(const Reals& a, const Reals& b, size_t n, double bound) {
+  return HWY_DYNAMIC_DISPATCH(MaxExcess)(a, b, n, bound);
+}
+void SubtractEach(const Reals& a, const Reals& b, size_t n, double* errors) {
+  HWY_DYNAMIC_DISPATCH(Subtract)(a, b, n, errors);
 }
 double SquaresOf(const Reals& numbers, size_t n) {
   return HWY_DYNAMIC_DISPATCH(Squares)(numbers, n);

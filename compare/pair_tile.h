@@ -16,6 +16,8 @@ inline constexpr size_t kPairTile = 1024;  // pairs: both sides and the scratch 
 struct UlpScale {
   int mantissa_bits = 52;
   int least_exponent = -900;
+
+  friend bool operator==(const UlpScale&, const UlpScale&) = default;
 };
 
 enum class RealType : uint8_t { kFloat64, kFloat32, kBFloat16, kFloat16 };
@@ -65,12 +67,23 @@ struct PairScratch {
 // the last one also takes what lies above.
 inline constexpr int kUlpBins = 66;
 
-// Of the first n <= kPairTile numbers of two sides of one type.
+// Whether what takes two sides can read them as they lie: float64 goes with itself alone.
+inline constexpr bool AreReadTogether(RealType a, RealType b) {
+  return (a == RealType::kFloat64) == (b == RealType::kFloat64);
+}
+
+// Of the first n <= kPairTile numbers of two sides that AreReadTogether.
 PairMoments MomentsOf(const Reals& a, const Reals& b, size_t n, double bound, const UlpScale& ulp,
                       PairScratch* scratch);
 
 // The largest error in ULP. Precondition: as `usable`.
 double MaxUlpsOf(const Reals& a, const Reals& b, size_t n, const UlpScale& ulp);
+
+// max_excess alone.
+double MaxExcessOf(const Reals& a, const Reals& b, size_t n, double bound);
+
+// errors[i] = b[i] - a[i]; there is room for kPairTile.
+void SubtractEach(const Reals& a, const Reals& b, size_t n, double* errors);
 
 // Sum of x * x; not finite where a number is not.
 double SquaresOf(const Reals& numbers, size_t n);

@@ -143,6 +143,11 @@ Status PairWorker::ForEachTile(uint64_t chunk, const Body& body) {
   return {};
 }
 
+bool PairWorker::AsTheyLie(uint64_t count) const {
+  return a_.vector_type() && b_.vector_type() &&
+         AreReadTogether(*a_.vector_type(), *b_.vector_type()) && count <= kPairTile;
+}
+
 Status PairWorker::Measure(uint64_t chunk) {
   adder_.Start();
   return ForEachTile(chunk, [this](uint64_t first, uint64_t offset, uint64_t count) {
@@ -161,7 +166,7 @@ Result<uint64_t> PairWorker::CountOutside(uint64_t chunk, double absolute) {
 void PairWorker::AddTile(uint64_t first, uint64_t offset, uint64_t count) {
   const std::span<const std::byte> x = a_.Bytes(offset, count), y = b_.Bytes(offset, count);
   const bool equal = plan_.same_dtype && std::memcmp(x.data(), y.data(), x.size()) == 0;
-  if (plan_.path == Path::kReal && SameVectorType() && plan_.same_dtype && count <= kPairTile) {
+  if (plan_.path == Path::kReal && AsTheyLie(count)) {
     if (equal && adder_.AddEqualTile(a_.Numbers(offset), count)) return;
     if (!equal && AddNumbers(first, offset, count)) return;
   }
@@ -182,10 +187,14 @@ void PairWorker::AddTile(uint64_t first, uint64_t offset, uint64_t count) {
 
 bool PairWorker::AddNumbers(uint64_t first, uint64_t offset, uint64_t count) {
   PairSums& sums = adder_.sums();
-  const uint64_t opposite_zeros = sums.zero_sign_mismatch;
+  const uint64_t no_errors = adder_.no_errors(), opposite_zeros = sums.zero_sign_mismatch;
   if (!adder_.AddTile(a_.Numbers(offset), b_.Numbers(offset), count, first)) return false;
+  if (!plan_.same_dtype) return true;
+  // A finite number has one pattern, but for zero.
+  const uint64_t other_zeros = sums.zero_sign_mismatch - opposite_zeros;
+  sums.bits_equal += adder_.no_errors() - no_errors - other_zeros;
   // Where no number differs, the first zero of the other sign is what is shown.
-  if (sums.zero_sign_mismatch != opposite_zeros && sums.first_bits == PairSums::kNowhere) {
+  if (other_zeros != 0 && sums.first_bits == PairSums::kNowhere) {
     const EqualUnits units =
         CompareUnits(a_.Bytes(offset, count).data(), b_.Bytes(offset, count).data(),
                      BytesOf(*a_.vector_type()), count);
@@ -216,7 +225,7 @@ uint64_t PairWorker::OutsideOfTile(uint64_t offset, uint64_t count, double absol
                                  absolute);
   if (plan_.path == Path::kWideReal)
     return CountOutsideWide(a_.Wide(offset, count), b_.Wide(offset, count), relative, absolute);
-  if (SameVectorType() && count <= kPairTile)
+  if (AsTheyLie(count))
     return compare::CountOutside(a_.Numbers(offset), b_.Numbers(offset), count, relative, absolute);
   return CountOutsideReals(a_.Floats(offset, count), b_.Floats(offset, count), relative, absolute);
 }

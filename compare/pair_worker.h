@@ -61,7 +61,7 @@ class PairWorker {
   void CountEqualBits(std::span<const std::byte> x, std::span<const std::byte> y, uint64_t first,
                       uint64_t count, bool equal);
   uint64_t OutsideOfTile(uint64_t offset, uint64_t count, double absolute);
-  bool SameVectorType() const { return a_.vector_type() && a_.vector_type() == b_.vector_type(); }
+  bool AsTheyLie(uint64_t count) const;  // whether vectors read a tile without its being decoded
 
   const PairPlan& plan_;
   PairSide a_, b_;

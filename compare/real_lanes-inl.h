@@ -121,6 +121,22 @@ HWY_INLINE auto WithFormat(RealType type, const Body& body) {
   return body(FromDouble());
 }
 
+template <class Body>
+HWY_INLINE auto WithNarrowFormat(RealType type, const Body& body) {
+  if (type == RealType::kFloat32) return body(FromFloat());
+  if (type == RealType::kBFloat16) return body(FromBFloat16());
+  return body(FromFloat16());
+}
+
+// Of two that AreReadTogether.
+template <class Body>
+HWY_INLINE auto WithFormats(RealType a, RealType b, const Body& body) {
+  if (a == RealType::kFloat64) return body(FromDouble(), FromDouble());
+  return WithNarrowFormat(a, [&](auto left) {
+    return WithNarrowFormat(b, [&](auto right) { return body(left, right); });
+  });
+}
+
 // Calls body(k, i) for the vector of pairs at i, which belongs to the k-th vector of lanes. The
 // sides hold zeros up to a multiple of kLanes, which change no sum, no maximum and no count.
 template <class Body>
