@@ -2,7 +2,6 @@
 #include "compare/bfloat16_tile.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "compare/error_bins.h"
 
@@ -35,6 +34,7 @@ constexpr Patterns kPatterns;
 constexpr Wide kWide;
 constexpr Floats kFloats;
 constexpr size_t kNumbers = hn::MaxLanes(Patterns());  // of a vector
+static_assert(kBFloat16Block == ErrorBins::kBlock);
 
 constexpr int kMantissaBits = kBFloat16Ulp.mantissa_bits;
 constexpr int kBias = 127;
@@ -93,21 +93,16 @@ struct SplitLanes {
     for (auto& parity : v)
       for (Vector& vector : parity) vector = hn::Zero(kDoubles);
   }
-  HWY_INLINE double Sum() { return SumOf(v[0]) + SumOf(v[1]); }
-
- private:
-  // Lanes 8, 4 and 2 apart.
-  static HWY_INLINE double SumOf(Vector* lanes) {
+  // Lanes 8 apart are added, then 4, 2 and 1, of which the last are the even and the odd ones.
+  HWY_INLINE double Sum() {
     for (size_t width = kSlots / 2; width > 0; width /= 2)
-      for (size_t k = 0; k < width; ++k) lanes[k] = hn::Add(lanes[k], lanes[k + width]);
-    alignas(64) double last[kPerVector];
-    hn::Store(lanes[0], kDoubles, last);
-#pragma GCC unroll 4
-    for (size_t width = kPerVector / 2; width > 0; width /= 2) {
-#pragma GCC unroll 4
-      for (size_t i = 0; i < width; ++i) last[i] += last[i + width];
-    }
-    return last[0];
+      for (Vector* lanes : {v[0], v[1]})
+        for (size_t k = 0; k < width; ++k) lanes[k] = hn::Add(lanes[k], lanes[k + width]);
+    Vector both = hn::Add(hn::ConcatLowerLower(kDoubles, v[1][0], v[0][0]),
+                          hn::ConcatUpperUpper(kDoubles, v[1][0], v[0][0]));
+    if constexpr (kPerVector >= 8) both = hn::Add(both, hn::SwapAdjacentBlocks(both));
+    if constexpr (kPerVector >= 4) both = hn::Add(both, hn::Shuffle01(both));
+    return hn::GetLane(both) + hn::ExtractLane(both, kPerVector / 2);
   }
 };
 
@@ -156,20 +151,6 @@ BFloat16Look Look(const std::byte* a, const std::byte* b, size_t n) {
   if (look.sign_mismatches != 0 && SmallestOf(least) == 0)
     look.zero_sign_mismatches = OppositeZeros(a, b, n);
   return look;
-}
-
-// Four counters a bin in turn: an increment takes cycles to be seen by the next.
-HWY_INLINE void CountBlock(const uint16_t* bins, uint32_t* counts) {
-  static_assert(ErrorBins::kTurns == 4);
-#pragma GCC unroll 8
-  for (size_t i = 0; i < kBFloat16Block; i += 4) {
-    uint64_t four;
-    std::memcpy(&four, bins + i, sizeof(four));
-    ++counts[(four & 0xFFFF) * 4];
-    ++counts[((four >> 16) & 0xFFFF) * 4 + 1];
-    ++counts[((four >> 32) & 0xFFFF) * 4 + 2];
-    ++counts[(four >> 48) * 4 + 3];
-  }
 }
 
 // What the loop carries along.
@@ -263,12 +244,12 @@ PairMoments BFloat16Moments(const std::byte* a, const std::byte* b, size_t n, do
     double* to = channels.sums == nullptr ? nullptr : channels.sums + channel;
     sums.AddBlock(a + 2 * i, b + 2 * i, factor, to, scratch->bin + i, scratch->ulp_bin + i);
     // Beside the arithmetic, which leaves the units for it idle; of what was stored a while ago.
-    if (i >= kLag) CountBlock(scratch->bin + i - kLag, bins);
+    if (i >= kLag) ErrorBins::CountBlock(scratch->bin + i - kLag, bins);
     channel += kBFloat16Block;
     if (channel == channels.count) channel = 0;
   }
   for (size_t i = n - std::min(n, kLag); i < n; i += kBFloat16Block)
-    CountBlock(scratch->bin + i, bins);
+    ErrorBins::CountBlock(scratch->bin + i, bins);
 
   PairMoments m;
   m.usable = true;

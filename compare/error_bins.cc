@@ -20,9 +20,7 @@ void ErrorBins::Add(std::span<const uint16_t> bins, size_t least, double most) {
   if (most == 0) return;
   uint32_t* counts = Counters(bins.size());
   size_t i = 0;
-  for (; i + kTurns <= bins.size(); i += kTurns) {
-    for (size_t turn = 0; turn < kTurns; ++turn) ++counts[bins[i + turn] * kTurns + turn];
-  }
+  for (; i + kBlock <= bins.size(); i += kBlock) CountBlock(bins.data() + i, counts);
   for (; i < bins.size(); ++i) ++counts[bins[i] * kTurns];
   Cover(least, most);
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <span>
 
@@ -48,6 +49,19 @@ class ErrorBins {
   // Counters of a bin, taken in turn: neighbours often go to one bin, and an increment takes
   // cycles to be seen by the next.
   static constexpr size_t kTurns = 4;
+  static constexpr size_t kBlock = 32;
+  // Counts kBlock bins where Counters says.
+  static void CountBlock(const uint16_t* bins, uint32_t* counts) {
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kBlock; i += kTurns) {
+      uint64_t four;
+      std::memcpy(&four, bins + i, sizeof(four));
+      ++counts[(four & 0xFFFF) * kTurns];
+      ++counts[((four >> 16) & 0xFFFF) * kTurns + 1];
+      ++counts[((four >> 32) & 0xFFFF) * kTurns + 2];
+      ++counts[(four >> 48) * kTurns + 3];
+    }
+  }
 
  private:
   template <class T>
