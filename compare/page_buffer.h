@@ -5,23 +5,29 @@
 #include <cstddef>
 #include <memory>
 #include <new>
-#include <span>
+#include <utility>
 
 namespace tdump::compare {
 
+// Memory comes from the last two buffers that ended in the thread, where they were large enough:
+// the system takes long to give new pages.
 class PageBuffer {
  public:
-  // What was there is lost when it grows.
-  void Resize(size_t bytes) {
-    if (bytes > capacity_) {
-      bytes_.reset(static_cast<std::byte*>(::operator new(bytes, kPage)));
-      capacity_ = bytes;
-    }
-    size_ = bytes;
+  PageBuffer() = default;
+  PageBuffer(PageBuffer&& other) noexcept
+      : block_(std::exchange(other.block_, {})), size_(std::exchange(other.size_, 0)) {}
+  PageBuffer& operator=(PageBuffer&& other) noexcept {
+    std::swap(block_, other.block_);
+    std::swap(size_, other.size_);
+    return *this;
   }
+  ~PageBuffer();
 
-  std::byte* data() { return bytes_.get(); }
-  const std::byte* data() const { return bytes_.get(); }
+  // What was there is lost when it grows.
+  void Resize(size_t bytes);
+
+  std::byte* data() { return block_.bytes.get(); }
+  const std::byte* data() const { return block_.bytes.get(); }
   size_t size() const { return size_; }
 
  private:
@@ -29,8 +35,14 @@ class PageBuffer {
   struct Free {
     void operator()(std::byte* bytes) const { ::operator delete(bytes, kPage); }
   };
-  std::unique_ptr<std::byte, Free> bytes_;
-  size_t capacity_ = 0, size_ = 0;
+  struct Block {
+    std::unique_ptr<std::byte, Free> bytes;
+    size_t capacity = 0;
+  };
+  static Block* KeptByThread();  // two
+
+  Block block_;
+  size_t size_ = 0;
 };
 
 }  // namespace tdump::compare

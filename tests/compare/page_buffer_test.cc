@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace tdump::compare {
 namespace {
@@ -26,6 +27,38 @@ TEST(PageBuffer, KeepsItsPlaceWhereItNeedNotGrow) {
   buffer.Resize(10);
   buffer.Resize(5000);
   EXPECT_EQ(buffer.data(), data);
+}
+
+TEST(PageBuffer, TakesWhatTheLastTwoLeft) {
+  const std::byte *first, *second;
+  {
+    PageBuffer one, other, small;
+    one.Resize(300'000);
+    other.Resize(300'000);
+    small.Resize(10);
+    first = one.data();
+    second = other.data();
+    EXPECT_NE(first, second);
+  }
+  PageBuffer one, other;
+  one.Resize(1000);
+  other.Resize(300'000);
+  EXPECT_NE(one.data(), other.data());
+  EXPECT_TRUE(one.data() == first || one.data() == second);
+  EXPECT_TRUE(other.data() == first || other.data() == second);
+  EXPECT_EQ(one.size(), 1000u);
+}
+
+TEST(PageBuffer, MovesWithItsBytes) {
+  PageBuffer one;
+  one.Resize(5000);
+  const std::byte* data = one.data();
+  PageBuffer other = std::move(one);
+  EXPECT_EQ(other.data(), data);
+  EXPECT_EQ(other.size(), 5000u);
+  one = std::move(other);
+  EXPECT_EQ(one.data(), data);
+  EXPECT_EQ(one.size(), 5000u);
 }
 
 }  // namespace
