@@ -26,7 +26,7 @@ void ReadVersion(Reader& r, const Setting& s, Config*) { r.Word(s, {"1"}); }
 void ReadDir(Reader& r, const Setting& s, Config* c) {
   std::string dir;
   if (!r.Text(s, &dir)) return;
-  if (dir.empty())
+  if (dir.empty() || dir.find('\0') != std::string::npos)
     r.Bad(s, Describe(s.node), "the path of a directory");
   else if (dir.size() > kMaxDirBytes)
     r.Bad(s, "a path of " + std::to_string(dir.size()) + " bytes",

@@ -75,6 +75,7 @@ Result<PredicateSpec> ParsePredicate(std::string_view text) {
     return InvalidArgument("predicate '" + Printable(text) + "': " + std::string(why) + " (" +
                            std::string(kForms) + ")");
   };
+  if (text.find('\0') != std::string_view::npos) return bad("a zero byte");
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad("no ':' before the function");
   PredicateSpec spec;

@@ -156,6 +156,11 @@ INSTANTIATE_TEST_SUITE_P(
             "lets the owner in, such as '0700' or '0750'"},
         Mistake{"output: {dir: ''}\n",
                 "c.yaml:1:15: output.dir: ''; expected the path of a directory"},
+        Mistake{"output: {dir: \"a\\0b\"}\n",
+                "c.yaml:1:15: output.dir: 'a\\x00b'; expected the path of a directory"},
+        Mistake{"capture: [{where: \"/a\\0/f.py:fn\"}]\n",
+                "c.yaml:1:19: capture[0].where: predicate '/a\\x00/f.py:fn': a zero byte "
+                "(pkg.mod:fn, /path/f.py:fn or /path/l.so:fn)"},
         Mistake{"output: {dir: [a]}\n", "c.yaml:1:15: output.dir: a list; expected text"},
         Mistake{"memory: {host: 0}\n",
                 "c.yaml:1:16: memory.host: an arena of 0 bytes holds nothing; expected auto, or "
