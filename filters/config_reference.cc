@@ -51,7 +51,7 @@ nothing can be stopped: tdump says what is wrong in one message and stays out.
 
 | Word | Means |
 |---|---|
-| SPEC | whole numbers, ranges inclusive: `7`, `0-9`, `3,7`, `0-511:8` (every 8th), `[0-3, 8]`, `all`, `none`; for ranks also `-1`, the last |
+| SPEC | whole numbers, ranges inclusive: `7`, `0-9`, `3,7`, `0-511:8` (every 8th), `[0-3, 8]`, `all`, `none`; for ranks also from the end: `-1`, the last, `-2`, the one before it |
 | bytes | `4096`, `512MiB`, `2GiB` (powers of 1,024), `10GB` (powers of 1,000) |
 | time | `30s`, `500ms`, `2m`, `1h`; a bare number is seconds |
 | regexes | one, or a list of which any has to match. Searched, not anchored; PCRE2 syntax. Write them in single quotes: in double quotes a backslash is YAML's |
