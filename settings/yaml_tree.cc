@@ -20,6 +20,8 @@ struct Refused {
   std::string what;
 };
 
+// A line may be as long as the text, and every node asks for its column: what comes before it is
+// counted in strides, so that no line costs more than its length.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {
@@ -28,12 +30,16 @@ class Lines {
       lines_.push_back(text.substr(start, end - start));
       start = end + 1;
     }
+    for (size_t start = 0; start < text.size(); start += kStride)
+      characters_.push_back(characters_.back() + CharactersIn(text.substr(start, kStride)));
   }
   // yaml-cpp counts from 0, columns in bytes.
   Position At(const YAML::Mark& mark) const {
     if (mark.is_null()) return {};
     const std::string_view line = Rest(mark.line, 0);
-    return {mark.line + 1, static_cast<int>(CharactersIn(line.substr(0, mark.column))) + 1};
+    const size_t start = line.empty() ? 0 : static_cast<size_t>(line.data() - text_.data());
+    const size_t column = std::min(line.size(), static_cast<size_t>(mark.column));
+    return {mark.line + 1, static_cast<int>(Characters(start + column) - Characters(start)) + 1};
   }
   std::string_view Rest(int line, int column) const {
     if (line < 0 || static_cast<size_t>(line) >= lines_.size()) return {};
@@ -47,8 +53,18 @@ class Lines {
   }
 
  private:
+  static constexpr size_t kStride = 64;
+
+  // Before this byte of the text.
+  size_t Characters(size_t bytes) const {
+    const size_t stride = bytes / kStride;
+    return characters_[stride] +
+           CharactersIn(text_.substr(stride * kStride, bytes - stride * kStride));
+  }
+
   std::string_view text_;
   std::vector<std::string_view> lines_;
+  std::vector<size_t> characters_{0};  // before each stride
 };
 
 class TreeBuilder final : public YAML::EventHandler {
