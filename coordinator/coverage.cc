@@ -7,6 +7,7 @@
 #include <map>
 
 #include "coordinator/coverage_names.h"
+#include "coordinator/merge.h"
 #include "core/text.h"
 
 namespace tdump::coordinator {
@@ -208,7 +209,8 @@ class Writer {
 
   std::string FateOf(size_t rank) const {
     const io::RankState& state = index_.ranks[rank];
-    if (state.processes.empty()) return state.how;
+    if (state.processes.empty() || LeftNothing(store_.processes()[state.processes.back()]))
+      return state.how;
     std::string where;
     if (!ranks_[rank].torn.empty()) {
       where = fmt::format("in step {}", Steps(ranks_[rank].torn));

@@ -19,6 +19,8 @@ constexpr uint8_t kAgreed = 1, kExtra = 2;
 constexpr size_t kNearNames = 3;
 constexpr const char* kNeverStarted = "never started";
 constexpr const char* kStillRunning = "still running";
+constexpr const char* kLeftNothing =
+    "left no word in its manifest: killed at its start, or its disk was full";
 // A forged world must not make a table of two billion ranks. Room for any job
 // of which a good part left something.
 constexpr int64_t kMostRanks = 1 << 16, kMostRanksPerProcess = 16;
@@ -176,7 +178,7 @@ class Builder {
       index_.steps_seen = std::max(index_.steps_seen, process.close->steps_seen);
       return;
     }
-    state->how = StateOf(process.identity);
+    state->how = LeftNothing(process) ? kLeftNothing : StateOf(process.identity);
     state->lost |= state->how != kStillRunning;
   }
 
@@ -440,11 +442,14 @@ class Builder {
       for (const size_t i : state.processes) {
         const io::ProcessEntry& process = Process(i);
         if (process.close) continue;
-        index_.holes.push_back(
-            fmt::format("{} ({}pid {}) wrote no closing record: {}, last step {}",
-                        fmt::format("rank {}", state.rank),
+        const std::string who =
+            fmt::format("rank {} ({}pid {})", state.rank,
                         process.identity.host.empty() ? "" : process.identity.host + ", ",
-                        process.identity.pid, state.how, state.last_step));
+                        process.identity.pid);
+        index_.holes.push_back(LeftNothing(process)
+                                   ? fmt::format("{} {}", who, kLeftNothing)
+                                   : fmt::format("{} wrote no closing record: {}, last step {}",
+                                                 who, state.how, state.last_step));
       }
     }
   }
@@ -483,6 +488,10 @@ class Builder {
 };
 
 }  // namespace
+
+bool LeftNothing(const io::ProcessEntry& process) {
+  return process.identity.job_key.empty() && process.passes.empty() && !process.directory.empty();
+}
 
 std::vector<uint32_t> Generations(const io::PassStore& store) {
   const KeyGenerations by_key = GenerationByKey(store);

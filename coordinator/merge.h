@@ -27,6 +27,9 @@ struct MergeOptions {
   std::function<bool(int32_t rank)> holes_of;
 };
 
+// It made its directory, and nothing else of it came to the disk.
+bool LeftNothing(const io::ProcessEntry& process);
+
 // The generations that have a process, ascending.
 std::vector<uint32_t> Generations(const io::PassStore& store);
 

@@ -92,7 +92,8 @@ Result<std::unique_ptr<FrameFile>> FrameFile::Open(Env* env, const std::string& 
   std::array<std::byte, sizeof(FileHeader)> head;
   if (file->size() < head.size()) {
     return file->Error(
-        0, fmt::format("file header: {} bytes, expected {}; not a tdump {}, or killed at its start",
+        0, fmt::format("file header: {} bytes, expected {}; not a tdump {}, or its process was "
+                       "killed at its start, or its disk was full",
                        file->size(), head.size(), KindOfFile(magic)));
   }
   TDUMP_RETURN_IF_ERROR(file->Read(0, head));

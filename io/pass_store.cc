@@ -22,6 +22,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/parse_number.h"
 #include "io/manifest_reader.h"
 #include "io/pack_address.h"
 #include "io/pack_scan.h"
@@ -70,6 +71,21 @@ void Identify(const PassInfo& pass, IdentitySection* identity) {
   identity->selected = 1;
 }
 
+// Of a process whose manifest and passes say nothing: what its directory is called, as
+// "rank0_pid3069569". It meant to record, as far as anyone knows.
+void Identify(std::string_view directory, IdentitySection* identity) {
+  constexpr std::string_view kRank = "rank", kPid = "_pid";
+  IdentitySection named;
+  if (!directory.starts_with(kRank)) return;
+  directory.remove_prefix(kRank.size());
+  if (!TakeNumber(&directory, &named.rank) || !directory.starts_with(kPid)) return;
+  directory.remove_prefix(kPid.size());
+  if (!TakeNumber(&directory, &named.pid) || named.rank < 0) return;
+  identity->rank = named.rank;
+  identity->pid = named.pid;
+  identity->selected = 1;
+}
+
 class DirectoryReader {
  public:
   DirectoryReader(Env* env, const std::string& run) : env_(env), run_(run) {}
@@ -90,9 +106,11 @@ class DirectoryReader {
     std::stable_sort(
         process->passes.begin(), process->passes.end(),
         [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
-    if (process->identity.job_key.empty() && !process->passes.empty()) {
+    if (!process->identity.job_key.empty()) return;
+    if (!process->passes.empty())
       Identify(process->passes.front().info, &process->identity);
-    }
+    else if (process->identity.pid == 0)  // not even the manifest's header
+      Identify(process->directory, &process->identity);
   }
 
  private:

@@ -16,7 +16,9 @@ constexpr size_t kLarge = 1'300'000;
 std::string PathOf(uint64_t record) { return "layer." + std::to_string(record % 7); }
 
 // A file that was made and not begun.
-bool IsUnbegun(std::string_view what) { return what.ends_with("killed at its start"); }
+bool IsUnbegun(std::string_view what) {
+  return what.ends_with("its process was killed at its start, or its disk was full");
+}
 
 void AddRightRecords(const PassReader& reader, bool large, Left* left) {
   const uint64_t pass = reader.info().ordinal;
