@@ -1,4 +1,4 @@
-// An Env that does what another does, for tests to override single functions of.
+// An Env and a file that do what others do, for tests to override single functions of.
 #pragma once
 
 #include <memory>
@@ -38,6 +38,27 @@ class ForwardingEnv : public Env {
 
  protected:
   const std::unique_ptr<Env> base_;
+};
+
+// Every write, appending or not, goes through WriteAt(); none is direct.
+class ForwardingFile : public WritableFile {
+ public:
+  explicit ForwardingFile(std::unique_ptr<WritableFile> base) : base_(std::move(base)) {}
+
+  Status Append(std::span<const std::byte> bytes) override { return WriteAt(Size(), bytes); }
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
+    return base_->WriteAt(offset, bytes);
+  }
+  Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
+    return base_->Preallocate(offset, bytes, or_zeros);
+  }
+  Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
+  Status Sync() override { return base_->Sync(); }
+  Status Close() override { return base_->Close(); }
+  uint64_t Size() const override { return base_->Size(); }
+
+ protected:
+  const std::unique_ptr<WritableFile> base_;
 };
 
 }  // namespace tdump::io::test

@@ -78,13 +78,10 @@ class WatchedEnv final : public ForwardingEnv {
   }
 
  private:
-  class File final : public WritableFile {
+  class File final : public test::ForwardingFile {
    public:
     File(WatchedEnv* env, bool manifest, std::unique_ptr<WritableFile> base)
-        : env_(env), manifest_(manifest), base_(std::move(base)) {}
-    Status Append(std::span<const std::byte> bytes) override {
-      return WriteAt(base_->Size(), bytes);
-    }
+        : ForwardingFile(std::move(base)), env_(env), manifest_(manifest) {}
     Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
       Status status = env_->Watched(SleepFor(bytes), [&] { return base_->WriteAt(offset, bytes); });
       if (manifest_ && status.ok()) Acknowledge(offset, bytes);
@@ -96,14 +93,12 @@ class WatchedEnv final : public ForwardingEnv {
     Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
       return env_->Watched(0, [&] { return base_->Preallocate(offset, bytes, or_zeros); });
     }
-    Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
     Status Sync() override {
       return env_->Watched(0, [&] { return base_->Sync(); });
     }
     Status Close() override {
       return env_->Watched(0, [&] { return base_->Close(); });
     }
-    uint64_t Size() const override { return base_->Size(); }
 
    private:
     int64_t SleepFor(std::span<const std::byte> bytes) const {
@@ -118,7 +113,6 @@ class WatchedEnv final : public ForwardingEnv {
     }
     WatchedEnv* const env_;
     const bool manifest_;
-    const std::unique_ptr<WritableFile> base_;
   };
 
   template <class Body>

@@ -38,12 +38,10 @@ class GateEnv final : public test::ForwardingEnv {
   }
 
  private:
-  class File final : public WritableFile {
+  class File final : public test::ForwardingFile {
    public:
-    File(GateEnv* env, std::unique_ptr<WritableFile> base) : env_(*env), base_(std::move(base)) {}
-    Status Append(std::span<const std::byte> bytes) override {
-      return WriteAt(base_->Size(), bytes);
-    }
+    File(GateEnv* env, std::unique_ptr<WritableFile> base)
+        : ForwardingFile(std::move(base)), env_(*env) {}
     Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
       if (std::latch* reached = env_.reached_.exchange(nullptr)) {
         reached->count_down();
@@ -53,14 +51,9 @@ class GateEnv final : public test::ForwardingEnv {
       return base_->WriteAt(offset, bytes);
     }
     Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
-    Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
-    Status Sync() override { return base_->Sync(); }
-    Status Close() override { return base_->Close(); }
-    uint64_t Size() const override { return base_->Size(); }
 
    private:
     GateEnv& env_;
-    const std::unique_ptr<WritableFile> base_;
   };
 
   std::atomic<std::latch*> reached_{nullptr};

@@ -363,29 +363,18 @@ class SyncEnv final : public test::ForwardingEnv {
   std::vector<std::string> synced;
 
  private:
-  class File final : public WritableFile {
+  class File final : public test::ForwardingFile {
    public:
     File(SyncEnv* env, std::string path, std::unique_ptr<WritableFile> base)
-        : env_(env), path_(std::move(path)), base_(std::move(base)) {}
-    Status Append(std::span<const std::byte> bytes) override { return base_->Append(bytes); }
-    Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
-      return base_->WriteAt(offset, bytes);
-    }
-    Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
-      return base_->Preallocate(offset, bytes, or_zeros);
-    }
-    Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
+        : ForwardingFile(std::move(base)), env_(env), path_(std::move(path)) {}
     Status Sync() override {
       env_->synced.push_back(path_.substr(path_.rfind('/') + 1));
       return Status();
     }
-    Status Close() override { return base_->Close(); }
-    uint64_t Size() const override { return base_->Size(); }
 
    private:
     SyncEnv* const env_;
     const std::string path_;
-    const std::unique_ptr<WritableFile> base_;
   };
   Result<std::unique_ptr<WritableFile>> Wrap(Path path,
                                              Result<std::unique_ptr<WritableFile>> base) {

@@ -31,12 +31,10 @@ class SlowEnv final : public test::ForwardingEnv {
   }
 
  private:
-  class File final : public WritableFile {
+  class File final : public test::ForwardingFile {
    public:
-    File(SlowEnv* env, std::unique_ptr<WritableFile> base) : env_(*env), base_(std::move(base)) {}
-    Status Append(std::span<const std::byte> bytes) override {
-      return WriteAt(base_->Size(), bytes);
-    }
+    File(SlowEnv* env, std::unique_ptr<WritableFile> base)
+        : ForwardingFile(std::move(base)), env_(*env) {}
     Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) override {
       std::this_thread::sleep_for(std::chrono::microseconds(bytes.size()));
       if (bytes.size() > env_.left_) return {StatusCode::kIo, "EIO: the disk went away"};
@@ -44,14 +42,9 @@ class SlowEnv final : public test::ForwardingEnv {
       return base_->WriteAt(offset, bytes);
     }
     Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
-    Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
-    Status Sync() override { return base_->Sync(); }
-    Status Close() override { return base_->Close(); }
-    uint64_t Size() const override { return base_->Size(); }
 
    private:
     SlowEnv& env_;
-    const std::unique_ptr<WritableFile> base_;
   };
   uint64_t left_;
 };
