@@ -46,6 +46,8 @@ void CaptureSinkImpl::open_pass(const PassInfo& info) noexcept {
     arena_.Map();
     StartThread();
     const int64_t now = env_->MonotonicNs();
+    current_ = slots_.Open(info, now, step_ns_);
+    if (current_ != nullptr) return;
     // A writer that is so many passes behind is waited for, as one that is behind with the arena.
     while ((current_ = slots_.Open(info, env_->MonotonicNs(), step_ns_)) == nullptr) {
       if (stopped() || env_->MonotonicNs() - now > kWaitForWriterNs) return;

@@ -81,8 +81,9 @@ void CaptureSinkImpl::TellOverShare(const PassSlot& pass) {
   Tell("max_block", 1,
        fmt::format(
            "pass {} waited {:.0f} ms for the writer, more than memory.max_block ({:.0f} % of "
-           "the step): from there on statistics and hash stand for tensors that find no "
-           "room, in later passes too. A larger memory.host or a faster disk keeps them",
+           "the step): in the rest of it statistics and hash stand for tensors that find no "
+           "room. Each pass has a share of its own, and this is said of the first one only. A "
+           "larger memory.host or a faster disk keeps them",
            pass.info.ordinal,
            static_cast<double>(pass.blocked_ns.load(std::memory_order_relaxed)) / 1e6,
            100 * options_.max_block));

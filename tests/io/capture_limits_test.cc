@@ -176,6 +176,7 @@ TEST(CaptureLimits, StatisticsAndHashStandForWhatFindsNoRoom) {
   EXPECT_GE(summaries, 4u);
   ExpectSummary(by_id[13], large);
   const ProcessEntry process = rig.Manifest();
+  EXPECT_EQ(process.passes.at(0).blocked_ns, 0u);  // nothing was waited for
   EXPECT_EQ(process.counts.at(0).records, 14u);
   EXPECT_EQ(process.counts.at(0).not_kept, summaries + 1);
 }
@@ -203,7 +204,8 @@ TEST(CaptureLimits, APassThatWaitedForMoreThanItsShareKeepsStatistics) {
   EXPECT_GE(summaries, 20u);
   EXPECT_EQ(process.counts.at(0).not_kept, summaries);
   ASSERT_EQ(rig.told.size(), 1u);
-  EXPECT_THAT(rig.told[0], HasSubstr("memory.max_block"));
+  EXPECT_THAT(rig.told[0], HasSubstr("pass 1 waited"));
+  EXPECT_THAT(rig.told[0], HasSubstr("memory.max_block (20 % of the step): in the rest of it"));
   ASSERT_EQ(process.notes.size(), 1u);
   EXPECT_EQ(process.notes[0].text, rig.told[0]);
 }
