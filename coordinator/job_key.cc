@@ -5,11 +5,6 @@
 namespace tdump::coordinator {
 namespace {
 
-std::string Get(const Environment& environment, const char* name) {
-  auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
 std::string Text(const ProcessId& process) {
   return std::to_string(process.pid) + ":" + std::to_string(process.start);
 }
@@ -18,46 +13,46 @@ std::string Text(const ProcessId& process) {
 std::string ServerNamespace(const Environment& environment) {
   for (const char* name :
        {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2"}) {
-    const std::string uri = Get(environment, name);
+    const std::string uri = ValueOf(environment, name);
     if (!uri.empty()) return uri.substr(0, uri.find_first_of(".;"));
   }
   return {};
 }
 
 std::string Restart(const Environment& environment) {
-  const std::string count = Get(environment, "TORCHELASTIC_RESTART_COUNT");
+  const std::string count = ValueOf(environment, "TORCHELASTIC_RESTART_COUNT");
   return count.empty() ? std::string() : " restart " + count;
 }
 
 JobKey OpenMpi(const Environment& environment, const std::string& transports) {
-  std::string label = Get(environment, "SLURM_JOB_ID");
-  if (label.empty()) label = Get(environment, "PMIX_NAMESPACE");
+  std::string label = ValueOf(environment, "SLURM_JOB_ID");
+  if (label.empty()) label = ValueOf(environment, "PMIX_NAMESPACE");
   if (label.empty()) label = transports.substr(0, 8);
   return {"openmpi " + transports, label};
 }
 
 JobKey Slurm(const Environment& environment, const std::string& step) {
-  const std::string label = Get(environment, "SLURM_JOB_ID") + "." + step;
+  const std::string label = ValueOf(environment, "SLURM_JOB_ID") + "." + step;
   std::string key = "slurm " + label;
-  const std::string restarts = Get(environment, "SLURM_RESTART_COUNT");
+  const std::string restarts = ValueOf(environment, "SLURM_RESTART_COUNT");
   if (!restarts.empty()) key += "." + restarts;
   return {key, label};
 }
 
 JobKey Torchrun(const Environment& environment, const ProcessFacts& facts,
                 std::vector<std::string>* warnings) {
-  const std::string id = Get(environment, "TORCHELASTIC_RUN_ID");
+  const std::string id = ValueOf(environment, "TORCHELASTIC_RUN_ID");
   if (id != "none") return {"torchrun " + id, id};
-  const int64_t world = std::atoll(Get(environment, "WORLD_SIZE").c_str());
-  const int64_t local_world = std::atoll(Get(environment, "LOCAL_WORLD_SIZE").c_str());
+  const int64_t world = std::atoll(ValueOf(environment, "WORLD_SIZE").c_str());
+  const int64_t local_world = std::atoll(ValueOf(environment, "LOCAL_WORLD_SIZE").c_str());
   const std::string master =
-      Get(environment, "MASTER_ADDR") + ":" + Get(environment, "MASTER_PORT");
+      ValueOf(environment, "MASTER_ADDR") + ":" + ValueOf(environment, "MASTER_PORT");
   if (world > local_world && local_world > 0) {
     warnings->push_back(
         "torchrun on several nodes without --rdzv-id: the job cannot be told from another with "
         "master " +
         master + "; name it with TDUMP_JOB");
-    return {"torchrun none " + master, Get(environment, "MASTER_PORT")};
+    return {"torchrun none " + master, ValueOf(environment, "MASTER_PORT")};
   }
   const ProcessId agent = facts.agent.pid != 0 ? facts.agent : facts.parent;
   return {"torchrun none " + facts.host + " " + Text(agent),
@@ -65,7 +60,7 @@ JobKey Torchrun(const Environment& environment, const ProcessFacts& facts,
 }
 
 JobKey WithoutLauncher(const Environment& environment, const ProcessFacts& facts, int32_t world) {
-  const std::string launch = Get(environment, "TDUMP_LAUNCH");
+  const std::string launch = ValueOf(environment, "TDUMP_LAUNCH");
   // Members of one process group know each other by what started them. An
   // interactive shell starts many jobs.
   const bool spawned = world > 1 && !facts.parent_is_interactive_shell;
@@ -78,20 +73,21 @@ JobKey WithoutLauncher(const Environment& environment, const ProcessFacts& facts
 
 JobKey Choose(const Environment& environment, const ProcessFacts& facts, int32_t world,
               std::vector<std::string>* warnings) {
-  const std::string named = Get(environment, "TDUMP_JOB");
+  const std::string named = ValueOf(environment, "TDUMP_JOB");
   if (!named.empty()) return {"job " + named, named};
-  const std::string transports = Get(environment, "OMPI_MCA_orte_precondition_transports");
-  if (!transports.empty() && !Get(environment, "OMPI_COMM_WORLD_RANK").empty()) {
+  const std::string transports = ValueOf(environment, "OMPI_MCA_orte_precondition_transports");
+  if (!transports.empty() && !ValueOf(environment, "OMPI_COMM_WORLD_RANK").empty()) {
     return OpenMpi(environment, transports);
   }
-  const std::string step = Get(environment, "SLURM_STEP_ID").empty()
-                               ? Get(environment, "SLURM_STEPID")
-                               : Get(environment, "SLURM_STEP_ID");
-  if (!step.empty() && !Get(environment, "SLURM_JOB_ID").empty()) return Slurm(environment, step);
-  const std::string nspace = Get(environment, "PMIX_NAMESPACE");
+  const std::string step = ValueOf(environment, "SLURM_STEP_ID").empty()
+                               ? ValueOf(environment, "SLURM_STEPID")
+                               : ValueOf(environment, "SLURM_STEP_ID");
+  if (!step.empty() && !ValueOf(environment, "SLURM_JOB_ID").empty())
+    return Slurm(environment, step);
+  const std::string nspace = ValueOf(environment, "PMIX_NAMESPACE");
   if (!nspace.empty())
     return {"pmix " + nspace + " server " + ServerNamespace(environment), nspace};
-  if (!Get(environment, "TORCHELASTIC_RUN_ID").empty())
+  if (!ValueOf(environment, "TORCHELASTIC_RUN_ID").empty())
     return Torchrun(environment, facts, warnings);
   return WithoutLauncher(environment, facts, world);
 }

@@ -39,20 +39,15 @@ std::string TorchrunRank(const Environment& environment) {
   return text;
 }
 
-std::string Get(const Environment& environment, const char* name) {
-  auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
 }  // namespace
 
 ActivationDecision DecideActivation(const Environment& environment, const ProcessId& self,
                                     BoundaryKind trigger,
                                     const std::function<bool(const ProcessId&)>& is_alive) {
   using Kind = ActivationDecision::Kind;
-  const std::string disable = Get(environment, "TDUMP_DISABLE");
+  const std::string disable = ValueOf(environment, "TDUMP_DISABLE");
   if (!disable.empty() && disable != "0") return {Kind::kOff, "TDUMP_DISABLE=" + disable};
-  const std::string mark = Get(environment, kOwnerVariable);
+  const std::string mark = ValueOf(environment, kOwnerVariable);
   if (mark.empty()) return {Kind::kActive, "no owner"};
   const std::optional<Owner> owner = ParseOwner(mark);
   if (!owner) return {Kind::kActive, "TDUMP_OWNER='" + mark + "' is not PID:START"};

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
+
+#include "core/environment.h"
 
 namespace tdump::coordinator {
 
-using Environment = std::map<std::string, std::string>;
+using tdump::Environment;
 
 struct ProcessId {
   int64_t pid = 0;

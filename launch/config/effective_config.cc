@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kPartBytes = 64 * 1024;
 constexpr size_t kMaxParts = 8;
 
-std::map<std::string, std::string> Variables() {
-  std::map<std::string, std::string> variables;
+Environment Variables() {
+  Environment variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
@@ -29,11 +29,6 @@ std::map<std::string, std::string> Variables() {
 
 std::string PartName(size_t part) {
   return part == 0 ? "TDUMP_EFFECTIVE" : "TDUMP_EFFECTIVE_" + std::to_string(part);
-}
-
-std::string ValueOf(const std::map<std::string, std::string>& variables, const std::string& name) {
-  const auto found = variables.find(name);
-  return found != variables.end() ? found->second : "";
 }
 
 // The job may change its directory before a predicate is loaded.
@@ -76,8 +71,8 @@ Result<EffectiveConfig> MakeEffectiveConfig(const std::string& file, const std::
   return effective;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> HandOver(
-    const EffectiveConfig& settings, const std::map<std::string, std::string>& present) {
+Result<std::vector<std::pair<std::string, std::string>>> HandOver(const EffectiveConfig& settings,
+                                                                  const Environment& present) {
   if (settings.yaml.size() > kPartBytes * kMaxParts) {
     return InvalidArgument(settings.config.source + ": " + std::to_string(settings.yaml.size()) +
                            " bytes when written out; expected at most " +

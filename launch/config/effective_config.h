@@ -7,11 +7,11 @@
 // TDUMP_EFFECTIVE_FROM names the file it came from.
 #pragma once
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/environment.h"
 #include "core/status.h"
 #include "filters/config.h"
 #include "launch/config/overlay.h"
@@ -30,8 +30,8 @@ Result<EffectiveConfig> MakeEffectiveConfig(const std::string& file, const std::
 
 // The variables that hand it over; of `present`, left-over parts of an
 // earlier one are emptied. Error: too large.
-Result<std::vector<std::pair<std::string, std::string>>> HandOver(
-    const EffectiveConfig& settings, const std::map<std::string, std::string>& present);
+Result<std::vector<std::pair<std::string, std::string>>> HandOver(const EffectiveConfig& settings,
+                                                                  const Environment& present);
 
 // What was handed to this process, else what its environment says.
 Result<EffectiveConfig> EffectiveConfigOfProcess();

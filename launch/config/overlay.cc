@@ -44,7 +44,7 @@ filters::Rule FilterRule(const Overlay& overlay, Failures* failures) {
 
 }  // namespace
 
-Overlay OverlayOfEnvironment(const std::map<std::string, std::string>& environment) {
+Overlay OverlayOfEnvironment(const Environment& environment) {
   Overlay overlay;
   const auto each = [&](const char* variable, auto&& take) {
     const auto found = environment.find(variable);

@@ -1,10 +1,10 @@
 // What is laid over the configuration file: the environment, then the command line of tdump-run.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
+#include "core/environment.h"
 #include "core/status.h"
 #include "filters/config.h"
 #include "filters/parse_config.h"
@@ -33,7 +33,7 @@ struct Overlay {
 
 // TDUMP_DIR, TDUMP_STEPS, TDUMP_RANKS, TDUMP_LEVEL, TDUMP_FILTER, TDUMP_FILTER_FN and TDUMP_LOG; an
 // empty one counts as none.
-Overlay OverlayOfEnvironment(const std::map<std::string, std::string>& environment);
+Overlay OverlayOfEnvironment(const Environment& environment);
 
 // Lays them over `*config` in order. Error: the mistakes of all layers, a line each.
 Status ApplyOverlays(const std::vector<Overlay>& overlays, filters::Config* config);

@@ -14,13 +14,8 @@
 namespace tdump::launch {
 namespace {
 
-std::string Value(const coordinator::Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found != environment.end() ? found->second : "";
-}
-
 int Number(const coordinator::Environment& environment, const char* name) {
-  return std::atoi(Value(environment, name).c_str());
+  return std::atoi(ValueOf(environment, name).c_str());
 }
 
 // Ranks on this node, as the launcher says; 1 when it does not.
@@ -48,13 +43,14 @@ bool IsDataLoaderWorker() {
 
 bool WantedInThisProcess() {
   const coordinator::Environment environment = coordinator::CurrentEnvironment();
-  const std::string disable = Value(environment, "TDUMP_DISABLE");
+  const std::string disable = ValueOf(environment, "TDUMP_DISABLE");
   if (!disable.empty() && disable != "0") return false;
-  if (Value(environment, "TDUMP_CHILDREN") == "0" &&
+  if (ValueOf(environment, "TDUMP_CHILDREN") == "0" &&
       Number(environment, "TDUMP_LAUNCHED") != ::getpid())
     return false;
-  return !Value(environment, "TDUMP_EFFECTIVE").empty() ||
-         !Value(environment, "TDUMP_CONFIG").empty() || !Value(environment, "TDUMP_DIR").empty();
+  return !ValueOf(environment, "TDUMP_EFFECTIVE").empty() ||
+         !ValueOf(environment, "TDUMP_CONFIG").empty() ||
+         !ValueOf(environment, "TDUMP_DIR").empty();
 }
 
 Identity IdentityOfLauncher() {

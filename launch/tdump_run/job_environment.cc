@@ -33,10 +33,6 @@ bool StartedByLauncher(const Environment& present) {
 
 EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentChanges changes,
                                   bool children, const Environment& present) {
-  const auto value = [&present](const char* name) {
-    const auto found = present.find(name);
-    return found != present.end() ? found->second : std::string();
-  };
   std::error_code ignored;
   changes.emplace_back("TDUMP_BASE", std::filesystem::current_path(ignored).string());
   changes.emplace_back("TDUMP_LAUNCHED", std::to_string(::getpid()));
@@ -44,17 +40,17 @@ EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentC
     changes.emplace_back("TDUMP_LAUNCH", LocalTimeText() + "-" + std::to_string(::getpid()));
   if (!children) changes.emplace_back("TDUMP_CHILDREN", "0");
 
-  const std::string preload = value("LD_PRELOAD");
+  const std::string preload = ValueOf(present, "LD_PRELOAD");
   if (!Lists(preload, installation.shim, ": ")) {
     changes.emplace_back("TDUMP_LD_PRELOAD_BEFORE", preload);
     changes.emplace_back("LD_PRELOAD",
                          preload.empty() ? installation.shim : preload + ":" + installation.shim);
   }
   // A program built with AddressSanitizer refuses to start behind a preloaded object.
-  const std::string asan = value("ASAN_OPTIONS");
+  const std::string asan = ValueOf(present, "ASAN_OPTIONS");
   if (asan.find("verify_asan_link_order") == std::string::npos)
     changes.emplace_back("ASAN_OPTIONS", (asan.empty() ? "" : asan + ":") + kAsanStarts);
-  const std::string python = value("PYTHONPATH");
+  const std::string python = ValueOf(present, "PYTHONPATH");
   if (!installation.python.empty() && !Lists(python, installation.python, ":")) {
     changes.emplace_back("PYTHONPATH",
                          python.empty() ? installation.python : installation.python + ":" + python);

@@ -13,17 +13,16 @@
 //   PYTHONPATH          the folder of the entry point, then what was there
 #pragma once
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/environment.h"
 #include "launch/tdump_run/installation.h"
 
 namespace tdump::launch {
 
 using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
-using Environment = std::map<std::string, std::string>;
 
 // `config`: the variables that hand over the configuration.
 EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentChanges config,

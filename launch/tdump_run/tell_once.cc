@@ -25,14 +25,9 @@ constexpr milliseconds kUnread{3000};        // longest wait for the pipe to be 
 constexpr milliseconds kOthersWait{
     4000};  // outlives the speaker; mpirun does not let it come to that
 
-std::string Value(const Environment& present, const char* name) {
-  const auto found = present.find(name);
-  return found != present.end() ? found->second : "";
-}
-
 // Open MPI lists the first rank of each program: "0 2".
 bool IsFirstOfItsProgram(const Environment& present, int32_t rank) {
-  std::istringstream words(Value(present, "OMPI_FIRST_RANKS"));
+  std::istringstream words(ValueOf(present, "OMPI_FIRST_RANKS"));
   for (int32_t first; words >> first;) {
     if (first == rank) return true;
   }
@@ -40,14 +35,14 @@ bool IsFirstOfItsProgram(const Environment& present, int32_t rank) {
 }
 
 bool OnOneNode(const Environment& present) {
-  const std::string local = Value(present, "OMPI_COMM_WORLD_LOCAL_SIZE");
-  return !local.empty() && local == Value(present, "OMPI_COMM_WORLD_SIZE");
+  const std::string local = ValueOf(present, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return !local.empty() && local == ValueOf(present, "OMPI_COMM_WORLD_SIZE");
 }
 
 // The job as Open MPI or PMIx names it.
 Claim ClaimForJob(const Environment& present) {
-  std::string job = Value(present, "OMPI_MCA_orte_precondition_transports");
-  if (job.empty()) job = Value(present, "PMIX_NAMESPACE");
+  std::string job = ValueOf(present, "OMPI_MCA_orte_precondition_transports");
+  if (job.empty()) job = ValueOf(present, "PMIX_NAMESPACE");
   return job.empty() ? Claim::kNone : ClaimOnNode("run " + job);
 }
 

@@ -24,14 +24,9 @@ bool NamesLauncher(const std::string& word) {
   });
 }
 
-std::string Value(const Environment& present, const char* name) {
-  const auto found = present.find(name);
-  return found != present.end() ? found->second : "";
-}
-
 bool OneTaskPerNode(const Environment& present) {
-  const std::string tasks = Value(present, "SLURM_NTASKS");
-  return !tasks.empty() && tasks == Value(present, "SLURM_STEP_NUM_NODES");
+  const std::string tasks = ValueOf(present, "SLURM_NTASKS");
+  return !tasks.empty() && tasks == ValueOf(present, "SLURM_STEP_NUM_NODES");
 }
 
 }  // namespace
