@@ -193,6 +193,20 @@ uint64_t SelectedSteps(const Spec& steps, bool* endless) {
   return count;
 }
 
+// Of the steps that are selected, those that the process did not come to.
+uint64_t StepsBeyond(const Spec& steps, const io::ProcessEntry& process) {
+  if (!process.close || steps.is_none()) return 0;
+  // The job may number its steps itself.
+  const io::PassInfo& last = process.passes.back().info;
+  const uint64_t ahead =
+      last.job_step >= 0 ? static_cast<uint64_t>(last.job_step) - last.local_step : 0;
+  uint64_t count = 0;
+  for (uint64_t step = std::max(steps.Min(), process.close->steps_seen + ahead);
+       step <= steps.Max(); ++step)
+    count += steps.Contains(step);
+  return count;
+}
+
 // The first two steps that `steps` selects and those after them, as a SPEC.
 std::string FirstSteps(const Spec& steps) {
   if (steps.is_none()) return "none";
@@ -265,6 +279,27 @@ bool Compresses(const filters::Config& config) {
          std::any_of(config.capture.begin(), config.capture.end(), [&](const auto& set) {
            return std::any_of(set.rules.begin(), set.rules.end(), does);
          });
+}
+
+std::string EndlessText(const std::vector<RankEstimate>& ranks) {
+  size_t steps = 0;
+  for (const RankEstimate& rank : ranks) steps = std::max(steps, rank.steps.size());
+  return fmt::format("; there is no last step, so this is what {} take{}", Plural(steps, "step"),
+                     steps == 1 ? "s, the only one of the job" : "");
+}
+
+// What an estimate is worth that stands on fewer steps than it is for.
+std::string StepsBeyondText(const std::vector<RankEstimate>& ranks) {
+  const RankEstimate& rank = *std::max_element(
+      ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.beyond < b.beyond; });
+  if (rank.beyond == 0) return "";
+  const uint64_t selected = rank.steps.size() + rank.later_steps;
+  return fmt::format(
+      "  note       stands on {}: the job ended after {}, so {} of {} selected steps are not in "
+      "it; "
+      "they count as the last of those\n",
+      Plural(rank.steps.size(), "step"), Plural(rank.ran, "step"), CountText(rank.beyond),
+      CountText(selected));
 }
 
 // Selected ranks that wrote nothing where it was looked.
@@ -345,6 +380,9 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
     const std::string manifest = run.path + "/" + process.directory + "/manifest.tdm";
     if (const auto info = env->Stat(manifest); info.ok()) estimate.manifest_bytes = info->bytes;
     estimate.later_steps = selected > looked_at ? selected - looked_at : 0;
+    if (process.close) estimate.ran = process.close->steps_seen;
+    if (!estimate.endless)
+      estimate.beyond = std::min(StepsBeyond(config.steps, process), estimate.later_steps);
   }
   if (ranks.empty())
     return NotFound(run.path +
@@ -388,7 +426,7 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
   if (config.layout == filters::OutputLayout::kPacked) files = ranks.size();
   text += fmt::format("  in all     {} ({} bytes) in {}, manifests of {} beside them{}\n",
                       BytesText(total), total, Plural(files, "file"), BytesText(manifests),
-                      endless ? "; there is no last step, so this is what two steps take" : "");
+                      endless ? EndlessText(ranks) : "");
   text += "  limit      output.limit " + LimitText(config, total) + "\n";
   uint64_t memory = 0;
   for (const RankEstimate& rank : ranks) memory = std::max(memory, rank.steps.back().copied_bytes);
@@ -403,7 +441,7 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
   } else {
     text += "  slowdown   not known: the run has one step only\n";
   }
-  text += UnseenRanks(ranks, config);
+  text += StepsBeyondText(ranks) + UnseenRanks(ranks, config);
   if (Compresses(config)) text += "  note       payloads count as they are before compression\n";
   if (unknown != 0) {
     text += fmt::format(

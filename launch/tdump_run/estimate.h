@@ -42,6 +42,8 @@ struct RankEstimate {
   int32_t rank = 0, world = 1;
   std::vector<StepEstimate> steps;  // ordered
   uint64_t later_steps = 0;         // selected steps beyond them; each as the last one
+  uint64_t ran = 0;                 // steps of the process; 0: not known
+  uint64_t beyond = 0;              // of the later steps, those that it did not come to
   bool endless = false;             // no last step is selected
   uint64_t manifest_bytes = 0;      // beside the passes, of the run that was looked at
   bool open_at_end = false;         // the last of `steps` was the last one of the process
