@@ -81,6 +81,15 @@ def mpirun(
     return done
 
 
+def captured(ranks: int, job: Sequence[str], config: str, where: Path) -> Path:
+    """The run that so many ranks of a job that ends well leave in ``where``, which is made."""
+    where.mkdir(parents=True)
+    (where / "c.yaml").write_text(config)
+    done = mpirun(ranks, [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", *job], where)
+    assert done.returncode == 0, done.stderr
+    return where / "run"
+
+
 @dataclass
 class Run:
     """A run directory as a user sees it."""

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import TDUMP_RUN, mpirun
+from conftest import captured
 from diffing import diff, rows, said
 
 JOB = Path(__file__).parent / "jobs" / "data_parallel.py"
@@ -18,12 +18,7 @@ STEPS = 2
 
 def run(directory: Path, ranks: int, config: str = CONFIG) -> Path:
     where = directory / f"ranks{ranks}"
-    where.mkdir(parents=True)
-    (where / "c.yaml").write_text(config)
-    job = [sys.executable, str(JOB), str(where / "store")]
-    done = mpirun(ranks, [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", *job], where)
-    assert done.returncode == 0, done.stderr
-    return where / "run"
+    return captured(ranks, [sys.executable, str(JOB), str(where / "store")], config, where)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import TDUMP_RUN, mpirun
+from conftest import captured
 from diffing import diff, rows, said
 
 JOB = Path(__file__).parent / "jobs" / "packed_sequences.py"
@@ -15,11 +15,7 @@ OUTPUTS = 4  # of two modules in two steps
 
 
 def run(directory: Path, ranks: int, capture: str) -> Path:
-    directory.mkdir(parents=True)
-    (directory / "c.yaml").write_text(f"version: 1\ncapture: [{capture}]\n")
-    done = mpirun(ranks, [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, str(JOB)], directory)
-    assert done.returncode == 0, done.stderr
-    return directory / "run"
+    return captured(ranks, [sys.executable, str(JOB)], f"version: 1\ncapture: [{capture}]\n", directory)
 
 
 @pytest.fixture(scope="module")
