@@ -52,6 +52,12 @@ class CxxApiTest : public ::testing::Test {
     return values;
   }
 
+  // Under a root of its own: the cases share a table of operators, where a name is the first one's.
+  template <class M>
+  static void Watch(const M& module) {
+    ::tdump::watch(module, ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  }
+
   CollectorRig& rig;
 };
 
@@ -74,7 +80,7 @@ TEST_F(CxxApiTest, AWatchedModuleHasItsNamesParametersAndBuffers) {
 
 TEST_F(CxxApiTest, InputsOutputsAndTapsAreSnapshots) {
   Pair pair;
-  ::tdump::watch(pair);
+  Watch(pair);
   at::Tensor x = at::full({2}, 3.0f);
   at::Tensor y = pair->forward(x);
   x.zero_();
@@ -96,7 +102,7 @@ TEST_F(CxxApiTest, InputsOutputsAndTapsAreSnapshots) {
 
 TEST_F(CxxApiTest, ParametersOncePerPass) {
   Pair pair;
-  ::tdump::watch(pair);
+  Watch(pair);
   pair->forward(at::ones({1}));
   pair->forward(at::ones({1}));
   EXPECT_EQ(Kept(Role::kParam).size(), 3u);
@@ -109,7 +115,7 @@ TEST_F(CxxApiTest, AMetaParameterIsListedWithItsReason) {
   auto module = std::make_shared<nn::Module>();
   module->register_parameter("real", at::ones({2}));
   module->register_parameter("meta", at::empty({2}, at::kMeta));
-  ::tdump::watch(module);
+  Watch(module);
   { ::tdump::scope scope(module.get()); }
   ASSERT_EQ(Kept(Role::kParam), (Names{".#real", ".#meta"}));
   EXPECT_EQ(rig.sink.kept[0].reason, SkipReason::kNone);
@@ -119,7 +125,7 @@ TEST_F(CxxApiTest, AMetaParameterIsListedWithItsReason) {
 TEST_F(CxxApiTest, ATensorBeyondTheFormatIsNotedOnly) {
   const int64_t side = int64_t{1} << 31;
   auto module = std::make_shared<nn::Module>();
-  ::tdump::watch(module);
+  Watch(module);
   {
     ::tdump::scope scope(module.get(), at::ones({1, 1}).expand({side, side}));
     scope.output(at::ones({1}));
@@ -132,7 +138,7 @@ TEST_F(CxxApiTest, ATensorBeyondTheFormatIsNotedOnly) {
 
 TEST_F(CxxApiTest, AnExceptionEndsTheCall) {
   Pair pair;
-  ::tdump::watch(pair);
+  Watch(pair);
   EXPECT_THROW(pair->forward(at::ones({0})), std::runtime_error);
   EXPECT_EQ(rig.Calls(), Names{".!"});
   pair->forward(at::ones({1}));
@@ -150,7 +156,7 @@ TEST_F(CxxApiTest, AnExceptionEndsTheCall) {
 
 TEST_F(CxxApiTest, AForwardThatNeverEndedIsClosedByTheNextCall) {
   Pair pair;
-  ::tdump::watch(pair);
+  Watch(pair);
   const at::Tensor x = at::ones({2});
   EXPECT_THROW(Forward(pair->first.get(), x, true), std::runtime_error);
   EXPECT_TRUE(rig.Calls().empty());
@@ -164,7 +170,7 @@ TEST_F(CxxApiTest, AnUnwatchedOrDeadModuleIsNoCall) {
   const void* dead = nullptr;
   {
     Pair pair;
-    ::tdump::watch(pair);
+    Watch(pair);
     dead = static_cast<const nn::Module*>(pair.get());
   }
   EXPECT_EQ(tdump_torch_forward_begin(dead, nullptr, 0), nullptr);
@@ -191,7 +197,7 @@ TEST_F(CxxApiTest, NamedScopesNestBelowWhatIsOpen) {
 
 TEST_F(CxxApiTest, ThreadsDoNotMix) {
   Pair pair;
-  ::tdump::watch(pair);
+  Watch(pair);
   const auto work = [&] {
     for (int i = 0; i < 50; ++i) pair->forward(at::ones({1}));
   };
@@ -212,7 +218,7 @@ TEST_F(CxxApiTest, ThreadsDoNotMix) {
 
 TEST_F(CxxApiTest, NothingIsRecordedWhileNotArmed) {
   Pair pair;
-  ::tdump::watch(pair);
+  Watch(pair);
   rig.gate.state = GateState::kIdle;
   pair->forward(at::ones({1}));
   EXPECT_TRUE(rig.sink.kept.empty());
