@@ -81,13 +81,21 @@ bool StepClock::EnsureActive(const Boundary& boundary) {
     if (Joins(boundary.kind)) activator_->Joined(boundary);
     return true;
   }
-  if (!(asked_ ? Joins(boundary.kind) : Activates(boundary.kind))) return false;
+  if (!(asked_ ? Joins(boundary.kind) : Activates(boundary.kind))) {
+    if (fork_untold_ && Activates(boundary.kind)) TellOfFork(boundary);
+    return false;
+  }
   if (asked_) tracker_.Restart();
   asked_ = true;
   state_ = activator_->Activate(boundary, &session_);
   gate_->state.store(state_ == Activation::kNever ? GateState::kOff : GateState::kIdle,
                      std::memory_order_release);
   return state_ == Activation::kActive;
+}
+
+void StepClock::TellOfFork(const Boundary& boundary) {
+  fork_untold_ = !activator_->RanInForkedChild(boundary);
+  gate_->state.store(GateState::kIdle, std::memory_order_release);
 }
 
 void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
@@ -204,7 +212,9 @@ void StepClock::AfterFork() noexcept {
   asked_ = true;
   told_first_ = false;
   state_ = Activation::kLater;
-  if (!gate_->off()) gate_->state.store(GateState::kIdle, std::memory_order_release);
+  fork_untold_ = true;
+  GateState armed = GateState::kArmed;
+  gate_->state.compare_exchange_strong(armed, GateState::kIdle);
 }
 
 std::string StepClock::RuleInForce() const {

@@ -77,6 +77,9 @@ class Activator {
   virtual void Joined(const Boundary& boundary) {}
   // The first step begins; what marks steps is known now.
   virtual void FirstStep(const std::string& rule) {}
+  // A boundary that would activate comes in a forked child, which stays inert. True: told of once,
+  // which is enough.
+  virtual bool RanInForkedChild(const Boundary& boundary) { return true; }
 };
 
 struct StepClockOptions {
@@ -99,8 +102,9 @@ class StepClock : public Clock {
   StepClock(Gate* gate, Activator* activator, StepClockOptions options);
 
   void boundary(const Boundary& boundary) noexcept override;
-  // In a forked child: forgets the parent's session and stays inert until the
-  // child joins a group. Touches no file.
+  // In a forked child: forgets the parent's session and stays inert until the child joins a group.
+  // Touches no file. Of a process that was dormant the gate stays so until the first operator,
+  // which the Activator hears of.
   void AfterFork() noexcept;
 
   std::string RuleInForce() const;
@@ -113,6 +117,7 @@ class StepClock : public Clock {
   };
 
   bool EnsureActive(const Boundary& boundary);
+  void TellOfFork(const Boundary& boundary);
   void Handle(const Boundary& boundary);
   void EndStep();
   void BeginStep(const StepTracker::Verdict& verdict);
@@ -134,6 +139,7 @@ class StepClock : public Clock {
   bool told_first_ = false;
   bool asked_ = false;
   bool exited_ = false;
+  bool fork_untold_ = false;  // in a forked child of which nothing was told
   ClockSession session_;
   StepTracker::Verdict pending_;  // began before activation
   Step step_;

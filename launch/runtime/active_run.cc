@@ -124,7 +124,7 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
   run->started_ns_ = WallNs();
   TDUMP_RETURN_IF_ERROR(run->WriteIdentity());
   for (const std::string& warning : who.warnings) {
-    (void)run->manifest->Append(io::NoteSection{1, WallNs(), warning});
+    run->Note(warning);
   }
   run->OpenAgreement(std::move(mpi));
   TDUMP_RETURN_IF_ERROR(run->OpenSink(config, who.local_ranks, operators));
@@ -205,6 +205,10 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
          TellUser(fmt::format("rank {}: {}", rank, text));
        }});
   return {};
+}
+
+void ActiveRun::Note(const std::string& text) noexcept {
+  (void)manifest->Append(io::NoteSection{1, WallNs(), text});
 }
 
 void ActiveRun::WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept {

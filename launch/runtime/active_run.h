@@ -39,6 +39,9 @@ class ActiveRun {
   // What marks steps is known: goes on record.
   void FirstStep(const std::string& rule) noexcept;
 
+  // Something that the user should know and that loses nothing of what was asked for.
+  void Note(const std::string& text) noexcept;
+
   // MPI is about to be finalised: the transport lets go of it, and a closing record is written in
   // case the process ends without exit handlers.
   void LeaveMpi(coordinator::StepClock::Counts counts) noexcept;

@@ -33,12 +33,6 @@ int Nodes(const coordinator::Environment& environment, int world, int local_rank
   return Number(environment, "GROUP_WORLD_SIZE");
 }
 
-// torch names the main thread of a data-loader worker before it runs anything in it.
-bool IsDataLoaderWorker() {
-  char name[16] = "";
-  return ::prctl(PR_GET_NAME, name) == 0 && std::strcmp(name, "pt_data_worker") == 0;
-}
-
 }  // namespace
 
 bool WantedInThisProcess() {
@@ -71,6 +65,12 @@ Identity IdentityBeforeMpi() {
 }
 
 bool SpeaksForTheJob() { return IdentityOfLauncher().rank == 0; }
+
+// torch names the main thread of one before it runs anything in it.
+bool IsDataLoaderWorker() {
+  char name[16] = "";
+  return ::prctl(PR_GET_NAME, name) == 0 && std::strcmp(name, "pt_data_worker") == 0;
+}
 
 RankDecision DecideRank(const Boundary& boundary, bool forked) {
   const bool joins =

@@ -31,6 +31,8 @@ struct RankDecision {
 
 // `forked`: this process was forked from one with tdump and has not replaced its program.
 RankDecision DecideRank(const Boundary& boundary, bool forked);
+// A worker process of torch's DataLoader.
+bool IsDataLoaderWorker();
 // Marks the environment, so that children know.
 void MarkOwner();
 

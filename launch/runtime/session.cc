@@ -183,6 +183,7 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
     return coordinator::Activation::kNever;
   }
   MarkOwner();
+  if (forked_) forked_work_.BecomeRank();
   active_ = std::move(opened).value().release();
   active_pid_ = ::getpid();
   AdoptPlan(active_->identity);
@@ -224,6 +225,25 @@ void Session::FirstStep(const std::string& rule) {
   // A C++ optimizer tells its class when it steps, which is later.
   const std::string cls = rule == "optimizer" ? optimizers_.ClassOfFirst() : "";
   Introduce(cls.empty() ? rule : fmt::format("{} ({})", rule, cls));
+}
+
+// Loading data takes operators that nobody asks for; a module is another matter.
+bool Session::RanInForkedChild(const tdump::Boundary& boundary) {
+  if (boundary.kind == BoundaryKind::kFirstOperator && IsDataLoaderWorker()) return false;
+  forked_work_.Count();
+  return true;
+}
+
+// Of a rank it belongs to the run. A process that is none speaks where it would have been one.
+void Session::TellForkedWork() {
+  const uint64_t children = forked_work_.children();
+  if (children == 0) return;
+  if (active_ != nullptr) {
+    if (active_->selected) active_->Note(ForkedWorkText(children, true));
+  } else if (!forked_ && SpeaksForTheJob() &&
+             DecideRank({.kind = BoundaryKind::kFirstOperator}, false).active) {
+    TellUser(ForkedWorkText(children, false), LogLevel::kWarning);
+  }
 }
 
 void Session::Joined(const tdump::Boundary& boundary) {
@@ -308,6 +328,7 @@ void Session::Close() noexcept {
     std::lock_guard lock(mutex_);
     if (closed_) return;
     closed_ = true;
+    TellForkedWork();
     if (active_ == nullptr) return;
     Introduce("none seen");
     active_->Close(*plan_.get(), counts);
@@ -327,6 +348,7 @@ void Session::InForkedChild() noexcept {
   session->active_ = nullptr;
   session->active_pid_ = 0;
   session->forked_ = true;
+  session->forked_work_.InChild();
   session->introduced_ = false;
   new (&session->mutex_) std::mutex;
   session->clock_.AfterFork();

@@ -8,7 +8,8 @@
 //      sink and agreement (active_run.h).
 //   3. Close(), at exit: closes the pass, waits for the writer at most exit.drain, writes the
 //      closing record; rank 0 prints the verdict.
-//   4. In a forked child everything of the parent is let go of without being touched.
+//   4. In a forked child everything of the parent is let go of without being touched. What runs
+//      there is recorded nowhere; the parent says so at its end (forked_work.h).
 // Failure at any point leaves the job as it is: one line, and tdump is out of this process.
 //
 // The one Session of a process is never destroyed: hooks and exit handlers may come late.
@@ -22,6 +23,7 @@
 #include "core/runtime.h"
 #include "filters/config.h"
 #include "launch/runtime/active_run.h"
+#include "launch/runtime/forked_work.h"
 #include "launch/runtime/late_plan.h"
 #include "launch/runtime/late_sink.h"
 #include "launch/runtime/mpi_link.h"
@@ -53,6 +55,7 @@ class Session final : public coordinator::Activator {
                                    coordinator::ClockSession* session) override;
   void Joined(const tdump::Boundary& boundary) override;
   void FirstStep(const std::string& rule) override;
+  bool RanInForkedChild(const tdump::Boundary& boundary) override;
 
  private:
   Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan> plan,
@@ -62,6 +65,7 @@ class Session final : public coordinator::Activator {
   void AdoptPlan(const Identity& identity);
   void Introduce(const std::string& rule);
   void TellMissingRanks();
+  void TellForkedWork();
   void Report(const std::string& text) noexcept;
   std::string ClockDirectory(const Identity& identity) const;
 
@@ -87,6 +91,7 @@ class Session final : public coordinator::Activator {
   bool closed_ = false;
   bool introduced_ = false;  // the start lines are printed
   bool forked_ = false;
+  ForkedWork forked_work_;
 };
 
 }  // namespace tdump::launch

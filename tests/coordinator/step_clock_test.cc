@@ -26,7 +26,11 @@ class FakeActivator : public Activator {
   }
   void Joined(const Boundary& boundary) override { joined.push_back(boundary.rank); }
   void FirstStep(const std::string& rule) override { rules.push_back(rule); }
-  std::vector<BoundaryKind> asked;
+  bool RanInForkedChild(const Boundary& boundary) override {
+    forked.push_back(boundary.kind);
+    return boundary.kind != BoundaryKind::kFirstOperator;
+  }
+  std::vector<BoundaryKind> asked, forked;
   std::vector<int> joined;
   std::vector<std::string> rules;
   ClockSession session;
@@ -269,6 +273,21 @@ TEST_F(StepClockTest, AForkedChildRecordsNothing) {
   Root();
   EXPECT_EQ(passes.opened.size(), 1u);
   EXPECT_EQ(activator.asked.size(), 1u);
+  Root();
+  EXPECT_EQ(activator.forked, std::vector{BoundaryKind::kRootBegin});  // told once
+}
+
+TEST_F(StepClockTest, AForkedChildOfADormantProcessIsHeardUntilItIsUnderstood) {
+  clock().AfterFork();
+  EXPECT_EQ(gate.state, GateState::kDormant);
+  Tell(BoundaryKind::kFirstOperator);
+  EXPECT_EQ(gate.state, GateState::kIdle);
+  Tell(BoundaryKind::kOptimizerStep);
+  Root();
+  Root();
+  EXPECT_EQ(activator.forked,
+            (std::vector{BoundaryKind::kFirstOperator, BoundaryKind::kRootBegin}));
+  EXPECT_TRUE(activator.asked.empty());
 }
 
 // What the agreement hears: equal shapes for equal steps, other shapes where a
