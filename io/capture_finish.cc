@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "io/archive.h"
-#include "io/capture_sink_impl.h"
+#include "io/capture_writer.h"
 
 namespace tdump::io {
 namespace {
@@ -15,11 +15,11 @@ constexpr int kGiveUpAfter = 3;  // failed passes in a row
 
 }  // namespace
 
-void CaptureSinkImpl::FinishPasses() {
+void CaptureWriter::FinishPasses() {
   for (PassSlot* pass : active_) {
     if (!PassSlots::IsClosing(*pass)) continue;
     if (PassSlots::Outstanding(*pass) != 0 &&
-        env_->MonotonicNs() >= pass->deadline_ns.load(std::memory_order_relaxed))
+        state_.env->MonotonicNs() >= pass->deadline_ns.load(std::memory_order_relaxed))
       OrphanEntries(pass);
     FinishPass(pass);
   }
@@ -32,7 +32,7 @@ void CaptureSinkImpl::FinishPasses() {
 }
 
 // What was waited for long enough is written as metadata; its room comes back with its commit.
-void CaptureSinkImpl::OrphanEntries(PassSlot* pass) {
+void CaptureWriter::OrphanEntries(PassSlot* pass) {
   uint64_t orphaned = 0;
   const auto orphan = [&](CaptureEntry* entry) {
     if (entry->pass != pass) return false;
@@ -47,19 +47,20 @@ void CaptureSinkImpl::OrphanEntries(PassSlot* pass) {
 }
 
 // False: entries of it are still to come.
-bool CaptureSinkImpl::FinishPass(PassSlot* pass) {
+bool CaptureWriter::FinishPass(PassSlot* pass) {
   if (!PassSlots::Finish(pass)) return false;
   const std::unique_ptr<PassRecording> recording((RecordingOf(pass), std::move(pass->recording)));
-  losses_.Take(operators_->size(),
-               [&](OperatorId op, uint32_t count) { recording->AddLosses(op, count); });
+  state_.losses.Take(state_.operators->size(),
+                     [&](OperatorId op, uint32_t count) { recording->AddLosses(op, count); });
   ReasonCounts lost{};
   for (size_t i = 0; i < kReasons; ++i) lost[i] = pass->lost[i].load(std::memory_order_relaxed);
-  lost[static_cast<size_t>(SkipReason::kPassEnded)] += late_.exchange(0, std::memory_order_relaxed);
+  lost[static_cast<size_t>(SkipReason::kPassEnded)] +=
+      state_.late.exchange(0, std::memory_order_relaxed);
   const PassDoneSection done =
       recording->Finish(pass->blocked_ns.load(std::memory_order_relaxed), lost, &done_);
   GiveBackDone();
-  Check(manifest_->Append(done, recording->place()));
-  if (options_.files.durability == Durability::kPass) Check(manifest_->Sync());
+  Check(state_.manifest->Append(done, recording->place()));
+  if (state_.options.files.durability == Durability::kPass) Check(state_.manifest->Sync());
   WriteCounts(recording->touched());
   const uint64_t lost_calls = pass->lost_calls.load(std::memory_order_relaxed);
   if (lost_calls != 0) {
@@ -71,13 +72,13 @@ bool CaptureSinkImpl::FinishPass(PassSlot* pass) {
   NoteRefusal();
   failed_in_a_row_ = recording->failed() ? failed_in_a_row_ + 1 : 0;
   if (failed_in_a_row_ < kGiveUpAfter) return true;
-  stopped_ = true;
+  state_.stopped = true;
   Tell("gave up", 2,
        fmt::format("{} passes in a row could not be written; no more are tried", kGiveUpAfter));
   return true;
 }
 
-void CaptureSinkImpl::TellOverShare(const PassSlot& pass) {
+void CaptureWriter::TellOverShare(const PassSlot& pass) {
   Tell("max_block", 1,
        fmt::format(
            "pass {} waited {:.0f} ms for the writer, more than memory.max_block ({:.0f} % of "
@@ -86,18 +87,18 @@ void CaptureSinkImpl::TellOverShare(const PassSlot& pass) {
            "larger memory.host or a faster disk keeps them",
            pass.info.ordinal,
            static_cast<double>(pass.blocked_ns.load(std::memory_order_relaxed)) / 1e6,
-           100 * options_.max_block));
+           100 * state_.options.max_block));
 }
 
 // For whoever looks why writing is slow; nothing that the user should do.
-void CaptureSinkImpl::NoteRefusal() {
+void CaptureWriter::NoteRefusal() {
   const bool refused = context_.files != nullptr && context_.files->direct().was_refused();
   if (refused && told_.emplace("direct").second)
     WriteNote({0, "direct writes (O_DIRECT) are refused here: all goes through the page cache"});
 }
 
-void CaptureSinkImpl::Flush(bool all) {
-  const int64_t now = env_->MonotonicNs();
+void CaptureWriter::Flush(bool all) {
+  const int64_t now = state_.env->MonotonicNs();
   if (!all && now - flushed_ns_ < kFlushNs) return;
   flushed_ns_ = now;
   for (PassSlot* pass : active_) {
@@ -106,75 +107,75 @@ void CaptureSinkImpl::Flush(bool all) {
 }
 
 // Everything was written: files that hold several passes get their final names.
-void CaptureSinkImpl::CloseFiles() {
+void CaptureWriter::CloseFiles() {
   std::lock_guard lock(writing_);
   if (context_.files == nullptr) return;
   if (Status closed = context_.files->Close(); !closed.ok())
     Tell(kDiskErrorTopic, 2, closed.message());
 }
 
-bool CaptureSinkImpl::TakeMail() {
-  if (!mail_waits_.load(std::memory_order_acquire)) return false;
+bool CaptureWriter::TakeMail() {
+  if (!state_.mail_waits.load(std::memory_order_acquire)) return false;
   std::vector<OperatorId> expected;
   std::vector<Note> notes;
   {
-    std::lock_guard lock(mail_);
-    expected.swap(expected_);
-    notes.swap(notes_);
+    std::lock_guard lock(state_.mail);
+    expected.swap(state_.expected);
+    notes.swap(state_.notes);
   }
   WriteExpected(expected);
   for (const Note& note : notes) WriteNote(note);
-  std::lock_guard lock(mail_);
-  if (expected_.empty() && notes_.empty()) mail_waits_.store(false);
+  std::lock_guard lock(state_.mail);
+  if (state_.expected.empty() && state_.notes.empty()) state_.mail_waits.store(false);
   return true;
 }
 
-void CaptureSinkImpl::WriteCounts(const std::vector<OperatorId>& operators) {
+void CaptureWriter::WriteCounts(const std::vector<OperatorId>& operators) {
   std::string body;
   for (size_t i = 0; i < operators.size(); ++i) {
-    const OperatorInfo& info = operators_->Get(operators[i]);
+    const OperatorInfo& info = state_.operators->Get(operators[i]);
     const OperatorTally& tally = context_.Tally(operators[i]);
     AppendSection(OperatorCountSection{info.root, info.path, info.op, tally.calls, tally.records,
                                        tally.not_kept},
                   &body);
     if ((i + 1) % kSectionsPerFrame != 0 && i + 1 != operators.size()) continue;
-    Check(manifest_->Append(FrameKind::kExpect, body));
+    Check(state_.manifest->Append(FrameKind::kExpect, body));
     body.clear();
   }
 }
 
-void CaptureSinkImpl::WriteExpected(const std::vector<OperatorId>& operators) {
+void CaptureWriter::WriteExpected(const std::vector<OperatorId>& operators) {
   std::string body;
   for (size_t i = 0; i < operators.size(); ++i) {
-    const OperatorInfo& info = operators_->Get(operators[i]);
+    const OperatorInfo& info = state_.operators->Get(operators[i]);
     AppendSection(
         ExpectSection{static_cast<uint8_t>(info.kind), info.root, info.path, info.op, info.cls},
         &body);
     if ((i + 1) % kSectionsPerFrame != 0 && i + 1 != operators.size()) continue;
-    Check(manifest_->Append(FrameKind::kExpect, body));
+    Check(state_.manifest->Append(FrameKind::kExpect, body));
     body.clear();
   }
 }
 
-void CaptureSinkImpl::WriteNote(const Note& note) {
-  Check(manifest_->Append(NoteSection{static_cast<uint8_t>(note.level),
-                                      static_cast<uint64_t>(env_->WallNs()), note.text}));
+void CaptureWriter::WriteNote(const Note& note) {
+  Check(state_.manifest->Append(NoteSection{
+      static_cast<uint8_t>(note.level), static_cast<uint64_t>(state_.env->WallNs()), note.text}));
 }
 
-void CaptureSinkImpl::Check(const Status& status) {
+void CaptureWriter::Check(const Status& status) {
   if (!status.ok())
     Report("manifest",
            status.message() + "; the coverage of this rank is incomplete, the job goes on");
 }
 
-bool CaptureSinkImpl::Report(std::string_view topic, const std::string& text) {
+bool CaptureWriter::Report(std::string_view topic, const std::string& text) {
   if (!told_.emplace(topic).second) return false;
-  if (options_.report) options_.report(text);
+  if (state_.options.report) state_.options.report(text);
   return true;
 }
 
-void CaptureSinkImpl::Tell(std::string_view topic, int level, const std::string& text) {
-  if (topic == kDiskLimitTopic) limit_reached_ = true;
+void CaptureWriter::Tell(std::string_view topic, int level, const std::string& text) {
+  if (topic == kDiskLimitTopic) state_.limit_reached = true;
   if (Report(topic, text)) WriteNote({level, text});
 }
 

@@ -20,19 +20,20 @@ constexpr int64_t kMetadataWaitNs = 1'000'000'000;
 
 // `values`: part of the arena is left to records that keep their metadata only.
 std::byte* CaptureSinkImpl::TryRoom(uint64_t bytes, bool values) {
-  const uint64_t capacity = arena_.capacity();
+  const uint64_t capacity = state_.arena.capacity();
   const uint64_t left_over = values ? std::min(capacity / 16, kMostForMetadata) : 0;
-  const uint64_t used = arena_.used();
+  const uint64_t used = state_.arena.used();
   if (values && used + std::min(bytes, capacity) > capacity - left_over) return nullptr;
-  std::byte* room = arena_.Take(bytes);
+  std::byte* room = state_.arena.Take(bytes);
   // Much is waiting, so the writer should not nap any longer. Once per turn.
-  if (used > capacity / 4 && !urged_.exchange(true, std::memory_order_relaxed)) Wake(kNap);
+  if (used > capacity / 4 && !state_.urged.exchange(true, std::memory_order_relaxed))
+    state_.Wake(CaptureState::kNap);
   return room;
 }
 
 std::byte* CaptureSinkImpl::TakeRoom(PassSlot* pass, uint64_t bytes, bool values) {
   if (std::byte* room = TryRoom(bytes, values)) return room;
-  if (bytes > arena_.capacity()) return nullptr;
+  if (bytes > state_.arena.capacity()) return nullptr;
   Waiting waiting;
   for (;;) {
     if (!WaitForRoom(pass, values, &waiting)) return nullptr;
@@ -42,13 +43,14 @@ std::byte* CaptureSinkImpl::TakeRoom(PassSlot* pass, uint64_t bytes, bool values
 
 AtLimit CaptureSinkImpl::AtLimitNow(const PassSlot& pass) const {
   const bool over = pass.over_share.load(std::memory_order_relaxed);
-  return over && options_.at_limit == AtLimit::kBlock ? AtLimit::kStats : options_.at_limit;
+  return over && state_.options.at_limit == AtLimit::kBlock ? AtLimit::kStats
+                                                            : state_.options.at_limit;
 }
 
 // What is left of `share`: of the time since the pass began, of the step before it or of 100 ms,
 // whichever is longest.
 int64_t CaptureSinkImpl::LeftToBlock(PassSlot* pass, int64_t now, double share) const {
-  if (options_.max_block >= 1) return kWaitNs;
+  if (state_.options.max_block >= 1) return kWaitNs;
   const int64_t step = std::max({now - pass->opened_ns, pass->step_ns, kLeastStepNs});
   const auto blocked = static_cast<int64_t>(pass->blocked_ns.load(std::memory_order_relaxed));
   return static_cast<int64_t>(share * static_cast<double>(step)) - blocked;
@@ -70,28 +72,28 @@ bool CaptureSinkImpl::TakeStream(PassSlot* pass) {
 // the disk and what fills the arena is not committed, perhaps by this very thread. Metadata may
 // wait for a second more than the share before it is lost, and counted.
 bool CaptureSinkImpl::WaitForRoom(PassSlot* pass, bool values, Waiting* waiting) {
-  Wake(kNap);
+  state_.Wake(CaptureState::kNap);
   const AtLimit at_limit = AtLimitNow(*pass);
   if (stopped() || at_limit == AtLimit::kDrop) return false;
   if (values && at_limit == AtLimit::kStats) return false;
-  const int64_t start = env_->MonotonicNs();
+  const int64_t start = state_.env->MonotonicNs();
   const int64_t left =
-      LeftToBlock(pass, start, options_.max_block) + (values ? 0 : kMetadataWaitNs);
+      LeftToBlock(pass, start, state_.options.max_block) + (values ? 0 : kMetadataWaitNs);
   if (left <= 0) {
     if (values) pass->over_share.store(true, std::memory_order_relaxed);
     return false;
   }
-  waiters_.fetch_add(1, std::memory_order_seq_cst);
-  const uint32_t turn = room_turn_.load(std::memory_order_seq_cst);
-  const bool on_its_way = in_hand_.load() || !queue_.empty() || turn != waiting->turn;
+  state_.waiters.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t turn = state_.room_turn.load(std::memory_order_seq_cst);
+  const bool on_its_way = state_.in_hand.load() || !state_.queue.empty() || turn != waiting->turn;
   if (on_its_way || waiting->idle_since == 0) *waiting = {start, turn};
   const bool in_vain = !on_its_way && start - waiting->idle_since > kWaitForCommitsNs;
   if (!in_vain) {
-    if (!threaded_.load()) WriteNow();
-    FutexWait(&room_turn_, turn, std::min(left, kWaitNs));
+    if (!threaded_.load()) writer_.WriteNow();
+    FutexWait(&state_.room_turn, turn, std::min(left, kWaitNs));
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
-  pass->blocked_ns.fetch_add(static_cast<uint64_t>(env_->MonotonicNs() - start),
+  state_.waiters.fetch_sub(1, std::memory_order_relaxed);
+  pass->blocked_ns.fetch_add(static_cast<uint64_t>(state_.env->MonotonicNs() - start),
                              std::memory_order_relaxed);
   return !in_vain;
 }

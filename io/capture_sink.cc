@@ -21,33 +21,19 @@ std::unique_ptr<CaptureSink> CaptureSink::Create(Env* env, const OperatorTable* 
 
 CaptureSinkImpl::CaptureSinkImpl(Env* env, const OperatorTable* operators, ManifestWriter* manifest,
                                  std::string directory, CaptureSinkOptions options)
-    : env_(env),
-      operators_(operators),
-      manifest_(manifest),
-      options_(std::move(options)),
-      expected_bits_(new std::atomic<uint64_t>[kMaxOperators / 64]()),
-      arena_(options_.arena_bytes),
-      budget_(env, directory, options_.disk_limit_bytes, options_.min_free_bytes) {
-  max_slot_ = arena_.capacity() / 4;
+    : state_(env, operators, manifest, std::move(options)),
+      writer_(&state_, std::move(directory)),
+      expected_bits_(new std::atomic<uint64_t>[kMaxOperators / 64]()) {
+  max_slot_ = state_.arena.capacity() / 4;
   // At least one tile of the hash; several pieces are on their way at a time.
   piece_bytes_ =
       std::clamp<uint64_t>(max_slot_ / 4 / kHashTile, 1, kMostOfAPiece / kHashTile) * kHashTile;
-  context_.env = env;
-  context_.operators = operators;
-  context_.directory = std::move(directory);
-  context_.job_hash = manifest->header().job_hash;
-  context_.budget = &budget_;
-  context_.file_options = options_.files;
-  context_.removed = [this](const RemovedSection& removed) { Check(manifest_->Append(removed)); };
-  context_.tell = [this](std::string_view topic, int level, const std::string& text) {
-    Tell(topic, level, text);
-  };
 }
 
 CaptureSinkImpl::~CaptureSinkImpl() {
   (void)Drain(10'000);
-  stop_.store(true);
-  Wake(kNap);
+  state_.end_thread.store(true);
+  state_.Wake(CaptureState::kNap);
   if (thread_.joinable()) thread_.join();
 }
 
@@ -68,22 +54,22 @@ uint64_t CaptureSinkImpl::Seen(const Call& call) {
 }
 
 PassSlot* CaptureSinkImpl::Enter(const Call& call) {
-  PassSlot* pass = slots_.Enter(call.pass);
+  PassSlot* pass = state_.slots.Enter(call.pass);
   if (pass != nullptr) return pass;
-  late_.fetch_add(1, std::memory_order_relaxed);
-  losses_.Add(call.op);
+  state_.late.fetch_add(1, std::memory_order_relaxed);
+  state_.losses.Add(call.op);
   return nullptr;
 }
 
 // Not even its metadata could be kept.
 void CaptureSinkImpl::Lose(PassSlot* pass, const Call& call, SkipReason reason) {
   pass->lost[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
-  losses_.Add(call.op);
+  state_.losses.Add(call.op);
   PassSlots::Leave(pass);
 }
 
 void CaptureSinkImpl::Push(CaptureEntry* entry) {
-  if (queue_.Push(entry)) Wake(kAsleep);
+  if (state_.queue.Push(entry)) state_.Wake(CaptureState::kAsleep);
 }
 
 // A record with room for `from.payload` bytes, not pushed yet. nullptr: there is none.
@@ -188,7 +174,7 @@ void CaptureSinkImpl::end_call(const Call& call, std::span<const std::byte> argu
                                std::span<const std::byte> text) noexcept {
   if (refuses()) return;
   (void)Seen(call);
-  PassSlot* pass = slots_.Enter(call.pass);
+  PassSlot* pass = state_.slots.Enter(call.pass);
   if (pass == nullptr) return;
   const uint64_t bytes = CallEntryBytes(arguments, text);
   std::byte* room = TakeRoom(pass, bytes, false);
@@ -208,9 +194,9 @@ void CaptureSinkImpl::expect(OperatorId op) noexcept {
   if ((word.load(std::memory_order_relaxed) & bit) != 0) return;
   if ((word.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   try {
-    std::lock_guard lock(mail_);
-    expected_.push_back(op);
-    mail_waits_.store(true, std::memory_order_release);
+    std::lock_guard lock(state_.mail);
+    state_.expected.push_back(op);
+    state_.mail_waits.store(true, std::memory_order_release);
   } catch (...) {
   }
 }
@@ -219,18 +205,18 @@ void CaptureSinkImpl::note(std::string_view text) noexcept {
   if (off()) return;
   try {
     {
-      std::lock_guard lock(mail_);
+      std::lock_guard lock(state_.mail);
       if (noted_.size() > kMaxNotes || noted_.contains(text)) return;
       const bool full = noted_.size() == kMaxNotes;
       noted_.emplace(text);
-      notes_.push_back({3, full ? "more than 1000 different notes; further ones are left out"
-                                : std::string(text)});
-      mail_waits_.store(true, std::memory_order_release);
+      state_.notes.push_back({3, full ? "more than 1000 different notes; further ones are left out"
+                                      : std::string(text)});
+      state_.mail_waits.store(true, std::memory_order_release);
     }
     if (threaded_)
-      Wake(kAsleep);
+      state_.Wake(CaptureState::kAsleep);
     else
-      WriteNow();  // no pass was opened yet: a killed process should have said it
+      writer_.WriteNow();  // no pass was opened yet: a killed process should have said it
   } catch (...) {
   }
 }

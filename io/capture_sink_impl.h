@@ -4,8 +4,8 @@
 //   capture_room.cc      room in the arena, and what happens at the cap
 //   capture_stream.cc    payloads in pieces, and statistics in place of payloads
 //   capture_control.cc   the coordinator's side: opening and closing passes, draining
-//   capture_writer.cc    writer's side: from the queue to the passes
-//   capture_finish.cc    writer's side: ending passes, what goes to the manifest and to the user
+//   capture_writer.h     writer's side: from the queue to the passes and to the manifest
+//   capture_state.h      what the sides share
 //
 // How an entry travels:
 //   1. A producer counts itself into its pass (io/pass_slots.h), takes room (io/arena.h), makes the
@@ -15,8 +15,6 @@
 //   3. The writer thread takes all entries there are, hands them to their passes in order, gives
 //      the room back, and counts them out. When nothing came for a while it sleeps; only then does
 //      the next push wake it. In between it looks every few milliseconds.
-// Exactly one thread at a time is the writer (`writing_` is held): the thread of the sink or, with
-// memory.thread: false, whoever opens or closes a pass or finds the arena full.
 #pragma once
 
 #include <atomic>
@@ -26,16 +24,10 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "io/arena.h"
-#include "io/capture_entry.h"
 #include "io/capture_sink.h"
-#include "io/entry_queue.h"
-#include "io/operator_losses.h"
-#include "io/pass_recording.h"
-#include "io/pass_slots.h"
+#include "io/capture_state.h"
+#include "io/capture_writer.h"
 
 namespace tdump::io {
 
@@ -67,19 +59,14 @@ class CaptureSinkImpl final : public CaptureSink {
 
   void open_pass(const PassInfo& info) noexcept override;
   void close_pass() noexcept override;
-  bool stopped() const noexcept override { return stopped_.load(std::memory_order_relaxed); }
+  bool stopped() const noexcept override { return state_.stopped.load(std::memory_order_relaxed); }
 
   bool Drain(int timeout_ms) noexcept override;
   void AbandonAfterFork() noexcept override { abandoned_.store(true); }
 
-  const Arena& arena() const { return arena_; }
+  const Arena& arena() const { return state_.arena; }
 
  private:
-  struct Note {
-    int level;
-    std::string text;
-  };
-
   // capture_sink.cc
   bool off() const { return abandoned_.load(std::memory_order_relaxed); }
   bool refuses() const { return off() || stopped(); }
@@ -112,91 +99,22 @@ class CaptureSinkImpl final : public CaptureSink {
   // capture_control.cc
   bool StartThread();
   void CloseOpenPass();
-  bool AllDone();
 
-  // capture_writer.cc
-  enum Sleep : uint32_t { kAwake = 0, kNap = 1, kAsleep = 2 };
-  void RunThread();
-  void Wake(Sleep deepest);  // when the writer sleeps at least as deep
-  bool WriteNow();           // a turn of the calling thread; false: another one is writing
-  bool Turn();               // false: there was nothing to do
-  bool TakeQueue();
-  bool LookAgain();
-  bool IsReady(CaptureEntry* entry);
-  void Hand(CaptureEntry* entry);
-  void TakePiece(CaptureEntry* piece);
-  PassRecording* RecordingOf(PassSlot* pass);
-  void CountOut(PassSlot* pass, uint64_t entries);
-  void GiveBack(CaptureEntry* entry);
-  void GiveBackDone();
-  void Break(const char* why);
-
-  // capture_finish.cc
-  void FinishPasses();
-  bool FinishPass(PassSlot* pass);
-  void OrphanEntries(PassSlot* pass);
-  void TellOverShare(const PassSlot& pass);
-  void NoteRefusal();
-  void Flush(bool all);
-  void CloseFiles();
-  bool TakeMail();
-  void WriteCounts(const std::vector<OperatorId>& operators);
-  void WriteExpected(const std::vector<OperatorId>& operators);
-  void WriteNote(const Note& note);
-  void Check(const Status& status);  // of the manifest
-  // To the user; false: the topic was told before.
-  bool Report(std::string_view topic, const std::string& text);
-  void Tell(std::string_view topic, int level, const std::string& text);
-
-  Env* const env_;
-  const OperatorTable* const operators_;
-  ManifestWriter* const manifest_;
-  const CaptureSinkOptions options_;
+  CaptureState state_;
+  CaptureWriter writer_;
   uint64_t max_slot_ = 0;
   uint64_t piece_bytes_ = 0;
-  std::atomic<bool> abandoned_{false};
-  std::atomic<bool> stopped_{false};
-  std::atomic<bool> limit_reached_{false};  // the open pass is the last one
+  std::atomic<bool> abandoned_{false};  // by a fork
   std::unique_ptr<std::atomic<uint64_t>[]> expected_bits_;
-
-  // Producers and the writer.
-  Arena arena_;
-  PassSlots slots_;
-  EntryQueue<CaptureEntry> queue_;
-  OperatorLosses losses_;
   alignas(64) std::atomic<uint64_t> sequence_{0};  // largest sequence number seen
-  std::atomic<uint64_t> late_{0};                  // records of passes that are gone
-  alignas(64) std::atomic<uint32_t> sleep_{kAwake};
-  std::atomic<bool> urged_{false};      // the arena fills up; the writer was told
-  std::atomic<uint32_t> room_turn_{0};  // changes when room was given back
-  std::atomic<uint32_t> waiters_{0};    // threads that wait for that
-  std::atomic<uint32_t> streams_{0};    // payloads coming in pieces
-  std::atomic<bool> in_hand_{false};    // the writer has entries that it will give back
-  std::atomic<bool> mail_waits_{false};
+  std::atomic<uint32_t> streams_{0};               // payloads coming in pieces
+  std::set<std::string, std::less<>> noted_;       // guarded by state_.mail
 
   std::mutex control_;  // opening, closing and draining
   PassSlot* current_ = nullptr;
   int64_t step_ns_ = 0;
   std::thread thread_;
   std::atomic<bool> threaded_{false};
-  std::atomic<bool> stop_{false};
-
-  std::mutex mail_;  // what is not on the fast path
-  std::vector<OperatorId> expected_;
-  std::vector<Note> notes_;
-  std::set<std::string, std::less<>> noted_;
-
-  std::mutex writing_;  // held by the writer during a turn; guards what follows
-  DiskBudget budget_;
-  RecordingContext context_;
-  std::vector<CaptureEntry*> waiting_;  // not committed, or its device has not finished
-  std::vector<CaptureEntry*> orphans_;  // written without their values, not committed yet
-  std::vector<PassSlot*> active_;
-  std::vector<CaptureEntry*> done_;
-  bool broken_ = false;  // out of memory: nothing is written any more
-  std::set<std::string, std::less<>> told_;
-  int failed_in_a_row_ = 0;
-  int64_t flushed_ns_ = 0;
 };
 
 }  // namespace tdump::io

@@ -103,7 +103,7 @@ SkipReason CaptureSinkImpl::PushPieces(CaptureEntry* head, PieceSource* source) 
     if (room == nullptr) return SkipReason::kMemoryLimit;
     CaptureEntry* piece = MakePieceEntry(head, offset, take, size, room);
     if (!source->CopyTo(offset, {piece->payload, take})) {
-      arena_.Give(room, size);
+      state_.arena.Give(room, size);
       return SkipReason::kCopyFailed;
     }
     ++head->pieces;

@@ -1,8 +1,7 @@
 // The writer's side: from the queue to the passes.
-#include <algorithm>
+#include "io/capture_writer.h"
 
-#include "io/capture_sink_impl.h"
-#include "io/futex.h"
+#include <algorithm>
 
 namespace tdump::io {
 namespace {
@@ -15,15 +14,27 @@ constexpr int64_t kLinger = 100 * kMs;  // napping before falling asleep
 
 }  // namespace
 
-void CaptureSinkImpl::Wake(Sleep deepest) {
-  const uint32_t sleep = sleep_.load(std::memory_order_seq_cst);
-  if (sleep == kAwake || sleep < deepest) return;
-  if (sleep_.exchange(kAwake, std::memory_order_seq_cst) != kAwake) FutexWakeAll(&sleep_);
+CaptureWriter::CaptureWriter(CaptureState* state, std::string directory)
+    : state_(*state),
+      budget_(state_.env, directory, state_.options.disk_limit_bytes,
+              state_.options.min_free_bytes) {
+  context_.env = state_.env;
+  context_.operators = state_.operators;
+  context_.directory = std::move(directory);
+  context_.job_hash = state_.manifest->header().job_hash;
+  context_.budget = &budget_;
+  context_.file_options = state_.options.files;
+  context_.removed = [this](const RemovedSection& removed) {
+    Check(state_.manifest->Append(removed));
+  };
+  context_.tell = [this](std::string_view topic, int level, const std::string& text) {
+    Tell(topic, level, text);
+  };
 }
 
-void CaptureSinkImpl::RunThread() {
+void CaptureWriter::Run() {
   int64_t idle_since = 0, nap = kShortestNap;
-  while (!stop_.load()) {
+  while (!state_.end_thread.load()) {
     bool worked, waits, device = false;
     {
       std::lock_guard lock(writing_);
@@ -33,7 +44,7 @@ void CaptureSinkImpl::RunThread() {
       });
       for (const CaptureEntry* entry : waiting_) device = device || entry->copy != nullptr;
     }
-    const int64_t now = env_->MonotonicNs();
+    const int64_t now = state_.env->MonotonicNs();
     if (worked) {
       idle_since = now;
       nap = kShortestNap;
@@ -44,15 +55,19 @@ void CaptureSinkImpl::RunThread() {
       std::lock_guard lock(writing_);
       Flush(/*all=*/true);
     }
-    sleep_.store(naps ? kNap : kAsleep, std::memory_order_seq_cst);
-    if (queue_.empty() && !mail_waits_.load() && !stop_.load())
-      FutexWait(&sleep_, naps ? kNap : kAsleep, !naps ? -1 : device ? kDeviceNap : nap);
-    sleep_.store(kAwake, std::memory_order_seq_cst);
+    state_.sleep.store(naps ? CaptureState::kNap : CaptureState::kAsleep,
+                       std::memory_order_seq_cst);
+    if (state_.queue.empty() && !state_.mail_waits.load() && !state_.end_thread.load())
+      FutexWait(&state_.sleep, naps ? CaptureState::kNap : CaptureState::kAsleep,
+                !naps    ? -1
+                : device ? kDeviceNap
+                         : nap);
+    state_.sleep.store(CaptureState::kAwake, std::memory_order_seq_cst);
     nap = std::min(2 * nap, kLongestNap);
   }
 }
 
-bool CaptureSinkImpl::WriteNow() {
+bool CaptureWriter::WriteNow() {
   std::unique_lock lock(writing_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
   while (Turn()) {
@@ -61,13 +76,21 @@ bool CaptureSinkImpl::WriteNow() {
   return true;
 }
 
-bool CaptureSinkImpl::Turn() {
+bool CaptureWriter::AllDone() {
+  std::unique_lock lock(writing_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  if (broken_) return true;
+  state_.slots.TakeOpened([this](PassSlot* slot) { active_.push_back(slot); });
+  return state_.queue.empty() && waiting_.empty() && active_.empty() && !state_.mail_waits.load();
+}
+
+bool CaptureWriter::Turn() {
   try {
     if (broken_) {
       Break("");
       return false;
     }
-    slots_.TakeOpened([this](PassSlot* slot) { active_.push_back(slot); });
+    state_.slots.TakeOpened([this](PassSlot* slot) { active_.push_back(slot); });
     bool worked = TakeMail();
     worked = LookAgain() || worked;
     worked = TakeQueue() || worked;
@@ -82,23 +105,23 @@ bool CaptureSinkImpl::Turn() {
 }
 
 // Out of memory: what is on its way is given up.
-void CaptureSinkImpl::Break(const char* why) {
-  stopped_ = true;
+void CaptureWriter::Break(const char* why) {
+  state_.stopped = true;
   if (!broken_) {
     broken_ = true;
     WriteNote({2, std::string("the writer stopped: ") + why});
   }
-  in_hand_.store(false);
-  room_turn_.fetch_add(1);
-  FutexWakeAll(&room_turn_);
+  state_.in_hand.store(false);
+  state_.room_turn.fetch_add(1);
+  FutexWakeAll(&state_.room_turn);
 }
 
 // A pass is finished with its last entry, not with the batch: of however many short passes that
 // came together, few have their file open.
-bool CaptureSinkImpl::TakeQueue() {
-  in_hand_.store(true);
-  urged_.store(false, std::memory_order_relaxed);
-  CaptureEntry* entry = queue_.TakeAll();
+bool CaptureWriter::TakeQueue() {
+  state_.in_hand.store(true);
+  state_.urged.store(false, std::memory_order_relaxed);
+  CaptureEntry* entry = state_.queue.TakeAll();
   const bool any = entry != nullptr;
   // A pass that ended before the first entry of the next one was queued has its file closed before
   // that one's is opened.
@@ -125,12 +148,12 @@ bool CaptureSinkImpl::TakeQueue() {
     Flush(/*all=*/false);
   }
   CountOut(run, handed);
-  in_hand_.store(false);
+  state_.in_hand.store(false);
   return any;
 }
 
 // What was set aside.
-bool CaptureSinkImpl::LookAgain() {
+bool CaptureWriter::LookAgain() {
   bool any = false;
   for (size_t i = 0; i < waiting_.size(); ++i) {
     CaptureEntry* entry = waiting_[i];
@@ -151,7 +174,7 @@ bool CaptureSinkImpl::LookAgain() {
   return any;
 }
 
-bool CaptureSinkImpl::IsReady(CaptureEntry* entry) {
+bool CaptureWriter::IsReady(CaptureEntry* entry) {
   if (!entry->committed()) return false;
   if (entry->stream == CaptureEntry::Stream::kPieces) return entry->pieces_taken == entry->pieces;
   if (entry->copy == nullptr || entry->reason != SkipReason::kNone) return true;
@@ -168,38 +191,38 @@ bool CaptureSinkImpl::IsReady(CaptureEntry* entry) {
   return true;
 }
 
-PassRecording* CaptureSinkImpl::RecordingOf(PassSlot* pass) {
+PassRecording* CaptureWriter::RecordingOf(PassSlot* pass) {
   if (pass->recording == nullptr)
     pass->recording = std::make_unique<PassRecording>(&context_, pass->info);
   return pass->recording.get();
 }
 
-void CaptureSinkImpl::Hand(CaptureEntry* entry) {
+void CaptureWriter::Hand(CaptureEntry* entry) {
   RecordingOf(entry->pass)->Add(entry, &done_);
   GiveBackDone();
 }
 
-void CaptureSinkImpl::TakePiece(CaptureEntry* piece) {
+void CaptureWriter::TakePiece(CaptureEntry* piece) {
   CaptureEntry* head = piece->head;
   if (!head->orphaned) RecordingOf(head->pass)->AddPiece(*head, *piece);
   ++head->pieces_taken;
   GiveBack(piece);
 }
 
-void CaptureSinkImpl::CountOut(PassSlot* pass, uint64_t entries) {
+void CaptureWriter::CountOut(PassSlot* pass, uint64_t entries) {
   if (entries == 0) return;
   PassSlots::Leave(pass, entries);
   FinishPass(pass);
 }
 
-void CaptureSinkImpl::GiveBack(CaptureEntry* entry) {
+void CaptureWriter::GiveBack(CaptureEntry* entry) {
   if (entry->copy != nullptr) entry->copy->Release();
-  arena_.Give(reinterpret_cast<std::byte*>(entry), entry->room);
-  room_turn_.fetch_add(1, std::memory_order_seq_cst);
-  if (waiters_.load(std::memory_order_seq_cst) != 0) FutexWakeAll(&room_turn_);
+  state_.arena.Give(reinterpret_cast<std::byte*>(entry), entry->room);
+  state_.room_turn.fetch_add(1, std::memory_order_seq_cst);
+  if (state_.waiters.load(std::memory_order_seq_cst) != 0) FutexWakeAll(&state_.room_turn);
 }
 
-void CaptureSinkImpl::GiveBackDone() {
+void CaptureWriter::GiveBackDone() {
   for (CaptureEntry* entry : done_) {
     if (entry->orphaned)
       orphans_.push_back(entry);
