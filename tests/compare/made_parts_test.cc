@@ -240,7 +240,8 @@ TEST(CopiesWithoutValues, AreEachHeldAgainstTheOtherSide) {
   for (const Parts part : {kPartStats, kPartSample, kPartHash | kPartStats}) {
     const Tensor good = Reduced(Matrix(), part), bad = Reduced(Matrix(1.5f), part);
     EXPECT_EQ(DiffOk(one, OnRanks({good, good})).overall, Overall::kSame);
-    const DiffReport report = DiffOk(one, OnRanks({good, bad}), WithDims("norm", "... replicated[rank]"));
+    const DiffReport report =
+        DiffOk(one, OnRanks({good, bad}), WithDims("norm", "... replicated[rank]"));
     EXPECT_EQ(report.overall, Overall::kDiffers);
     ASSERT_TRUE(report.origin);
     EXPECT_EQ(report.origin->rank, 1);
