@@ -131,10 +131,13 @@ std::vector<MappedPart> JobStep::PartsOf(uint32_t pass, const io::Record& record
 void JobStep::Gather(const MapSide* map) {
   map_ = map;
   if (map == nullptr) NumberLayers();
+  time_ = JobTime(stages_);
   std::unordered_map<std::string, std::vector<size_t>> by_name;  // one for each n-th of a name
   for (uint32_t pass = 0; pass < views_.size(); ++pass) {
     std::unordered_map<std::string, size_t> given;  // by this rank
+    std::vector<Moment> moments;
     const Status read = views_[pass]->ForEachTensor([&](const io::Record& record) {
+      moments.push_back({record.call_begin, record.key.phase});
       Status mapped;
       const std::vector<MappedPart> parts = PartsOf(pass, record, &mapped);
       if (!mapped.ok() && notes_.size() < kMostNotes) notes_.push_back(mapped.message());
@@ -151,6 +154,7 @@ void JobStep::Gather(const MapSide* map) {
       return true;
     });
     if (!read.ok()) damage_.push_back({"", 0, read.message()});
+    time_.AddPass(StageOf(pass), std::move(moments));
   }
   if (stages_ > 1) KeepEnds();
 }
@@ -194,18 +198,6 @@ Result<Source> JobStep::OpenShard(const ShardRef& shard) const {
   return shard.part ? OpenPart(std::move(source), *shard.part) : Result<Source>(std::move(source));
 }
 
-// Times of all ranks in one order: forward work by stage of the pipeline, then backward work from
-// the last stage on; within a stage ranks run the same program, and their own counts compare.
-uint64_t JobStep::TimeOf(uint32_t pass, Phase phase, uint64_t time) const {
-  constexpr int kTimeBits = 40, kPassBits = 16;
-  if (time == 0) return 0;
-  const uint64_t stage = std::min<uint64_t>(StageOf(pass), 126);
-  const uint64_t turn = phase == Phase::kForward ? stage : 253 - stage;
-  return (turn << (kTimeBits + kPassBits)) |
-         (std::min(time, (uint64_t{1} << kTimeBits) - 1) << kPassBits) |
-         std::min<uint64_t>(pass, (uint64_t{1} << kPassBits) - 1);
-}
-
 std::vector<uint64_t> JobStep::Add(WholeTensor tensor, const Member& first) {
   leads_[first.pass] = true;
   io::Record& record = tensor.record;
@@ -222,8 +214,8 @@ std::vector<uint64_t> JobStep::Add(WholeTensor tensor, const Member& first) {
 }
 
 void JobStep::SetTimes(uint32_t pass, io::Record* record) const {
-  record->call_begin = TimeOf(pass, record->key.phase, record->call_begin);
-  record->seen = TimeOf(pass, record->key.phase, record->seen);
+  record->call_begin = time_.Of(pass, record->key.phase, record->call_begin);
+  record->seen = time_.Of(pass, record->key.phase, record->seen);
 }
 
 void JobStep::AddFirstOfEach() {
@@ -313,9 +305,9 @@ Status JobStep::ForEachCall(const VisitCall& visit) const {
     TDUMP_RETURN_IF_ERROR(views_[pass]->ForEachCall([&](const io::CallRecord& call) {
       io::CallRecord timed = call;
       const Phase phase = call.call.phase;
-      timed.call.begin = TimeOf(pass, phase, call.call.begin);
-      timed.call.end = TimeOf(pass, phase, call.call.end);
-      timed.call.parent = TimeOf(pass, phase, call.call.parent);
+      timed.call.begin = time_.Of(pass, phase, call.call.begin);
+      timed.call.end = time_.Of(pass, phase, call.call.end);
+      timed.call.parent = time_.Of(pass, phase, call.call.parent);
       stopped = !visit(timed);
       return !stopped;
     }));

@@ -19,6 +19,7 @@
 
 #include "compare/infer_layout.h"
 #include "compare/job_side.h"
+#include "compare/job_time.h"
 #include "compare/name_map.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
@@ -120,7 +121,6 @@ class JobStep : public StepView {
   void KeepEnds();
   Key GlobalKey(uint32_t pass, Key key) const;
   uint32_t StageOf(uint32_t pass) const;
-  uint64_t TimeOf(uint32_t pass, Phase phase, uint64_t time) const;
   void SetTimes(uint32_t pass, io::Record* record) const;
   // What an id stands for. `copy`: none for the tensor itself.
   struct Found {
@@ -138,6 +138,7 @@ class JobStep : public StepView {
   std::vector<PassRef> refs_;                     // of the step, by rank
   std::vector<std::unique_ptr<StepView>> views_;  // of refs_
   uint32_t stages_ = 1;
+  JobTime time_;
   std::vector<std::vector<uint64_t>> layers_before_;  // [stage][chunk]; empty: numbers are global
   std::vector<Group> groups_;
   struct Place {
