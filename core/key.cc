@@ -100,14 +100,18 @@ std::string ToText(const Key& key) {
   text += '@';
   text += ToString(key.role);
   text += '#' + EscapeField(key.arg);
-  std::string extra;
-  const auto add = [&](const std::string& field) { extra += (extra.empty() ? "~" : ".") + field; };
+  return text + KeyMarks(key);
+}
+
+std::string KeyMarks(const Key& key) {
+  std::string marks;
+  const auto add = [&](const std::string& field) { marks += (marks.empty() ? "~" : ".") + field; };
   if (key.micro != 0) add("m" + std::to_string(key.micro));
   if (key.chunk != 0) add("c" + std::to_string(key.chunk));
   if (key.lane != 0) add("l" + std::to_string(key.lane));
   if (key.phase == Phase::kBackward) add("b");
   if (key.recompute) add("r");
-  return text + extra;
+  return marks;
 }
 
 Result<Key> ParseKey(std::string_view whole) {

@@ -38,6 +38,8 @@ Result<std::string> UnescapeField(std::string_view text);
 // Left out are `::call0` and, for a module, `/op`. Micro, chunk, lane, backward and recompute, when
 // not 0, follow as "~m1.c0.l2.b.r", in that order: equal text means equal key.
 std::string ToText(const Key& key);
+// Its end: "~m1.b"; "" where there is none.
+std::string KeyMarks(const Key& key);
 Result<Key> ParseKey(std::string_view text);
 
 // Name of the plain view (load_pass): the path, for an ATen op or tap "path/op"; `root` and a `.`

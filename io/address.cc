@@ -117,6 +117,13 @@ std::string EscapedName(const Key& key) {
   return key.op.empty() ? text : text + "/" + EscapeField(key.op);
 }
 
+// "~m1.b" may stand behind whatever was not left out.
+std::string_view WithoutMarks(std::string_view name, const Key& key) {
+  const std::string marks = KeyMarks(key);
+  if (!marks.empty() && name.ends_with(marks)) name.remove_suffix(marks.size());
+  return name;
+}
+
 // Whether `name` is `base`, then the parts that may be left out, in order.
 bool MatchesAfter(std::string_view name, const std::string& base, const Key& key) {
   if (!name.starts_with(base)) return false;
@@ -181,6 +188,10 @@ Result<Address> ResolveAddress(Env* env, std::string_view text) {
 }
 
 bool NameMatches(std::string_view name, const Key& key) {
+  if (name.find('~') != std::string_view::npos) {
+    const std::string_view unmarked = WithoutMarks(name, key);
+    if (unmarked.size() < name.size() && NameMatches(unmarked, key)) return true;
+  }
   // Most records of a walk are told apart by their names alone.
   if (MatchesAfter(name, PlainName(key.root, key.path, key.op), key)) return true;
   const std::string escaped = EscapedName(key);

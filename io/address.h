@@ -41,7 +41,7 @@ Result<RunRef> ResolveRun(Env* env, std::string_view text);
 Result<Address> ResolveAddress(Env* env, std::string_view text);
 
 // Whether an address's `name` means the record or call with this key. A name without "::callN"
-// means call 0; one without role or arg means any.
+// means call 0; one without role, arg or marks ("~m1.b") means any.
 bool NameMatches(std::string_view name, const Key& key);
 
 // The generation a reference means: its own, else the newest of the

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "core/text.h"
 #include "io/value_parts.h"
@@ -14,6 +16,50 @@ namespace tdump::tools {
 namespace {
 
 constexpr size_t kBarWidth = 40;
+constexpr int kBinExponents = 8, kLeastExponent = -127;  // of the bins of statistics
+
+// A line for each of the rows: what, how many, and a bar.
+std::string Bars(const std::vector<std::pair<std::string, uint64_t>>& rows,
+                 const std::string& indent) {
+  uint64_t most = 1;
+  size_t width = 6;
+  for (const auto& [label, count] : rows) {
+    most = std::max(most, count);
+    width = std::max(width, label.size());
+  }
+  std::string text;
+  for (const auto& [label, count] : rows) {
+    const double share = static_cast<double>(count) / static_cast<double>(most);
+    const auto bar = static_cast<size_t>(std::ceil(kBarWidth * share));
+    text += fmt::format("{}2^{:<{}}{:>16}  {}\n", indent, label, width, CountText(count),
+                        std::string(bar, '#'));
+  }
+  return text;
+}
+
+// "-7..0": the exponents of a bin.
+std::string BinText(int bin) {
+  const int first = kLeastExponent + kBinExponents * bin;
+  return fmt::format("{}..{}", first, first + kBinExponents - 1);
+}
+
+uint64_t InfiniteOf(const Statistics& statistics) {
+  return statistics.positive_inf + statistics.negative_inf;
+}
+
+// From the first that is not empty to the last.
+std::vector<std::pair<std::string, uint64_t>> BinsOf(const Statistics& statistics) {
+  std::vector<std::pair<std::string, uint64_t>> bins;
+  size_t last = 0;
+  for (size_t bin = 0; bin < statistics.histogram.size(); ++bin) {
+    const uint64_t count = statistics.histogram[bin];
+    if (bins.empty() && count == 0) continue;
+    bins.emplace_back(BinText(static_cast<int>(bin)), count);
+    if (count != 0) last = bins.size();
+  }
+  bins.resize(last);
+  return bins;
+}
 
 void Add(const io::Value& value, Exponents* exponents) {
   double magnitude = 0;
@@ -68,18 +114,14 @@ std::string ExponentsText(const Exponents& exponents, const std::string& indent)
                                  CountText(exponents.elements), CountText(exponents.zeros),
                                  CountText(exponents.nan), CountText(exponents.infinite));
   if (exponents.counts.empty()) return text;
-  uint64_t most = 0;
-  for (const auto& [exponent, count] : exponents.counts) most = std::max(most, count);
+  std::vector<std::pair<std::string, uint64_t>> rows;
   const int last = exponents.counts.rbegin()->first;
   for (int exponent = exponents.counts.begin()->first; exponent <= last; ++exponent) {
     const auto found = exponents.counts.find(exponent);
-    const uint64_t count = found == exponents.counts.end() ? 0 : found->second;
-    const double share = static_cast<double>(count) / static_cast<double>(most);
-    const auto bar = static_cast<size_t>(std::ceil(kBarWidth * share));
-    text += fmt::format("{}2^{:<6}{:>16}  {}\n", indent, exponent, CountText(count),
-                        std::string(bar, '#'));
+    rows.emplace_back(std::to_string(exponent),
+                      found == exponents.counts.end() ? 0 : found->second);
   }
-  return text;
+  return text + Bars(rows, indent);
 }
 
 nlohmann::ordered_json ExponentsJson(const Exponents& exponents) {
@@ -90,6 +132,24 @@ nlohmann::ordered_json ExponentsJson(const Exponents& exponents) {
           {"nan", exponents.nan},
           {"inf", exponents.infinite},
           {"counts", std::move(counts)}};
+}
+
+std::string BinsText(const Statistics& statistics, const std::string& indent) {
+  return fmt::format(
+             "{}{} elements: {} zero, {} NaN, {} Inf; bins of eight exponents, from statistics\n",
+             indent, CountText(statistics.count), CountText(statistics.zeros),
+             CountText(statistics.nan), CountText(InfiniteOf(statistics))) +
+         Bars(BinsOf(statistics), indent);
+}
+
+nlohmann::ordered_json BinsJson(const Statistics& statistics) {
+  nlohmann::ordered_json bins = nlohmann::ordered_json::object();
+  for (const auto& [label, count] : BinsOf(statistics)) bins[label] = count;
+  return {{"elements", statistics.count},
+          {"zeros", statistics.zeros},
+          {"nan", statistics.nan},
+          {"inf", InfiniteOf(statistics)},
+          {"bins", std::move(bins)}};
 }
 
 }  // namespace tdump::tools

@@ -1,5 +1,5 @@
-// The full histogram of exponents, from values that were kept. Statistics have 32 bins of eight
-// exponents each (core/statistics.h); this has every one.
+// Histograms of exponents: every one, from values that were kept, or the 32 bins of eight exponents
+// each that statistics have (core/statistics.h).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "core/statistics.h"
 #include "core/status.h"
 #include "io/pass_reader.h"
 
@@ -28,5 +29,10 @@ Result<Exponents> CountExponents(const io::PassReader& reader, const io::Record&
 std::string ExponentsText(const Exponents& exponents, const std::string& indent);
 // {"elements", "zeros", "nan", "inf", "counts": {"-3": 17, ...}}.
 nlohmann::ordered_json ExponentsJson(const Exponents& exponents);
+
+// The same of statistics, in bins of eight exponents: of a record whose values were not kept.
+std::string BinsText(const Statistics& statistics, const std::string& indent);
+// {"elements", "zeros", "nan", "inf", "bins": {"-7..0": 17, ...}}.
+nlohmann::ordered_json BinsJson(const Statistics& statistics);
 
 }  // namespace tdump::tools

@@ -13,14 +13,7 @@ namespace tdump::tools {
 std::string NameText(const Key& key) {
   std::string text = Printable(PlainName(key.root, key.path, key.op));
   if (key.call != 0) text += fmt::format("::call{}", key.call);
-  std::string more;
-  const auto add = [&](const std::string& word) { more += (more.empty() ? "" : ", ") + word; };
-  if (key.micro != 0) add(fmt::format("micro {}", key.micro));
-  if (key.chunk != 0) add(fmt::format("chunk {}", key.chunk));
-  if (key.lane != 0) add(fmt::format("lane {}", key.lane));
-  if (key.phase == Phase::kBackward) add("backward");
-  if (key.recompute) add("recomputed");
-  return more.empty() ? text : text + " (" + more + ")";
+  return text + KeyMarks(key);
 }
 
 std::string RoleText(const Key& key) {
@@ -57,7 +50,7 @@ std::string KeptText(const io::Record& record) {
   return fmt::format("{} only: {}", kept, why);
 }
 
-std::string RemarksText(const io::Record& record) {
+std::string RemarksText(const io::PassReader& reader, const io::Record& record) {
   std::string text;
   const auto add = [&](const std::string& word) { text += (text.empty() ? "" : ", ") + word; };
   if (record.late) add("read after the call");
@@ -66,8 +59,11 @@ std::string RemarksText(const io::Record& record) {
   if (record.neg) add("neg view");
   if (record.layout != Layout::kStrided) add(std::string(ToString(record.layout)));
   if (!record.subclass.empty()) add(Printable(record.subclass));
-  if (record.payload && record.payload->same_as != 0)
-    add(fmt::format("same bytes as record {}", record.payload->same_as));
+  if (record.payload && record.payload->same_as != 0) {
+    const auto owner = reader.Get(record.payload->same_as);
+    add("same bytes as " + (owner.ok() ? Printable(ToText(owner->key))
+                                       : fmt::format("record {}", record.payload->same_as)));
+  }
   return text;
 }
 

@@ -64,7 +64,8 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.Flag("--all", &all_, "all rows");
   options_.Integer("--values", &values_, "N", "first values of each record; default 4");
   options_.Flag("--exponents", &exponents_,
-                "of the records of an address: how many values have which exponent");
+                "of the records of an address: how many values have which exponent; of those with "
+                "statistics alone in bins of eight");
   options_.Text("--txt", &txt_, "FILE",
                 "write exact text; DIR/ for one file a record, - for stdout");
   options_.Flag("--verify", &verify_, "read every byte and check it; exit 1 when damaged");
@@ -75,6 +76,18 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.Later("--stage", true, "name the ranks: --rank SPEC");
 }
 
+// Without a name the newest run, of those that tdump named.
+Result<io::Address> ViewCommand::ResolveWhat() const {
+  if (!what_.empty()) return io::ResolveAddress(Env::Posix(), what_[0]);
+  Result<io::Address> newest = io::ResolveAddress(Env::Posix(), "latest");
+  const bool has_others = newest.status().message().find("runs here: ") != std::string::npos;
+  if (newest.ok() || has_others) return newest;
+  return NotFound(
+      "no run was named, and there is no newest one in outputs/ here. A run that was made "
+      "with -o DIR is named by it: tdump-view DIR; a new one is made by: "
+      "tdump-run --dump -- COMMAND");
+}
+
 Status ViewCommand::Read() {
   RecordFilter& filter = request_.filter;
   TDUMP_RETURN_IF_ERROR(ParseSpec("--step", steps_, &filter.steps));
@@ -82,8 +95,7 @@ Status ViewCommand::Read() {
   TDUMP_ASSIGN_OR_RETURN(filter.roles, ParseRoles(roles_));
   TDUMP_ASSIGN_OR_RETURN(filter.arg, MatchAny(arg_));
   TDUMP_ASSIGN_OR_RETURN(filter.select, MatchAny(select_, true));
-  const std::string what = what_.empty() ? "latest" : what_[0];
-  TDUMP_ASSIGN_OR_RETURN(const io::Address address, io::ResolveAddress(Env::Posix(), what));
+  TDUMP_ASSIGN_OR_RETURN(const io::Address address, ResolveWhat());
   if (address.step) {
     if (filter.steps) return InvalidArgument("--step: the address names a step already");
     TDUMP_ASSIGN_OR_RETURN(filter.steps, Spec::Parse(fmt::format("{}", *address.step)));

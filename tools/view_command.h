@@ -17,6 +17,7 @@ class ViewCommand {
 
  private:
   Status Read();
+  Result<io::Address> ResolveWhat() const;
 
   Options options_;
   std::vector<std::string> what_;  // RUN or ADDRESS

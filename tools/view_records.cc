@@ -57,7 +57,8 @@ class RowPrinter {
          Printable(record.dtype.view()), KeptText(record),
          record.payload ? BytesText(BytesOf(record)) : "-",
          sorted_ || record.statistics ? CountText(measure.nan) : "", measure.absmax_text,
-         measure.rms < 0 ? "" : fmt::format("{:.6g}", measure.rms), RemarksText(record)});
+         measure.rms < 0 ? "" : fmt::format("{:.6g}", measure.rms),
+         RemarksText(*pass.reader, record)});
     if (rows_at_hand_.size() >= kRowsAtOnce) ShowRows();
   }
 

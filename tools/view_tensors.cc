@@ -66,11 +66,14 @@ std::string StorageText(const io::Record& record) {
   return text;
 }
 
+bool HasValues(const io::Record& record) { return record.payload || record.slice; }
+bool HasComponents(const io::Record& record) {
+  return record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
+}
+
 // How Python gets what was kept of the record.
 std::string InPython(const io::Record& record, const std::string& name) {
-  const bool has_components =
-      record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
-  if (record.payload || record.slice || has_components) return "[" + name + "]";
+  if (HasValues(record) || HasComponents(record)) return "[" + name + "]";
   if (record.sample) return ".sample(" + name + ")";
   return ".record(" + name + (record.statistics ? ").stats" : ")");
 }
@@ -124,6 +127,8 @@ class Viewer {
       json["values"] = values.ok() ? nlohmann::ordered_json(*values) : nlohmann::ordered_json();
       if (const auto exponents = ExponentsOf(pass, record))
         json["exponents"] = ExponentsJson(*exponents);
+      else if (HasOnlyBins(record))
+        json["exponents"] = BinsJson(*record.statistics);
       json_.push_back(std::move(json));
       return;
     }
@@ -133,7 +138,7 @@ class Viewer {
         fmt::format("  {:<12} {} {}  kept {}", RoleText(record.key), ShapeText(record),
                     Printable(record.dtype.view()), KeptText(record));
     if (record.payload) line += "  " + BytesText(record.payload->logical_bytes);
-    const std::string remarks = RemarksText(record);
+    const std::string remarks = RemarksText(*pass.reader, record);
     if (!remarks.empty()) line += "  (" + remarks + ")";
     line += "\n";
     if (record.layout == Layout::kStrided)
@@ -148,14 +153,28 @@ class Viewer {
       line += fmt::format("  {:<12} {} = {}\n", "",
                           record.payload ? WhereText(record, values->size()) : "its first",
                           fmt::join(*values, "  "));
-    if (const auto exponents = ExponentsOf(pass, record))
-      line += ExponentsText(*exponents, std::string(kIndent, ' '));
+    line += ExponentsLines(pass, record);
     Say(line);
+  }
+
+  bool HasOnlyBins(const io::Record& record) const {
+    return request_.exponents && !HasValues(record) && record.statistics &&
+           record.statistics->kind != StatisticsKind::kBits;
+  }
+  std::string ExponentsLines(const OpenPass& pass, const io::Record& record) {
+    const std::string indent(kIndent, ' ');
+    if (!request_.exponents) return "";
+    if (const auto exponents = ExponentsOf(pass, record)) return ExponentsText(*exponents, indent);
+    if (HasOnlyBins(record)) return BinsText(*record.statistics, indent);
+    return HasValues(record) ? ""
+                             : indent +
+                                   "exponents: neither values nor statistics were kept; capture "
+                                   "with level stats or full\n";
   }
 
   // Where they are asked for and values were kept.
   std::optional<Exponents> ExponentsOf(const OpenPass& pass, const io::Record& record) {
-    if (!request_.exponents || (!record.payload && !record.slice)) return std::nullopt;
+    if (!request_.exponents || !HasValues(record)) return std::nullopt;
     const auto exponents = CountExponents(*pass.reader, record);
     if (exponents.ok()) return *exponents;
     Trouble(exponents.status());
@@ -191,15 +210,29 @@ class Viewer {
     });
   }
 
-  // The record that the line for Python names: the first output with values, by its plain name,
-  // else the first record, by its key.
+  // How well a record does for the line for Python: an output before anything else, and what has
+  // something to show before what has not.
+  static int RankForPython(const io::Record& record) {
+    if (!HasValues(record) && !record.sample && !record.statistics && !HasComponents(record))
+      return 0;
+    if (IsPlain(record)) return 3;
+    return record.key.role == Role::kOutput && record.key.phase == Phase::kForward ? 2 : 1;
+  }
+  static bool IsPlain(const io::Record& record) {
+    const Key& key = record.key;
+    return key.role == Role::kOutput && record.payload && key.arg.empty() && key.call == 0 &&
+           key.phase == Phase::kForward;
+  }
+
+  // Of those that do as well the first; an output with values goes by its plain name, others by
+  // their key.
   void Remember(const OpenPass& pass, const io::Record& record) {
     const Key& key = record.key;
-    const bool plain = key.role == Role::kOutput && record.payload && key.arg.empty() &&
-                       key.call == 0 && key.phase == Phase::kForward;
-    if (!python_.empty() && (python_is_plain_ || !plain)) return;
-    python_is_plain_ = plain;
-    const std::string name = Quoted(plain ? PlainName(key.root, key.path, key.op) : ToText(key));
+    const int rank = RankForPython(record);
+    if (rank <= python_rank_) return;
+    python_rank_ = rank;
+    const std::string name =
+        Quoted(IsPlain(record) ? PlainName(key.root, key.path, key.op) : ToText(key));
     python_ =
         fmt::format("tdump.open({})[{}, {}]{}", Quoted(request_.run.ref.text),
                     pass.place->global_step, pass.process->identity.rank, InPython(record, name));
@@ -233,7 +266,7 @@ class Viewer {
   std::string head_;
   uint64_t found_ = 0;
   std::string python_;
-  bool python_is_plain_ = false;
+  int python_rank_ = -1;
   bool trouble_ = false;
 };
 

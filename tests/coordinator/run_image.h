@@ -30,6 +30,7 @@ struct TensorImage {
   std::string op = "";
   bool late = false;
   Parts level = kLevelFull;
+  Phase phase = Phase::kForward;
 };
 
 inline std::vector<TensorImage> OneOfEach(const std::vector<std::string>& paths) {
@@ -61,6 +62,7 @@ class ProcessImage {
     std::string host = "node0";
     bool selected = true;
     uint64_t started_ns = 1;
+    std::string coordinates = "";  // "dp=0 tp=1"
   };
 
   ProcessImage(Env* env, const std::string& run, Options options)
@@ -89,6 +91,7 @@ class ProcessImage {
     identity.selected = options_.selected ? 1 : 0;
     identity.started_ns = options_.started_ns;
     identity.boundary = "forward";
+    identity.coordinates = options_.coordinates;
     Add(identity);
     sink_ = io::CaptureSink::Create(env, &operators_, manifest_.get(), directory_,
                                     {.arena_bytes = 64 << 20, .thread = false});
@@ -174,6 +177,7 @@ class ProcessImage {
     Call call;
     call.op = operators_.Intern(info);
     call.pass = pass;
+    call.phase = tensor.phase;
     call.begin = ++sequence_;
     std::vector<int64_t> strides = tensor.strides;
     if (strides.empty()) {

@@ -91,6 +91,19 @@ TEST(NameMatches, PartsMayBeLeftOut) {
   EXPECT_TRUE(NameMatches("encoder.mlp/aten::mm::call1#1", key));
 }
 
+TEST(NameMatches, MarksMayBeLeftOut) {
+  Key key{.path = "head", .role = Role::kGradOutput};
+  key.phase = Phase::kBackward;
+  key.micro = 2;
+  for (const char* name : {"head", "head~m2.b", "head@grad_output~m2.b", "head@grad_output#~m2.b"})
+    EXPECT_TRUE(NameMatches(name, key)) << name;
+  for (const char* other :
+       {"head~b", "head~m1.b", "head~m2", "head~", "hea~m2.b", "head@output~m2.b"})
+    EXPECT_FALSE(NameMatches(other, key)) << other;
+  EXPECT_FALSE(NameMatches("head~b", Key{.path = "head"}));
+  EXPECT_TRUE(NameMatches("a~b", Key{.path = "a~b"}));
+}
+
 TEST(NameMatches, RootsAndOddCharacters) {
   Key key;
   key.root = "Critic#1";

@@ -1,0 +1,102 @@
+// What tdump-view says of records, and what a user can do with it.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/coordinator/run_image.h"
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using coordinator::test::BytesOf;
+using coordinator::test::ProcessImage;
+using coordinator::test::TensorImage;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TensorImage Floats(const std::string& path, const std::vector<float>& values,
+                   Parts level = kLevelFull) {
+  return {.path = path,
+          .bytes = BytesOf(values),
+          .dtype = "float32",
+          .bits = 32,
+          .sizes = {static_cast<int64_t>(values.size())},
+          .level = level};
+}
+
+class ViewTextsTest : public test::ScratchTest {
+ protected:
+  void MakeRun(const std::vector<TensorImage>& tensors) {
+    ProcessImage(env_, Path("run"), {}).Tensors(0, tensors).Exit(1);
+  }
+  std::string View(const std::vector<std::string>& arguments) {
+    const auto done = Run("tdump-view", arguments);
+    EXPECT_EQ(done.status, 0) << done.err;
+    return done.out;
+  }
+};
+
+TEST_F(ViewTextsTest, NamesOfTheBackwardAreAddresses) {
+  TensorImage gradient = Floats("head", {1, 2});
+  gradient.role = Role::kGradOutput;
+  gradient.phase = Phase::kBackward;
+  MakeRun({Floats("head", {3, 4}), gradient});
+  EXPECT_THAT(View({"run", "--records"}), HasSubstr(" head~b "));
+  const std::string text = View({"run:0/0/head~b"});
+  EXPECT_THAT(text, HasSubstr("grad_output"));
+  EXPECT_THAT(text, HasSubstr("= 1  2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("= 3  4\n")));
+  EXPECT_THAT(View({"run:0/0/head@grad_output"}), HasSubstr("= 1  2\n"));
+  EXPECT_THAT(View({"run:0/0/head"}), HasSubstr("= 3  4\n"));
+}
+
+TEST_F(ViewTextsTest, OfSharedBytesTheOwnerIsNamedAndTheNumbersAreShown) {
+  MakeRun({Floats("first", {5, 6}, kLevelFull | kPartStats),
+           Floats("second", {5, 6}, kLevelFull | kPartStats), Floats("third", {5, 6})});
+  for (const char* name : {"second", "third"}) {
+    const std::string text = View({std::string("run:0/0/") + name});
+    EXPECT_THAT(text, HasSubstr("same bytes as first@output#"));
+    EXPECT_THAT(text, HasSubstr("= 5  6\n"));
+  }
+}
+
+TEST_F(ViewTextsTest, BinsOfStatisticsAreShownWhereNoValuesWereKept) {
+  MakeRun({Floats("x", {0.25f, 0.5f, 1, 2, 4, 0, 1e9f}, kPartMeta | kPartStats)});
+  const std::string text = View({"run:0/0/x", "--exponents"});
+  EXPECT_THAT(text, HasSubstr("7 elements: 1 zero, 0 NaN, 0 Inf; bins of eight exponents, from "
+                              "statistics\n"));
+  EXPECT_THAT(text, ContainsRegex("2\\^-7\\.\\.0 +3  #+\n"));
+  EXPECT_THAT(text, ContainsRegex("2\\^1\\.\\.8 +2  #+\n"));
+  EXPECT_THAT(text, ContainsRegex("2\\^25\\.\\.32 +1  #+\n"));
+  const auto bins = nlohmann::json::parse(View({"run:0/0/x", "--exponents", "--json"}));
+  EXPECT_EQ(bins["records"][0]["exponents"]["bins"]["-7..0"], 3);
+}
+
+TEST_F(ViewTextsTest, ThePythonLineIsOfTheOutputRatherThanOfAWeight) {
+  TensorImage weight = Floats("x", {1, 2}, kPartMeta | kPartHash);
+  weight.role = Role::kParam;
+  weight.arg = "weight";
+  MakeRun({weight, Floats("x", {3, 4}, kPartMeta | kPartStats)});
+  EXPECT_THAT(View({"run:0/0/x"}), HasSubstr(".record(\"x@output#\").stats\n"));
+  EXPECT_THAT(View({"run:0/0/x@param"}), HasSubstr(".record(\"x@param#weight\")\n"));
+}
+
+TEST_F(ViewTextsTest, WithoutBothTheLevelIsNamed) {
+  MakeRun({Floats("x", {1, 2}, kPartMeta | kPartHash)});
+  EXPECT_THAT(View({"run:0/0/x", "--exponents"}), HasSubstr("capture with level stats or full\n"));
+  EXPECT_THAT(View({"run:0/0/x"}), Not(HasSubstr("exponents")));
+}
+
+TEST_F(ViewTextsTest, ARunWithADirectoryOfItsOwnIsNamedByIt) {
+  MakeRun({Floats("x", {1})});
+  const auto done = Run("tdump-view", {});
+  EXPECT_EQ(done.status, 2);
+  EXPECT_THAT(done.err, HasSubstr("no run was named, and there is no newest one in outputs/"));
+  EXPECT_THAT(done.err, HasSubstr("with -o DIR"));
+  EXPECT_THAT(done.err, HasSubstr("tdump-view DIR"));
+}
+
+}  // namespace
+}  // namespace tdump::tools
