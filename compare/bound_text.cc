@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compare/bounds.h"
@@ -12,6 +13,16 @@ namespace {
 
 std::string DbText(double power) {
   return power == 0 ? "equal" : fmt::format("{:.1f} dB", DbOf(power));
+}
+
+// With as many digits as show that it is not 1.
+std::string FactorText(double factor) {
+  const std::string text = fmt::format("{:.4g}", factor);
+  const double off = std::abs(factor - 1);
+  constexpr int kMostDigits = 15;
+  if (text != "1" || off == 0) return text;
+  return fmt::format("{:.{}f}", factor,
+                     std::min(kMostDigits, 1 + static_cast<int>(std::ceil(-std::log10(off)))));
 }
 
 }  // namespace
@@ -25,8 +36,8 @@ std::string ExplainedText(const Comparison& comparison,
                                  bound.power == 0 ? std::string("nothing") : DbText(bound.power));
   const Metrics& m = comparison.metrics;
   if (error.gain > bound.gain && m.cosine && m.rms_a > 0)
-    text += fmt::format("; B is {:.4g} times A, within {:.2g} explained",
-                        *m.cosine * m.rms_b / m.rms_a, bound.gain);
+    text += fmt::format("; B is {} times A, within {:.2g} explained",
+                        FactorText(*m.cosine * m.rms_b / m.rms_a), bound.gain);
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include "compare/main_dtype.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
+#include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
 #include "compare/step_align.h"
@@ -237,6 +238,8 @@ class Differ {
       if (!report_.why_not.empty()) return false;
       if (report_.inputs.judging_stopped && !IsBeforeParting(pairs[i])) {
         ++report_.inputs.passes_not_judged;
+        if (diff.ok() && pairs[i].b.step == report_.inputs.first_differing_step)
+          AddWeights(**diff, pairs[i]);
       } else if (report_.job && diff.status().code() == StatusCode::kInvalidArgument) {
         misfit = diff.status();  // the map fits neither side
       } else if (diff.ok()) {
@@ -283,25 +286,38 @@ class Differ {
     // Of other work only what it was given is told.
     const bool parted = GivenOtherTokens(pass);
     if (parted) PartAt(pair.b.step);
-    if (report_.counts.passes_paired++ == 0) {
+    if (report_.counts.passes_paired == 0) {
       report_.dtype_a = MainDType(*pass.a);
       report_.dtype_b = MainDType(*pass.b);
     }
-    steps_.emplace(pair.a.step, pair.b.step);
-    if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.captured_rank(), pair.b.rank);
+    AddPlace(pair);
     for (const std::string& note : pass.notes) {
       if (report_.notes.size() < kMostListed && told_.insert(note).second)
         report_.notes.push_back(note);
     }
     for (const io::Damage& damage : pass.damage) AddDamage(damage);
     for (const Outcome& outcome : pass.outcomes) {
-      if (parted && !outcome.root_input) continue;
+      if (parted && !TellsOfOtherWork(pass, outcome)) continue;
       AddOutcome(pass, pair, outcome);
       if (report_.job) CountLayout(pass, outcome);
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
-    finder_.AddPass(pass, pair);
+    finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
+  }
+
+  void AddPlace(const PassPair& pair) {
+    ++report_.counts.passes_paired;
+    steps_.emplace(pair.a.step, pair.b.step);
+    if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.captured_rank(), pair.b.rank);
+  }
+
+  // Of another rank, in the step in which the inputs part.
+  void AddWeights(const PassDiff& pass, const PassPair& pair) {
+    AddPlace(pair);
+    for (const Outcome& outcome : pass.outcomes) {
+      if (outcome.is_weight() && TellsOfOtherWork(pass, outcome)) AddOutcome(pass, pair, outcome);
+    }
   }
 
   bool IsBeforeParting(const PassPair& pair) const {
@@ -410,7 +426,7 @@ class Differ {
   // "weight.exp_avg", depends on what was computed from the start.
   // `rank`: of the pass; where ranks are put together the row's is that of one element.
   void AddParameter(const Row& row, int32_t rank, const Outcome& outcome) {
-    if (row.key.role == Role::kState && row.key.arg.find('.') != std::string::npos) return;
+    if (IsOfOptimizer(row.key)) return;
     const auto [first, added] = weight_steps_.try_emplace({rank, row.name}, row.step_b);
     const bool later = !added && first->second != row.step_b;
     if (later && (!outcome.bits_differ || finder_.DiffersBefore(row.step_b, !outcome.fails)))
@@ -421,6 +437,7 @@ class Differ {
       return;
     }
     ++p.pairs;
+    if (!later) p.first_steps.insert(row.step_b);
     const Verdict& v = outcome.comparison.verdict;
     p.by_statistics += v.bitwise == Answer::kNotJudged && v.statistics == Answer::kSame;
     const bool buffer = row.key.role == Role::kState;
@@ -454,8 +471,10 @@ class Differ {
     ++inputs.compared;
     inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
     inputs.by_statistics += outcome.comparison.verdict.statistics == Answer::kSame;
+    inputs.not_judged += !outcome.fails && !outcome.comparison.verdict.Judged();
     if (!failing) return;
     ++inputs.differing_pairs;
+    inputs.differing_by_hash += outcome.comparison.verdict.Unproven();
     if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
     const bool listed = std::find(inputs.differing.begin(), inputs.differing.end(), row.key.arg) !=
                         inputs.differing.end();

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ struct ParameterReport {
   uint64_t pairs = 0;          // of either, over ranks and steps
   uint64_t by_statistics = 0;  // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
+  std::set<uint64_t> first_steps;  // of B, at which those that are counted were first recorded
   std::vector<ParameterDifference> differing;  // the first ones
 };
 
@@ -54,7 +56,9 @@ struct InputReport {
   uint64_t compared = 0;                         // pairs of root inputs
   uint64_t equal = 0;                            // bit by bit
   uint64_t by_statistics = 0;                    // agree as far as these tell
+  uint64_t not_judged = 0;                       // shape and dtype alone are known of both
   uint64_t differing_pairs = 0;                  // that fail
+  uint64_t differing_by_hash = 0;                // of them: by how much is not known
   std::optional<uint64_t> first_differing_step;  // of B
   std::vector<std::string> differing;            // argument names
   // Token ids (integer inputs of the model) differ from first_differing_step on: what follows is
@@ -102,7 +106,7 @@ struct Progress {
 struct DiffOptions {
   PairOptions pairing;
   PassDiffOptions pass;
-  NameFilter allow_unpaired;      // empty: none
+  RecordPatterns allow_unpaired;
   std::optional<JobOptions> job;  // ranks are put together even where both sides have as many
   // To advise one where nothing is paired; asked for only then. Empty: none.
   std::function<std::vector<NameMap>()> shipped_maps;

@@ -106,7 +106,7 @@ bool OriginFinder::Suspects::Enter(uint64_t next) {
   return true;
 }
 
-void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair) {
+void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair, bool judged) {
   std::vector<Observed> observed = Timeline(pass);
   const bool all_equal = std::none_of(observed.begin(), observed.end(),
                                       [](const Observed& o) { return o.bits_differ; });
@@ -114,7 +114,7 @@ void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair) {
   const PassFinding finding = FindFirst(&observed);
   AddSuspect(pass, pair, finding.beyond_bound, &beyond_bound_,
              [](const Outcome& o) { return o.fails; });
-  KeepGrowth(pass, pair, finding.beyond_bound);
+  if (judged) KeepGrowth(pass, pair, finding.beyond_bound);
   AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
 }
 

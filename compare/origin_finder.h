@@ -53,8 +53,9 @@ class OriginFinder {
   explicit OriginFinder(const std::vector<ParameterDifference>* parameters)
       : parameters_(parameters) {}
 
-  // Precondition: the outcomes are in order of time.
-  void AddPass(const PassDiff& pass, const PassPair& pair);
+  // Precondition: the outcomes are in order of time. `judged`: false where inputs parted, and what
+  // was computed from them says nothing of the error.
+  void AddPass(const PassDiff& pass, const PassPair& pair, bool judged = true);
 
   struct Choice {
     std::optional<Origin> origin;

@@ -324,7 +324,7 @@ class PassComparer {
     outcome->bits_differ = outcome->fails || (verdict.bitwise == Answer::kDiffers && !expected);
     if (outcome->fails && options_.allow_failed) {
       const auto b = diff_->b->Get(outcome->ids.b);
-      outcome->allowed = b.ok() && options_.allow_failed(NameOf(*b));
+      outcome->allowed = b.ok() && options_.allow_failed.Match(*b);
     }
     if (assembled_) PlaceRanks(outcome);
   }

@@ -14,6 +14,7 @@
 #include "compare/noise.h"
 #include "compare/pairing.h"
 #include "compare/rare.h"
+#include "compare/record_patterns.h"
 #include "compare/rules.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
@@ -31,8 +32,8 @@ struct PassDiffOptions {
   std::shared_ptr<const BoundRules> rules;  // may be null
   std::shared_ptr<const NoiseModel> noise;  // of repeats of A; may be null
   NameFilter select;                        // plain names to compare; empty: all
-  NameFilter allow_failed;  // plain names whose failure is listed but does not count; empty: none
-  NameFilter align;         // plain names compared in the part that both sides have; empty: none
+  RecordPatterns allow_failed;              // records whose failure is listed but does not count
+  NameFilter align;  // plain names compared in the part that both sides have; empty: none
   unsigned threads = 1;
   ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
   SharedPairs* shared = nullptr;   // processes that share the pairs; none: this one compares all

@@ -291,6 +291,7 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
   json["bounds"] = BoundsJson(report.bounds);
   const ParameterReport& parameters = report.parameters;
   json["parameters"] = {{"compared", parameters.compared},
+                        {"first_steps", parameters.first_steps},
                         {"differing_names", parameters.differing_names},
                         {"differing", DifferingJson(parameters, false)}};
   json["buffers"] = {{"compared", parameters.buffers_compared},
@@ -298,6 +299,7 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
                      {"differing", DifferingJson(parameters, true)}};
   json["inputs"] = {{"compared", report.inputs.compared},
                     {"equal", report.inputs.equal},
+                    {"not_judged", report.inputs.not_judged},
                     {"differing", report.inputs.differing}};
   json["inputs"]["first_differing_step"] = report.inputs.first_differing_step
                                                ? Json(*report.inputs.first_differing_step)

@@ -9,6 +9,7 @@
 
 #include "compare/bound_text.h"
 #include "compare/job_text.h"
+#include "compare/record_patterns.h"
 #include "compare/text.h"
 #include "core/key.h"
 
@@ -58,6 +59,9 @@ std::string WeightsText(const DiffReport& report) {
         fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - p.buffers_differing),
                     CountText(p.buffers_compared));
   text += " equal on every rank";
+  if (report.steps.size() > 1 && !p.first_steps.empty())
+    text += fmt::format(" at step{} {}", p.first_steps.size() == 1 ? "" : "s",
+                        RangesText({p.first_steps.begin(), p.first_steps.end()}));
   if (p.by_statistics > 0) text += " as far as statistics tell";
   struct Where {
     std::vector<int32_t> ranks;
@@ -90,13 +94,24 @@ std::string InputsText(const DiffReport& report) {
   if (inputs.judging_stopped) return PartedText(report).substr(std::string("inputs ").size());
   if (inputs.compared == 0) return "of the model: none recorded";
   if (inputs.first_differing_step) {
-    return fmt::format("differ from step {} on: input {}", *inputs.first_differing_step,
+    const bool by_hash =
+        inputs.differing_by_hash > 0 && inputs.differing_by_hash == inputs.differing_pairs;
+    return fmt::format("differ {}from step {} on: input {}", by_hash ? "by hash " : "",
+                       *inputs.first_differing_step,
                        Printable(fmt::format("{}", fmt::join(inputs.differing, ", input "))));
   }
-  return fmt::format("{} of {} equal{}", inputs.equal, inputs.compared,
-                     inputs.equal == inputs.compared ? ""
-                     : inputs.by_statistics > 0      ? ", the rest as far as statistics tell"
-                                                     : ", the rest within bounds");
+  std::string text = fmt::format("{} of {} equal", inputs.equal, inputs.compared);
+  if (inputs.not_judged > 0)
+    text += fmt::format(", {} not judged (values were not kept)", inputs.not_judged);
+  if (inputs.equal + inputs.not_judged < inputs.compared)
+    text += inputs.by_statistics > 0 ? ", the rest as far as statistics tell"
+                                     : ", the rest within bounds";
+  return text;
+}
+
+ptrdiff_t JudgedOf(const std::vector<Row>& rows) {
+  return std::count_if(rows.begin(), rows.end(),
+                       [](const Row& r) { return r.comparison.verdict.Judged(); });
 }
 
 bool AllBitsEqual(const std::vector<Row>& rows) {
@@ -118,7 +133,10 @@ std::string InputsOfOrigin(const Origin& origin) {
     case OriginKind::kOperator:
       if (origin.inputs.empty())
         return "its inputs were not recorded: capture role input to be sure";
-      return fmt::format("inputs agree: {} of {}, {}", origin.inputs.size(), origin.inputs.size(),
+      if (JudgedOf(origin.inputs) == 0)
+        return "its inputs are not judged: their values were not kept on both sides";
+      return fmt::format("inputs agree: {} of {}, {}", JudgedOf(origin.inputs),
+                         origin.inputs.size(),
                          AllBitsEqual(origin.inputs)   ? "bit for bit"
                          : ByStatistics(origin.inputs) ? "as far as statistics tell"
                                                        : "within bounds");
@@ -174,6 +192,12 @@ std::string ShellWord(const std::string& text) {
   return quoted + "'";
 }
 
+// `kept`: as PartsToString says it, "meta+hash+payload".
+bool HasValues(std::string_view kept) {
+  kept = kept.substr(0, kept.find(' '));  // the reason
+  return kept.ends_with("payload") || kept.ends_with("slice") || kept.ends_with("sample");
+}
+
 }  // namespace
 
 std::string RankName(int32_t rank) { return rank < 0 ? "all" : std::to_string(rank); }
@@ -217,11 +241,7 @@ std::string DifferingIn(const Counts& c) {
   return text;
 }
 
-std::string ObservationText(const Row& row) {
-  return Printable(fmt::format("{}{}{}{}", ToString(row.key.role), row.key.arg.empty() ? "" : " ",
-                               row.key.arg,
-                               row.key.call == 0 ? "" : fmt::format(" of call {}", row.key.call)));
-}
+std::string ObservationText(const Row& row) { return Printable(ObservationText(row.key)); }
 
 // The path of the root says nothing to a reader.
 std::string ShownName(const std::string& name) {
@@ -356,7 +376,7 @@ std::string AddressOf(const SideInfo& side) {
 }
 
 std::string ViewCommand(const SideInfo& side, const Row& row) {
-  if (!side.is_ours) return "";
+  if (!side.is_ours || !HasValues(row.kept_b)) return "";
   const std::string address = fmt::format("{}:{}/{}/{}", AddressOf(side), row.step_b,
                                           std::max(row.rank_b, 0), ToText(row.key));
   return "tdump-view " + ShellWord(Printable(address)) + " --values 8";

@@ -42,7 +42,7 @@ std::string DamageText(const io::Damage& damage);
 // "runs/b@0", as tdump-view takes it; "" where it cannot.
 std::string AddressOf(const SideInfo& side);
 // What prints B's side of a row: "tdump-view runs/b@0:0/1/layers.1.mlp.down@output# --values 8"; ""
-// where B is no run.
+// where B is no run, or has no values of it.
 std::string ViewCommand(const SideInfo& side, const Row& row);
 
 }  // namespace tdump::compare

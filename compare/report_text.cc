@@ -124,8 +124,8 @@ std::string UnpairedText(const DiffReport& report) {
 
 std::string LookCloser(const DiffReport& report, const SideInfo& b) {
   if (!report.origin || !report.origin->row) return "";
-  if (!b.is_ours) return "";
-  return fmt::format("\nlook closer: {}\n", ViewCommand(b, *report.origin->row));
+  const std::string command = ViewCommand(b, *report.origin->row);
+  return command.empty() ? "" : fmt::format("\nlook closer: {}\n", command);
 }
 
 }  // namespace
@@ -142,8 +142,9 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
     text += Wrap("         " + DifferingIn(report.counts), kIndent) + "\n";
   if (report.origin) text += "\n" + OriginText(*report.origin, "ORIGIN", style);
   if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "BITS", style);
+  const bool of_inputs = report.origin && report.origin->kind == OriginKind::kInputs;
   if (const std::string growth = GrowthText(report.growth, kGrowthPoints);
-      !growth.empty() && report.overall == Overall::kDiffers)
+      !growth.empty() && report.overall == Overall::kDiffers && !of_inputs)
     text += "\n" + Line("growth", "SQNR in dB: " + Printable(growth));
   text += FailingTable(report, style) + UnpairedText(report);
   for (const std::string& note : report.signature) text += Line("note", Printable(note));

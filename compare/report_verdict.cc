@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "compare/job_text.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
@@ -12,6 +14,14 @@ namespace {
 
 uint64_t WeightsDiffer(const DiffReport& report) {
   return report.parameters.differing_names + report.parameters.buffers_differing;
+}
+
+// Pairs of weights that fail.
+uint64_t WeightsOutside(const DiffReport& report) {
+  const std::vector<ParameterDifference>& differing = report.parameters.differing;
+  return static_cast<uint64_t>(
+      std::count_if(differing.begin(), differing.end(),
+                    [](const ParameterDifference& difference) { return difference.outside; }));
 }
 
 // "2 parameters", "1 buffer", "2 parameters and 1 buffer".
@@ -66,13 +76,30 @@ std::string InputsText(const DiffReport& report) {
                      Printable(fmt::format("{}", fmt::join(names, ", "))), origin.step, judged);
 }
 
+// Of runs that were given other tokens: what was judged even so.
+std::string PartedVerdict(const DiffReport& report) {
+  const Counts& c = report.counts;
+  const ParameterReport& p = report.parameters;
+  const bool before = std::any_of(report.steps.begin(), report.steps.end(), [&](const auto& step) {
+    return step.second < *report.inputs.first_differing_step;
+  });
+  std::string text = "DIFFERS  " + PartedText(report);
+  if (const uint64_t weights = WeightsDiffer(report); weights > 0)
+    text += fmt::format("; {} differ{}", DifferingWeights(report), weights == 1 ? "s" : "");
+  else if (!before && p.pairs > 0)
+    text += "; weights agree";
+  if (!before) return text;
+  const uint64_t differing = report.inputs.differing_pairs + p.differing.size();
+  return text + fmt::format(": {} same within bounds",
+                            CountText(c.judged - std::min(c.judged, differing)));
+}
+
 std::string DiffersText(const DiffReport& report, bool required_bits) {
   const Counts& c = report.counts;
   const uint64_t alone = c.unpaired_a + c.unpaired_b - c.unpaired_allowed;
-  if (report.inputs.judging_stopped && c.failing <= report.inputs.differing_pairs) {
-    return fmt::format("DIFFERS  {}: {} same within bounds", PartedText(report),
-                       CountText(c.judged - report.inputs.differing_pairs));
-  }
+  if (report.inputs.judging_stopped &&
+      c.failing <= report.inputs.differing_pairs + WeightsOutside(report))
+    return PartedVerdict(report);
   if (report.origin && report.origin->kind == OriginKind::kInputs) return InputsText(report);
   if (c.failing > 0) {
     return fmt::format("DIFFERS  {} of {} {}{}", CountText(c.failing), CountText(c.paired),

@@ -1,6 +1,8 @@
 // What the role of a record says of its tensor.
 #pragma once
 
+#include <string>
+
 #include "core/key.h"
 #include "core/types.h"
 
@@ -14,6 +16,10 @@ inline bool IsOfParameters(Role role) { return IsWeight(role) || role == Role::k
 inline bool IsOutput(Role role) {
   return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||
          role == Role::kParamGrad;
+}
+// What an optimizer keeps of a parameter, "weight.exp_avg", recorded after its step; no buffer.
+inline bool IsOfOptimizer(const Key& key) {
+  return key.role == Role::kState && key.arg.find('.') != std::string::npos;
 }
 // What the model as a whole was given.
 inline bool IsRootInput(const Key& key) {

@@ -45,8 +45,8 @@ std::string NearestText(const io::Record& record, const std::vector<Leftover>& o
 
 }  // namespace
 
-bool UnpairedList::IsAllowed(const std::string& name) const {
-  return options_->allow_unpaired && options_->allow_unpaired(name);
+bool UnpairedList::IsAllowed(const io::Record& record) const {
+  return options_->allow_unpaired && options_->allow_unpaired.Match(record);
 }
 
 bool UnpairedList::IsListed() const {
@@ -72,7 +72,7 @@ Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here
     const std::string name = NameOf(record);
     if (options_->pass.select && !options_->pass.select(name)) return true;
     ++unpaired.records;
-    unpaired.allowed = unpaired.allowed && IsAllowed(name);
+    unpaired.allowed = unpaired.allowed && IsAllowed(record);
     return true;
   });
   if (unpaired.records > 0) Add(std::move(unpaired));
@@ -93,7 +93,7 @@ void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& 
     unpaired.records = 1;
     unpaired.name = NameOf(*record);
     unpaired.key = ToText(record->key);
-    unpaired.allowed = IsAllowed(unpaired.name);
+    unpaired.allowed = IsAllowed(*record);
     auto& names = of_a ? names_a_ : names_b_;
     if (names.size() < kMostNames) names.push_back(NameOfRecord(*record));
     std::string& sample = of_a ? sample_a_ : sample_b_;

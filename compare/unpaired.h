@@ -34,7 +34,7 @@ class UnpairedList {
  private:
   void AddRecordsOf(char side, const PassDiff& pass, const PassRef& here, const PassRef& other);
   void Add(Unpaired unpaired);
-  bool IsAllowed(const std::string& name) const;
+  bool IsAllowed(const io::Record& record) const;
   bool IsListed() const;
 
   const DiffOptions* options_;

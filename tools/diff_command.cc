@@ -8,6 +8,7 @@
 
 #include "compare/diff.h"
 #include "compare/report.h"
+#include "tools/diff_hints.h"
 #include "tools/diff_reports.h"
 #include "tools/diff_source.h"
 #include "tools/mpi_team.h"
@@ -48,7 +49,8 @@ constexpr const char* kTeach =
     "Examples:\n"
     "  tdump-diff runs/clean runs/suspect          which rank and operator went wrong first\n"
     "  tdump-diff --require bitwise RUN@0 RUN@1    is the job deterministic from start to start?\n"
-    "  tdump-diff RUN/rank0 RUN/rank2              are two replicas still equal?\n"
+    "  tdump-diff RUN --across dp                  are the replicas of all ranks still equal?\n"
+    "  tdump-diff RUN/rank0 RUN/rank2              two ranks that were given the same input\n"
     "  tdump-diff A B --steps 0-4 --ranks 0-7      only these; --steps 0-4=10-14 when B counts "
     "otherwise\n"
     "  tdump-diff A B --steps auto                 steps that were given the same token ids\n"
@@ -225,6 +227,8 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   if (!report.ok()) return Fail(kTool, report.status().message());
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
   NoteUnused(*diff, &*report);
+  if (std::string hint = ReplicaHint(sources, *report); !hint.empty())
+    report->notes.push_back(std::move(hint));
   const compare::SideInfo a = DescribeCompared(sources.a, diff->pairing.ranks);
   const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);
   if (const Status status = reports.Finish(*report, a, b, diff->pass.require_bits); !status.ok())

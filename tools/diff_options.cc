@@ -79,6 +79,22 @@ Result<std::optional<compare::JobOptions>> ParseJob(const DiffSettings& settings
   return std::optional<compare::JobOptions>(std::move(job));
 }
 
+// Patterns of what is printed of single records are known by the mark of a role, "@" in a key and
+// ", " in tables; the others are of names, so that "output" is no role.
+Result<compare::RecordPatterns> MatchRecords(const std::string& option,
+                                             const std::vector<std::string>& patterns,
+                                             WatchedPatterns* watched) {
+  std::vector<std::string> of_names, of_records;
+  for (const std::string& pattern : patterns) {
+    const bool of_record =
+        pattern.find('@') != std::string::npos || pattern.find(", ") != std::string::npos;
+    (of_record ? of_records : of_names).push_back(pattern);
+  }
+  TDUMP_ASSIGN_OR_RETURN(auto names, watched->MatchAny(option, of_names));
+  TDUMP_ASSIGN_OR_RETURN(auto records, watched->MatchAny(option, of_records));
+  return compare::RecordPatterns(std::move(names), std::move(records));
+}
+
 unsigned DefaultThreads() {
   return std::min(16u, std::max(1u, std::thread::hardware_concurrency()));
 }
@@ -97,10 +113,13 @@ void DiffSettings::AddTo(Options* options) {
                 "were given equal integer inputs (token ids)");
   options->Text("--ranks", &ranks, "SPEC", "ranks to compare: 0-7, 0-511:8 (default all)");
   options->List("--select", &select, "RE", "only names in which this is found; may be repeated");
-  options->List("--allow-unpaired", &allow_unpaired, "RE",
-                "names that one side may lack; may be repeated");
-  options->List("--allow-failed", &allow_failed, "RE",
-                "names that may differ; listed, not counted; may be repeated");
+  options->List(
+      "--allow-unpaired", &allow_unpaired, "RE",
+      "names, or records as printed ('fc@output#'), that one side may lack; may be repeated");
+  options->List(
+      "--allow-failed", &allow_failed, "RE",
+      "names, or records as printed ('@grad_output'), that may differ; listed, not counted; "
+      "may be repeated");
   options->Text("--map", &map, "NAME|FILE",
                 "how the two sides' names and layouts correspond: a shipped map (hf-megatron, "
                 "hf-vllm, ...) or a YAML file");
@@ -160,9 +179,10 @@ Result<compare::DiffOptions> DiffSettings::ForEngine(WatchedPatterns* watched) c
   TDUMP_ASSIGN_OR_RETURN(diff.pass.align, watched->MatchAny("--align", align));
   TDUMP_ASSIGN_OR_RETURN(diff.job, ParseJob(*this, watched));
   diff.shipped_maps = ShippedMaps;
-  TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed, watched->MatchAny("--allow-failed", allow_failed));
+  TDUMP_ASSIGN_OR_RETURN(diff.pass.allow_failed,
+                         MatchRecords("--allow-failed", allow_failed, watched));
   TDUMP_ASSIGN_OR_RETURN(diff.allow_unpaired,
-                         watched->MatchAny("--allow-unpaired", allow_unpaired));
+                         MatchRecords("--allow-unpaired", allow_unpaired, watched));
   return diff;
 }
 

@@ -1,0 +1,25 @@
+#include "compare/record_patterns.h"
+
+#include <fmt/format.h>
+
+#include "compare/pass_diff.h"
+#include "core/key.h"
+
+namespace tdump::compare {
+
+bool RecordPatterns::Match(const io::Record& record) const {
+  const std::string name = NameOf(record);
+  const bool by_name = of_names && of_names(name);
+  if (!of_records) return by_name;
+  // Each pattern is to see all of them (tools/watched_patterns.h).
+  const bool by_key = of_records(ToText(record.key));
+  const bool by_title = of_records(name + ", " + ObservationText(record.key));
+  return by_name || by_key || by_title;
+}
+
+std::string ObservationText(const Key& key) {
+  return fmt::format("{}{}{}{}", ToString(key.role), key.arg.empty() ? "" : " ", key.arg,
+                     key.call == 0 ? "" : fmt::format(" of call {}", key.call));
+}
+
+}  // namespace tdump::compare

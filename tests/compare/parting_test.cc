@@ -1,0 +1,112 @@
+// Whole diffs of runs that were given other tokens: what is compared even so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "compare/report.h"
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const Tensor kValue = Vector<float>("float32", {1, 2});
+const Tensor kOther = Vector<float>("float32", {3, 4});
+
+Tensor Tokens(int64_t first) {
+  return Vector<int64_t>("int64", {first, first + 1, first + 2, first + 3});
+}
+
+// A step that was given these tokens, with a parameter, a buffer, and what the optimizer keeps.
+struct Given {
+  int64_t tokens = 0;
+  Tensor weight = kValue, buffer = kValue, kept = kValue;
+};
+
+void AddStep(FakeRun* run, int32_t rank, uint64_t step, const Given& given) {
+  PassBuilder pass = run->Pass(rank, step);
+  pass.Param("fc", "weight", given.weight).Param("fc", "mean", given.buffer);
+  pass.last()->key.role = Role::kState;
+  const uint64_t model = pass.Begin(".", "", {{"input_ids", Tokens(given.tokens)}});
+  const Tensor result = Vector<float>("float32", {static_cast<float>(given.tokens), 1});
+  pass.Module("fc", result, result);
+  pass.End(model, ".", "", {{"", result}});
+  pass.Param("fc", "weight.exp_avg", given.kept);
+  pass.last()->key.role = Role::kState;
+}
+
+FakeRun RunOf(const std::vector<std::vector<Given>>& ranks) {
+  FakeRun run(static_cast<int32_t>(ranks.size()));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (size_t step = 0; step < ranks[rank].size(); ++step)
+      AddStep(&run, static_cast<int32_t>(rank), step, ranks[rank][step]);
+  }
+  return run;
+}
+
+std::string Text(const DiffReport& report) {
+  return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, false,
+                    Style(false));
+}
+
+TEST(Parting, WeightsAreComparedAtTheStepThatWasGivenOtherTokens) {
+  const DiffReport report =
+      DiffOk(RunOf({{{.tokens = 0}}}), RunOf({{{.tokens = 9, .kept = kOther}}}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.paired, 3u);  // the tokens, the parameter, the buffer
+  EXPECT_EQ(report.parameters.compared, 1u);
+  EXPECT_EQ(report.parameters.buffers_compared, 1u);
+  EXPECT_EQ(report.parameters.differing_names, 0u);
+  const std::string text = Text(report);
+  EXPECT_THAT(text,
+              HasSubstr("weights   1 of 1 parameters and 1 of 1 buffers equal on every rank"));
+  EXPECT_THAT(text, HasSubstr("DIFFERS  inputs differ: token ids from step 0 on, no step judged; "
+                              "weights agree\n"));
+  EXPECT_THAT(text, Not(HasSubstr("growth")));
+}
+
+TEST(Parting, AWeightThatDiffersIsNamed) {
+  const FakeRun a = RunOf({{{.tokens = 0}}});
+  const DiffReport report = DiffOk(a, RunOf({{{.tokens = 9, .weight = kOther}}}));
+  EXPECT_EQ(report.parameters.differing_names, 1u);
+  EXPECT_THAT(Text(report), HasSubstr("not on rank 0: fc.weight\n"));
+  EXPECT_THAT(Text(report), HasSubstr("no step judged; 1 parameter differs\n"));
+  const DiffReport buffer = DiffOk(a, RunOf({{{.tokens = 9, .buffer = kOther}}}));
+  EXPECT_THAT(Text(buffer), HasSubstr("no step judged; 1 buffer differs\n"));
+}
+
+TEST(Parting, AWeightWhoseValuesDifferIsNamedInTheSameWords) {
+  FakeRun a(1), b(1);
+  for (const auto& [run, weight, tokens] : {std::tuple(&a, kValue, 0), std::tuple(&b, kOther, 9)}) {
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Param("fc", "weight", weight);
+    pass.last()->payload = weight.record.payload;
+    pass.Module(".", Tokens(tokens), kValue);
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.counts.failing, 2u);
+  EXPECT_THAT(Text(report), HasSubstr("no step judged; 1 parameter differs\n"));
+}
+
+TEST(Parting, WeightsOfEveryRankAreComparedThere) {
+  const std::vector<Given> equal = {{.tokens = 0}, {.tokens = 1}, {.tokens = 2}};
+  const Given parted = {.tokens = 9};
+  const DiffReport report = DiffOk(
+      RunOf({equal, equal}),
+      RunOf({{equal[0], parted, parted}, {equal[0], {.tokens = 1, .weight = kOther}, parted}}));
+  EXPECT_EQ(report.inputs.first_differing_step, 1u);
+  EXPECT_EQ(report.inputs.passes_not_judged, 3u);
+  ASSERT_EQ(report.parameters.differing.size(), 1u);
+  EXPECT_EQ(report.parameters.differing[0].rank, 1);
+  EXPECT_EQ(report.parameters.differing[0].step, 1u);
+  EXPECT_THAT(Text(report), HasSubstr("not on rank 1 from step 1 on: fc.weight\n"));
+  // Of step 0 of both ranks the parameter, the buffer, what the optimizer keeps and 4 values; of
+  // step 1 the tokens of rank 0, and weights, of which one differs.
+  EXPECT_THAT(Text(report), HasSubstr("step 0 judged; 1 parameter differs: 17 same within\n"));
+}
+
+}  // namespace
+}  // namespace tdump::compare

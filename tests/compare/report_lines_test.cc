@@ -1,0 +1,125 @@
+#include "compare/report_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/report.h"
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const Tensor kValue = Vector<float>("float32", {1, 2});
+const Tensor kOther = Vector<float>("float32", {3, 4});
+
+std::string FactOf(const DiffReport& report, const std::string& name) {
+  for (const Fact& fact : Facts(report)) {
+    if (fact.name == name) return fact.text;
+  }
+  return "";
+}
+
+DiffReport ReportOf(const InputReport& inputs) {
+  DiffReport report;
+  report.counts.paired = 1;
+  report.inputs = inputs;
+  return report;
+}
+
+TEST(ReportLines, InputsThatAreNotJudgedAreNotWithinBounds) {
+  const auto text = [](const InputReport& inputs) { return FactOf(ReportOf(inputs), "inputs"); };
+  EXPECT_EQ(text({.compared = 4, .equal = 4}), "4 of 4 equal");
+  EXPECT_EQ(text({.compared = 4, .equal = 1}), "1 of 4 equal, the rest within bounds");
+  EXPECT_EQ(text({.compared = 4, .not_judged = 4}),
+            "0 of 4 equal, 4 not judged (values were not kept)");
+  EXPECT_EQ(text({.compared = 4, .equal = 1, .not_judged = 2}),
+            "1 of 4 equal, 2 not judged (values were not kept), the rest within bounds");
+  InputReport hashed = {.compared = 2, .differing_pairs = 2, .differing_by_hash = 2};
+  hashed.first_differing_step = 3;
+  hashed.differing = {"mask"};
+  EXPECT_EQ(text(hashed), "differ by hash from step 3 on: input mask");
+  hashed.differing_by_hash = 1;
+  EXPECT_EQ(text(hashed), "differ from step 3 on: input mask");
+}
+
+// One rank against two of which each has half of the batch, by hash: no hash of the whole is known.
+TEST(ReportLines, HashesOfShardsJudgeNothing) {
+  const Tensor whole = MakeTensor<float>("float32", {2, 2}, {1, 2, 3, 4});
+  const std::vector<Tensor> parts = {MakeTensor<float>("float32", {1, 2}, {1, 2}),
+                                     MakeTensor<float>("float32", {1, 2}, {3, 4})};
+  const auto run_of = [](const std::vector<Tensor>& inputs) {
+    FakeRun run(static_cast<int32_t>(inputs.size()));
+    for (size_t rank = 0; rank < inputs.size(); ++rank) {
+      PassBuilder pass = run.Pass(static_cast<int32_t>(rank), 0);
+      const uint64_t model = pass.Begin(".", "", {{"x", inputs[rank]}});
+      pass.last()->payload.reset();
+      pass.End(model, ".", "", {{"", kValue}});
+    }
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of({whole}), run_of(parts));
+  EXPECT_EQ(FactOf(report, "inputs"), "0 of 1 equal, 1 not judged (values were not kept)");
+}
+
+TEST(ReportLines, InputsOfTheOriginThatAreNotJudgedDoNotAgree) {
+  const auto run_of = [](const Tensor& output) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const uint64_t call = pass.Begin("fc", "", {{"0", kValue}});
+    pass.last()->payload.reset();
+    pass.last()->hash.reset();
+    pass.End(call, "fc", "", {{"", output}});
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(kValue), run_of(kOther));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(OriginLines(*report.origin).front(),
+            "its inputs are not judged: their values were not kept on both sides");
+}
+
+TEST(ReportLines, WeightsAreOfTheFirstStepThatHasThem) {
+  DiffReport report = ReportOf({});
+  report.parameters = {.compared = 3, .pairs = 3, .first_steps = {2}};
+  report.steps = {{2, 2}};
+  EXPECT_EQ(FactOf(report, "weights"), "3 of 3 parameters equal on every rank");
+  report.steps = {{2, 2}, {3, 3}};
+  EXPECT_EQ(FactOf(report, "weights"), "3 of 3 parameters equal on every rank at step 2");
+  report.parameters.first_steps = {2, 3};
+  EXPECT_EQ(FactOf(report, "weights"), "3 of 3 parameters equal on every rank at steps 2-3");
+}
+
+TEST(ReportLines, ACommandIsSuggestedOnlyWhereItHasValuesToShow) {
+  const SideInfo side = {.label = "b@0", .run = "b"};
+  Row row;
+  row.key = {.path = "fc"};
+  for (const char* kept : {"meta+hash+payload", "meta+slice", "meta+stats+sample"}) {
+    row.kept_b = kept;
+    EXPECT_EQ(ViewCommand(side, row), "tdump-view 'b@0:0/0/fc@output#' --values 8") << kept;
+  }
+  for (const char* kept : {"meta+hash", "meta+stats", "meta+hash (payload)"}) {
+    row.kept_b = kept;
+    EXPECT_EQ(ViewCommand(side, row), "") << kept;
+  }
+}
+
+TEST(ReportLines, OfRunsThatWereGivenOtherDataNoGrowthIsShown) {
+  const auto run_of = [](const Tensor& input) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const uint64_t model = pass.Begin(".", "", {{"x", input}});
+    pass.Module("fc", input, input);
+    pass.End(model, ".", "", {{"", input}});
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(kValue), run_of(kOther));
+  ASSERT_TRUE(report.origin);
+  ASSERT_EQ(report.origin->kind, OriginKind::kInputs);
+  EXPECT_THAT(RenderText(report, {.label = "a"}, {.label = "b"}, false, Style(false)),
+              Not(HasSubstr("growth")));
+}
+
+}  // namespace
+}  // namespace tdump::compare

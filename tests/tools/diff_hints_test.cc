@@ -1,0 +1,109 @@
+// Two ranks of one run as a user compares them first, and what he is told to do instead.
+#include <gmock/gmock.h>
+
+#include "tests/coordinator/run_image.h"
+#include "tests/tools/scratch.h"
+
+namespace tdump::tools {
+namespace {
+
+using coordinator::test::BytesOf;
+using coordinator::test::ProcessImage;
+using coordinator::test::TensorImage;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DiffHintsTest : public test::ScratchTest {
+ protected:
+  // Two ranks with these token ids and weights.
+  void MakeRun(const std::string& name, const std::vector<int64_t>& tokens,
+               const std::vector<float>& weights, const std::vector<std::string>& places = {}) {
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      const auto i = static_cast<size_t>(rank);
+      ProcessImage::Options options = {.rank = rank, .world = 2};
+      if (!places.empty()) options.coordinates = places[i];
+      const TensorImage weight = {.path = "fc",
+                                  .bytes = BytesOf<float>({weights[i]}),
+                                  .dtype = "float32",
+                                  .bits = 32,
+                                  .sizes = {1},
+                                  .role = Role::kParam,
+                                  .arg = "weight",
+                                  .level = kPartMeta | kPartHash};
+      const TensorImage input = {.path = ".",
+                                 .bytes = BytesOf<int64_t>({tokens[i]}),
+                                 .dtype = "int64",
+                                 .bits = 64,
+                                 .sizes = {1},
+                                 .role = Role::kInput,
+                                 .arg = "ids",
+                                 .level = kPartMeta | kPartHash};
+      ProcessImage(env_, Path(name), options).Tensors(0, {weight, input}).Exit(1);
+    }
+  }
+  // Without the breaks of lines.
+  std::string Diff(const std::vector<std::string>& arguments, int status) {
+    const auto done = Run("tdump-diff", arguments);
+    EXPECT_EQ(done.status, status) << done.out << done.err;
+    std::string text;
+    for (const char c : done.out) {
+      const bool blank = c == ' ' || c == '\n';
+      if (!blank || (!text.empty() && text.back() != ' ')) text += blank ? ' ' : c;
+    }
+    return text;
+  }
+};
+
+TEST_F(DiffHintsTest, RanksWithBatchesOfTheirOwnAreComparedByWeights) {
+  MakeRun("run", {1, 2}, {0.5f, 0.5f});
+  const std::string text = Diff({"run/rank0", "run/rank1"}, 1);
+  EXPECT_THAT(text, HasSubstr("weights 1 of 1 parameters equal on every rank"));
+  EXPECT_THAT(text, HasSubstr("no step judged; weights agree"));
+  EXPECT_THAT(text, HasSubstr("is compared by: tdump-diff run --across dp --topology dp=2"));
+  EXPECT_THAT(text, Not(HasSubstr("look closer")));  // of the tokens the hash is kept
+  EXPECT_THAT(Diff({"run", "--across", "dp", "--topology", "dp=2"}, 0),
+              HasSubstr("SAME 1 of 1 bit for bit"));
+}
+
+TEST_F(DiffHintsTest, AWeightThatDiffersIsNamed) {
+  MakeRun("run", {1, 2}, {0.5f, 0.25f});
+  EXPECT_THAT(Diff({"run/rank0", "run/rank1"}, 1), HasSubstr("not on rank 1: fc.weight"));
+}
+
+TEST_F(DiffHintsTest, TheAxisIsNamedWhereTheRunHasIt) {
+  MakeRun("dp", {1, 2}, {0.5f, 0.5f}, {"dp=0", "dp=1"});
+  MakeRun("tp", {1, 2}, {0.5f, 0.5f}, {"tp=0", "tp=1"});
+  EXPECT_THAT(Diff({"dp/rank0", "dp/rank1"}, 1), HasSubstr("tdump-diff dp --across dp "));
+  EXPECT_THAT(Diff({"tp/rank0", "tp/rank1"}, 1), Not(HasSubstr("--across")));
+}
+
+TEST_F(DiffHintsTest, OtherRunsAndEqualInputsNeedNoHint) {
+  MakeRun("a", {1, 1}, {0.5f, 0.5f});
+  MakeRun("b", {2, 2}, {0.5f, 0.5f});
+  EXPECT_THAT(Diff({"a/rank0", "b/rank1"}, 1), Not(HasSubstr("--across")));
+  EXPECT_THAT(Diff({"a/rank0", "a/rank1"}, 0), Not(HasSubstr("--across")));
+}
+
+TEST_F(DiffHintsTest, PatternsOfRecordsAreFoundInWhatIsPrinted) {
+  const auto make = [&](const std::string& name, float value) {
+    TensorImage gradient = {.path = "output",
+                            .bytes = BytesOf<float>({value}),
+                            .dtype = "float32",
+                            .bits = 32,
+                            .sizes = {1},
+                            .role = Role::kGradOutput};
+    TensorImage output = gradient;
+    output.role = Role::kOutput;
+    output.bytes = BytesOf<float>({1});
+    ProcessImage(env_, Path(name), {}).Tensors(0, {output, gradient}).Exit(1);
+  };
+  make("a", 1);
+  make("b", 2);
+  for (const char* pattern : {"@grad_output", "^output@grad_", "output, grad_output", "^output$"})
+    EXPECT_EQ(Run("tdump-diff", {"a", "b", "--allow-failed", pattern}).status, 0) << pattern;
+  for (const char* pattern : {"@output", "grad_output", "output, output"})
+    EXPECT_EQ(Run("tdump-diff", {"a", "b", "--allow-failed", pattern}).status, 1) << pattern;
+}
+
+}  // namespace
+}  // namespace tdump::tools

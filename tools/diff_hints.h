@@ -1,0 +1,15 @@
+// What to run instead, where what was compared does not tell what was asked.
+#pragma once
+
+#include <string>
+
+#include "compare/diff.h"
+#include "tools/diff_source.h"
+
+namespace tdump::tools {
+
+// Of two ranks of one run that were given other inputs, as data parallel ranks are: the option that
+// compares what they hold as copies. "" of any other two sides.
+std::string ReplicaHint(const DiffSources& sources, const compare::DiffReport& report);
+
+}  // namespace tdump::tools
