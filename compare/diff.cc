@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "compare/main_dtype.h"
+#include "compare/mean_hint.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
+#include "compare/precision_hint.h"
 #include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
@@ -125,6 +127,7 @@ class Differ {
     TDUMP_RETURN_IF_ERROR(opened.status());
     const JobSide &a = opened->a, &b = opened->b;
     JobPairs pairs(&a, &b, &job);
+    mean_hints_ = MeanHints(a.topology(), b.topology());
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
     if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
@@ -223,7 +226,17 @@ class Differ {
                       CountText(unresolved_left_)));
     for (const auto& [note, count] : notes_)
       report_.notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
+    AddHints();
     return std::move(report_);
+  }
+
+  // What would explain many pairs that fail.
+  void AddHints() {
+    if (std::string note = precision_hints_.Note(); !note.empty())
+      report_.notes.push_back(std::move(note));
+    const bool has_row = report_.origin && report_.origin->row;
+    for (std::string& note : mean_hints_.Notes(has_row ? report_.origin->row->remedy : ""))
+      report_.notes.push_back(std::move(note));
   }
 
   Status ComparePasses(const RunSide& a, const RunSide& b, const std::vector<PassPair>& pairs,
@@ -352,9 +365,11 @@ class Differ {
     for (const std::string& note : outcome.comparison.notes) {
       if (note == *outcome.unresolved)
         NoteUnresolved(note);
-      else
+      else if (!IsPrecisionNote(note))
         CountNote(note);
     }
+    precision_hints_.Add(outcome);
+    if (counts_as_failing) mean_hints_.Add(pass, outcome);
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
     if (outcome.is_weight()) AddParameter(row, pair.b.rank, outcome);
@@ -566,6 +581,8 @@ class Differ {
   std::map<std::string, uint64_t> notes_;
   std::vector<std::string> unresolved_;  // the first ones
   uint64_t unresolved_left_ = 0;         // pairs with others
+  PrecisionHints precision_hints_;
+  MeanHints mean_hints_;
   UnpairedList unpaired_;
   std::set<std::string> told_;                           // notes of passes
   uint64_t observations_ = 0, observations_judged_ = 0;  // but for what the model was given

@@ -8,6 +8,7 @@
 
 #include "compare/dequantised.h"
 #include "compare/element.h"
+#include "compare/precision_hint.h"
 
 namespace tdump::compare {
 namespace {
@@ -32,25 +33,6 @@ void TightenCast(const DType& a, const DType& b, LocalBound* local) {
   local->bound.relative = 2 * unit;
   local->bound.scale = local->bound.relative * 0x1p-8;
   local->bound.text = fmt::format("{:.2g} of |x|: a cast rounds once", local->bound.relative);
-}
-
-// The precision whose products would explain an error that looks like rounding: of nearly all
-// elements, and hardly a multiple of the signal. "" where it does not, or no precision would do.
-std::string_view LooksLike(const Outcome& outcome, const DType& a, const DType& b) {
-  const Metrics& m = outcome.comparison.metrics;
-  const ErrorLevel error = LevelOf(m);
-  const bool product = outcome.reduction().kind == OperatorClass::kProduct ||
-                       outcome.reduction().kind == OperatorClass::kUnknown;
-  if (!product || m.elements < 64 || m.bits_equal > m.elements / 4 ||
-      error.gain > 0.3 * std::sqrt(error.power))
-    return "";
-  for (const std::string_view name : {"tf32", "fp16", "bf16", "fp8", "fp8_e5m2", "fp4"}) {
-    const auto precision = ParsePrecision(name);
-    const LocalBound local =
-        LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction(), .compute = &*precision});
-    if (error.power <= local.level.power) return name;
-  }
-  return "";
 }
 
 // Whether its values are known well enough to take part: measured numbers, or equal bits.
@@ -266,10 +248,8 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
 void PassJudge::Suggest(Outcome* outcome) const {
   const auto a = a_.Get(outcome->ids.a), b = b_.Get(outcome->ids.b);
   if (!a.ok() || !b.ok() || a->dtype != b->dtype) return;
-  const std::string_view precision = LooksLike(*outcome, a->dtype, b->dtype);
-  if (!precision.empty())
-    outcome->comparison.notes.push_back(fmt::format(
-        "error looks like rounding; if B computed so, --compute {} judges by it", precision));
+  const std::string_view precision = PrecisionLike(*outcome, a->dtype, b->dtype);
+  if (!precision.empty()) outcome->comparison.notes.push_back(PrecisionNote(precision));
 }
 
 }  // namespace tdump::compare

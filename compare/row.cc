@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "compare/bound_text.h"
 #include "compare/dequantised.h"
+#include "compare/mean_hint.h"
 
 namespace tdump::compare {
 namespace {
@@ -14,56 +13,6 @@ std::string KeptText(const io::Record& record) {
   std::string text = PartsToString(record.parts_kept);
   if (record.reason != SkipReason::kNone) text += fmt::format(" ({})", ToString(record.reason));
   return text;
-}
-
-// How many times larger than the other side a side is, where it is that but for rounding; else 0.
-uint64_t TimesLarger(double cosine, double rms, double rms_of_other) {
-  constexpr double kAlike = 0.99, kOff = 0.01;
-  if (!(cosine >= kAlike) || rms_of_other == 0) return 0;
-  const double times = cosine * rms / rms_of_other;
-  const double whole = std::round(times);
-  return whole >= 2 && whole < 1e9 && std::abs(times / whole - 1) <= kOff
-             ? static_cast<uint64_t>(whole)
-             : 0;
-}
-
-// Gradients of parameters are mostly all of one kind: one rule is about all of them.
-std::string PatternOf(const io::Record& record) {
-  if (record.key.role == Role::kParamGrad) return "@param_grad";
-  return fmt::format("^{}@{}", NameOf(record), ToString(record.key.role));
-}
-
-std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Record& a,
-                     const io::Record& b) {
-  const Metrics& m = *outcome.comparison.metrics;
-  if (!outcome.fails || outcome.comparison.evidence != Evidence::kPayload) return "";
-  const auto mean = [&](char side, const std::string& dims, const io::Record& record) {
-    return fmt::format(
-        "the mean of what the ranks of {0} hold agrees with {1}; if it should, as of "
-        "parts of the batch: --dims '{0}:{2}: {3}'",
-        side, side == 'A' ? 'B' : 'A', PatternOf(record), dims);
-  };
-  if (const std::string dims = pass.b->DimsOfMean(outcome.ids.b, 0); !dims.empty())
-    return mean('B', dims, b);
-  if (const std::string dims = pass.a->DimsOfMean(outcome.ids.a, 0); !dims.empty())
-    return mean('A', dims, a);
-  const auto remedy = [&](char side, uint64_t times, const std::string& dims,
-                          const io::Record& record) {
-    return fmt::format(
-        "{0} is the sum over the ranks and {1} times {2}; if what each rank holds "
-        "is a mean, as of its part of the batch: --dims '{0}:{3}: {4}'",
-        side, times, side == 'A' ? 'B' : 'A', PatternOf(record), dims);
-  };
-  if (!m.cosine) return "";
-  if (const uint64_t times = TimesLarger(*m.cosine, m.rms_b, m.rms_a); times > 0) {
-    const std::string dims = pass.b->DimsOfMean(outcome.ids.b, times);
-    return dims.empty() ? "" : remedy('B', times, dims, b);
-  }
-  if (const uint64_t times = TimesLarger(*m.cosine, m.rms_a, m.rms_b); times > 0) {
-    const std::string dims = pass.a->DimsOfMean(outcome.ids.a, times);
-    return dims.empty() ? "" : remedy('A', times, dims, a);
-  }
-  return "";
 }
 
 }  // namespace

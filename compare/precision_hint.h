@@ -1,0 +1,37 @@
+// PrecisionHints: whether B looks as if it computed in a lower precision that nobody named.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "compare/pass_diff.h"
+
+namespace tdump::compare {
+
+// From the finest to the coarsest.
+inline constexpr std::array<std::string_view, 6> kLowerPrecisions = {"tf32", "fp16",     "bf16",
+                                                                     "fp8",  "fp8_e5m2", "fp4"};
+
+// The finest precision whose products would explain an error that looks like rounding: of nearly
+// all elements, and hardly a multiple of the signal. "" where it does not, or none would do.
+std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b);
+// What is noted of such a pair.
+std::string PrecisionNote(std::string_view precision);
+bool IsPrecisionNote(std::string_view note);
+
+// Over all pairs that fail by themselves, not for what went into them. Not thread-safe.
+class PrecisionHints {
+ public:
+  void Add(const Outcome& outcome);
+  // The finest precision that most of them look like; "" where there is none: a single wrong
+  // weight may look like anything to the few operators behind it.
+  std::string Note() const;
+
+ private:
+  uint64_t failing_ = 0;
+  std::array<uint64_t, kLowerPrecisions.size()> alike_{};
+};
+
+}  // namespace tdump::compare

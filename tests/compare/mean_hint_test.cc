@@ -1,0 +1,122 @@
+// One process against two that share its batch, each with a loss that is the mean over its part.
+#include "compare/mean_hint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const std::vector<float> kGradient = {1, -2, 3, 4, 5, 6, -7, 8};
+
+// Rows of two numbers.
+Tensor Rows(std::vector<float> values, float factor) {
+  for (float& value : values) value *= factor;
+  return MakeTensor<float>("float32", {static_cast<int64_t>(values.size() / 2), 2}, values);
+}
+
+// `forward`: what the module returns. Its gradient `times` that of kGradient, but for one element.
+struct Job {
+  int32_t world = 1;
+  float forward = 1, times = 1, first = 1;
+  Role role = Role::kGradOutput;
+};
+
+FakeRun RunOf(const Job& job) {
+  FakeRun run(job.world);
+  const auto part = static_cast<ptrdiff_t>(kGradient.size()) / job.world;
+  for (int32_t rank = 0; rank < job.world; ++rank) {
+    PassBuilder pass = run.Pass(rank, 0);
+    const auto begin = kGradient.begin() + rank * part;
+    std::vector<float> own(begin, begin + part);
+    pass.Module("first", Rows(own, 1), Rows(own, job.forward));
+    if (rank == 0) own[0] *= job.first;
+    pass.Param("fc", "", Rows(own, job.times));
+    pass.last()->payload = Rows(own, job.times).record.payload;
+    pass.last()->key.role = job.role;
+    pass.last()->key.phase = Phase::kBackward;
+  }
+  return run;
+}
+
+DiffOptions Split(const std::string& topology = "dp=2") {
+  DiffOptions options = WithDims("", "b[dp] h", 'B');
+  options.job->topology_b = topology;
+  return options;
+}
+
+std::vector<std::string> NotesOf(const Job& a, const Job& b, const DiffOptions& options = Split()) {
+  return DiffOk(RunOf(a), RunOf(b), options).notes;
+}
+
+TEST(MeanHint, GradientsThatAreTimesLargerAreNotedWhateverTheOrigin) {
+  for (const float forward : {1.0f, 1.5f}) {
+    const DiffReport report =
+        DiffOk(RunOf({}), RunOf({.world = 2, .forward = forward, .times = 2}), Split());
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, forward == 1 ? "fc" : "first");
+    EXPECT_THAT(report.notes,
+                Contains(AllOf(HasSubstr("1 pair of grad_output: B is 2 times A within the bound"),
+                               HasSubstr("--allow-failed '@grad_output#'"))));
+  }
+}
+
+TEST(MeanHint, TheOptionThatIsNamedDoesIt) {
+  const FakeRun one = RunOf({}), two = RunOf({.world = 2, .times = 2});
+  DiffOptions options = Split();
+  options.pass.allow_failed = {NameFilter(), Named("@grad_output#")};
+  EXPECT_EQ(DiffOk(one, two, options).overall, Overall::kSame);
+  EXPECT_EQ(DiffOk(one, two, Split()).overall, Overall::kDiffers);
+}
+
+TEST(MeanHint, NothingElseIsOne) {
+  const std::vector<std::pair<const char*, Job>> others = {
+      {"three of two ranks", {.world = 2, .times = 3}},
+      {"an error beside it", {.world = 2, .times = 2, .first = 1.001f}},
+      {"no gradient", {.world = 2, .times = 2, .role = Role::kOutput}}};
+  for (const auto& [what, job] : others)
+    EXPECT_THAT(NotesOf({.role = job.role}, job), Not(Contains(HasSubstr(" times A")))) << what;
+}
+
+TEST(MeanHint, ASumThatShouldBeAMeanIsNotedWhereTheOriginIsAnother) {
+  const auto gradients = [](float forward, const std::vector<float>& factors) {
+    FakeRun run(static_cast<int32_t>(factors.size()));
+    for (size_t rank = 0; rank < factors.size(); ++rank) {
+      PassBuilder pass = run.Pass(static_cast<int32_t>(rank), 0);
+      pass.Module("first", Rows(kGradient, 1), Rows(kGradient, forward));
+      for (const char* name : {"weight", "bias"}) {
+        pass.Param("fc", name, Rows(kGradient, factors[rank]));
+        pass.last()->payload = Rows(kGradient, 1).record.payload;
+        pass.last()->key.role = Role::kParamGrad;
+        pass.last()->key.phase = Phase::kBackward;
+      }
+    }
+    return run;
+  };
+  DiffOptions options = WithDims("@param_grad", "i o partial[dp]", 'B');
+  options.job->topology_b = "dp=2";
+  const auto notes = [&](float forward) {
+    return DiffOk(gradients(1, {1}), gradients(forward, {0.5f, 1.5f}), options).notes;
+  };
+  EXPECT_THAT(notes(1.5f), Contains(AllOf(HasSubstr("partial[dp:mean]'"), HasSubstr("(2 pairs)"))));
+  EXPECT_THAT(notes(1), Not(Contains(HasSubstr("partial[dp:mean]"))));  // the origin says it
+}
+
+TEST(MeanHint, RanksAgainstRanksAreNotLookedAt) {
+  MeanHints hints;
+  Outcome outcome;
+  outcome.role = Role::kGradOutput;
+  hints.Add({}, outcome);
+  EXPECT_THAT(hints.Notes(""), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tdump::compare

@@ -1,0 +1,90 @@
+#include "compare/precision_hint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// A pair that fails, and whether by itself; `precision`: that it looks like.
+Outcome Failing(std::string_view precision, bool follows = false) {
+  Outcome outcome;
+  outcome.fails = true;
+  Explanation explanation;
+  explanation.within = false;
+  explanation.follows = follows;
+  outcome.explanation = explanation;
+  if (!precision.empty()) outcome.comparison.notes = {PrecisionNote(precision)};
+  return outcome;
+}
+
+PrecisionHints HintsOf(const std::vector<std::string_view>& precisions) {
+  PrecisionHints hints;
+  for (const std::string_view precision : precisions) hints.Add(Failing(precision));
+  return hints;
+}
+
+TEST(PrecisionHint, MostOfThePairsThatFailByThemselvesMustLookLikeIt) {
+  EXPECT_EQ(HintsOf({}).Note(), "");
+  EXPECT_EQ(HintsOf({"bf16", ""}).Note(), "");
+  EXPECT_EQ(HintsOf({"bf16", "bf16", ""}).Note(),
+            "error looks like rounding; if B computed so, --compute bf16 judges by it (2 of the 3 "
+            "pairs that do not follow from another)");
+}
+
+TEST(PrecisionHint, TheFinestThatCoversThemIsNamed) {
+  EXPECT_THAT(HintsOf({"tf32", "fp16", "bf16", "bf16", "fp8_e5m2"}).Note(),
+              HasSubstr("--compute bf16 judges by it (4 of the 5"));
+}
+
+TEST(PrecisionHint, WhatFollowsFromAnotherSaysNothing) {
+  PrecisionHints hints = HintsOf({"bf16"});
+  for (int i = 0; i < 5; ++i) hints.Add(Failing("", /*follows=*/true));
+  EXPECT_THAT(hints.Note(), HasSubstr("(1 of the 1 pair"));
+}
+
+// Of each module what it returns: as it should be, with noise on all elements, or with one of them
+// wrong.
+enum class Kind { kRight, kNoisy, kOneWrong };
+
+FakeRun RunOf(const std::vector<Kind>& kinds) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  const Tensor input = Vector<float>("float32", {1, 2});
+  int module = 0;
+  for (const Kind kind : kinds) {
+    std::vector<float> values;
+    for (int i = 0; i < 256; ++i) {
+      const auto x = static_cast<float>(std::sin(0.7 * i) + 2);
+      const double noise = kind == Kind::kNoisy ? 0.002 * std::sin(37.0 * i + 1) : 0;
+      values.push_back(static_cast<float>(x * (1 + noise)));
+    }
+    if (kind == Kind::kOneWrong) values[0] += 1;
+    pass.Module("layers." + std::to_string(module++), input, Vector<float>("float32", values));
+  }
+  return run;
+}
+
+TEST(PrecisionHint, AFewOperatorsBehindAWrongWeightAreNoPrecision) {
+  const FakeRun right = RunOf(std::vector<Kind>(3, Kind::kRight));
+  const auto notes = [&](const std::vector<Kind>& kinds) {
+    const DiffReport report = DiffOk(right, RunOf(kinds));
+    EXPECT_EQ(report.counts.failing, 3u);
+    return report.notes;
+  };
+  constexpr Kind kNoisy = Kind::kNoisy, kWrong = Kind::kOneWrong;
+  EXPECT_THAT(notes({kNoisy, kNoisy, kWrong}),
+              Contains(HasSubstr("judges by it (2 of the 3 pairs that do not follow")));
+  EXPECT_THAT(notes({kNoisy, kWrong, kWrong}), Not(Contains(HasSubstr("looks like rounding"))));
+}
+
+}  // namespace
+}  // namespace tdump::compare
