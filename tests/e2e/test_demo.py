@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -71,6 +72,17 @@ def test_text(demo):
     assert f"\n          1 of 103 parameters differs: {QUERY}.weight on rank 2\n" in text
     lines = text[text.index("DIFFERS") :].splitlines()
     assert max(len(line) for line in lines if not line.startswith("look closer: ")) <= 140  # its path may be long
+
+
+def words(report: str) -> list[str]:
+    """Whatever its numbers are, and wherever its lines break."""
+    return re.sub(r"-?\d[\d,.]*(e[+-]\d+)?", "#", report).split()
+
+
+def test_the_readme_shows_it(demo):
+    readme = re.search(r"```\n(A outputs/demo/clean.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)[1]
+    said = re.search(r"^A .*^look closer: [^\n]*\n", demo[1], re.DOTALL | re.MULTILINE)[0]
+    assert words(said.replace(str(demo[0]), "outputs/demo")) == words(readme)
 
 
 def test_another_fault_has_another_answer(clean, answer):
