@@ -24,6 +24,14 @@ TEST(JobTime, WhatComesAfterTheBackwardStaysBehindIt) {
   EXPECT_EQ(time.Of(0, kForward, 0), 0u);
 }
 
+TEST(JobTime, MicroBatchesOfOneStageComeOneAfterTheOther) {
+  JobTime time;
+  time.AddPass(0, {{1, kForward}, {2, kBackward}, {3, kForward}, {4, kBackward}});
+  EXPECT_LT(time.Of(0, kForward, 1), time.Of(0, kBackward, 2));
+  EXPECT_LT(time.Of(0, kBackward, 2), time.Of(0, kForward, 3));
+  EXPECT_LT(time.Of(0, kForward, 3), time.Of(0, kBackward, 4));
+}
+
 TEST(JobTime, ARankThatCountsMoreKeepsItsTurn) {
   JobTime time;
   time.AddPass(0, {{1, kForward}, {2, kBackward}, {3, kForward}});
