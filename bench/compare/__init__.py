@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compare.scale import ONE_AGAINST_MANY, RANKS
+from compare.scale import COPIES, ONE_AGAINST_MANY, RANKS
 from compare.values import EQUAL, METRICS
 from lib.measurement import Measurement
 
-MEASUREMENTS: list[Measurement] = [METRICS, EQUAL, RANKS, ONE_AGAINST_MANY]
+MEASUREMENTS: list[Measurement] = [METRICS, EQUAL, RANKS, ONE_AGAINST_MANY, COPIES]

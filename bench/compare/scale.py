@@ -1,4 +1,4 @@
-"""Many ranks of which shapes and hashes were kept: pairing and verdict."""
+"""Many ranks of which shapes and hashes were kept, or small values: pairing and verdict."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from lib.rows import Row
 from lib.side import JobError
 
 BYTES_PER_RECORD = 600  # with its share of calls and names
+BYTES_WITH_VALUES = 850
 
 
-def need_room(bench: Bench, records: int) -> None:
-    needed = records * BYTES_PER_RECORD
+def need_room(bench: Bench, records: int, bytes_per_record: int = BYTES_PER_RECORD) -> None:
+    needed = records * bytes_per_record
     if shutil.disk_usage(bench.work).free < 1.2 * needed:
         raise JobError(f"{bench.work} needs {needed >> 20:,} MiB free: name another disk with --work")
 
@@ -51,6 +52,15 @@ def one_against_many(bench: Bench, rows: list[Row]) -> None:
     measure(bench, one, many, rows, f"1 rank against {world} x 1 step x {records} records, all of which differ")
 
 
+def copies(bench: Bench, rows: list[Row]) -> None:
+    world, records = (80, 61) if bench.quick else (1024, 1501)
+    need_room(bench, world * records, BYTES_WITH_VALUES)
+    job, one, many = bench.build.job("runs"), bench.work / "copy", bench.work / "copies"
+    run([job, "copies", str(one), "1", str(records)])
+    run([job, "copies", str(many), str(world), str(records)])
+    measure(bench, one, many, rows, f"1 rank against {world} x {records} records of 32 bytes, all of which differ")
+
+
 RANKS = Measurement(
     [
         Row("1,024 ranks x 20 steps x 1,500 records", "s", "pairing and verdict", must=60, aim=15),
@@ -65,4 +75,12 @@ ONE_AGAINST_MANY = Measurement(
         Row("peak memory of that diff, ranks put together", "MiB", "512 MiB", must=512),
     ],
     one_against_many,
+)
+
+COPIES = Measurement(
+    [
+        Row("1 rank against 1,024, with values of 32 bytes", "s", "pairing, metrics and verdict", must=120),
+        Row("peak memory of that diff, copies with values", "MiB", "512 MiB", must=512),
+    ],
+    copies,
 )

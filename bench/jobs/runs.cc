@@ -5,6 +5,8 @@
 //                                      lies: "FILE OFFSET BYTES"
 //   runs shards DIR RANKS MIB a|b      one step: MIB MiB of bfloat16 in tensors of 16 MiB, whose
 //                                      columns the ranks share; b as above
+//   runs copies DIR RANKS RECORDS      one step of small tensors and their values, as of a
+//                                      transformer of which no two ranks hold the same
 //   runs ranks DIR RANKS STEPS RECORDS [OTHER]
 //                                      shapes and hashes only, as of a sharded transformer. With
 //                                      OTHER, a run made before: the same but for one rank in 64,
@@ -180,6 +182,25 @@ io::RecordSection RecordOf(const Tensor& tensor, const Call& call, uint64_t id) 
   return record;
 }
 
+// With its values, `bytes`. Returns where they lie.
+io::PayloadSection AddFull(const Tensor& tensor, const Call& call, uint64_t id,
+                           std::span<const std::byte> bytes, io::PassWriter* pass) {
+  std::vector<uint8_t> digests;
+  io::AppendTileDigests(bytes, &digests);
+  const io::Hash128 hash = io::HashOfDigests(digests);
+  const io::PayloadSection payload =
+      Must(pass->AddPayload(bytes, hash, io::Codec::kNone, static_cast<uint32_t>(tensor.bits / 8)));
+  io::RecordSection record = RecordOf(tensor, call, id);
+  record.parts_asked = record.parts_kept = kLevelFull;
+  Must(pass->AddRecord(&record, {.arg = tensor.arg,
+                                 .dtype = tensor.dtype,
+                                 .device = tensor.device,
+                                 .payload = &payload,
+                                 .hash = &hash,
+                                 .tile_digests = &digests}));
+  return payload;
+}
+
 // ---- values ----
 
 class Values {
@@ -234,20 +255,9 @@ int WriteValues(const std::string& directory, int64_t mib, bool noisy) {
     const Tensor tensor{.sizes = {rows, kColumns}};
     std::vector<uint16_t> numbers(static_cast<size_t>(rows * kColumns));
     values.Fill(&numbers);
-    const auto bytes = std::as_bytes(std::span(numbers));
-    std::vector<uint8_t> digests;
-    io::AppendTileDigests(bytes, &digests);
-    const io::Hash128 hash = io::HashOfDigests(digests);
-    const io::PayloadSection payload = Must(pass->AddPayload(bytes, hash, io::Codec::kNone, 2));
     const Call call = CallOf(static_cast<OperatorId>(i), static_cast<uint64_t>(i));
-    io::RecordSection record = RecordOf(tensor, call, static_cast<uint64_t>(i) + 1);
-    record.parts_asked = record.parts_kept = kLevelFull;
-    Must(pass->AddRecord(&record, {.arg = tensor.arg,
-                                   .dtype = tensor.dtype,
-                                   .device = tensor.device,
-                                   .payload = &payload,
-                                   .hash = &hash,
-                                   .tile_digests = &digests}));
+    const io::PayloadSection payload = AddFull(tensor, call, static_cast<uint64_t>(i) + 1,
+                                               std::as_bytes(std::span(numbers)), pass.get());
     const std::vector<ArgumentMeta> arguments = {
         {tensor.role, std::string(tensor.arg), std::string(tensor.dtype), tensor.sizes}};
     Must(pass->AddCall(call, arguments, ""));
@@ -277,21 +287,9 @@ std::vector<uint16_t> ColumnsOf(const std::vector<uint16_t>& numbers, int64_t co
 
 void WriteShard(const std::vector<uint16_t>& numbers, int64_t columns, OperatorId op,
                 io::PassWriter* pass) {
-  const auto bytes = std::as_bytes(std::span(numbers));
-  std::vector<uint8_t> digests;
-  io::AppendTileDigests(bytes, &digests);
-  const io::Hash128 hash = io::HashOfDigests(digests);
-  const io::PayloadSection payload = Must(pass->AddPayload(bytes, hash, io::Codec::kNone, 2));
   const Call call = CallOf(op, op);
   const Tensor tensor{.sizes = {static_cast<int64_t>(numbers.size()) / columns, columns}};
-  io::RecordSection record = RecordOf(tensor, call, op + 1);
-  record.parts_asked = record.parts_kept = kLevelFull;
-  Must(pass->AddRecord(&record, {.arg = tensor.arg,
-                                 .dtype = tensor.dtype,
-                                 .device = tensor.device,
-                                 .payload = &payload,
-                                 .hash = &hash,
-                                 .tile_digests = &digests}));
+  AddFull(tensor, call, op + 1, std::as_bytes(std::span(numbers)), pass);
   const std::vector<ArgumentMeta> arguments = {
       {tensor.role, std::string(tensor.arg), std::string(tensor.dtype), tensor.sizes}};
   Must(pass->AddCall(call, arguments, ""));
@@ -346,6 +344,7 @@ struct RanksPlan {
   Run run;
   uint64_t steps = 1, records = 1;  // records of a step: the root's input, then two a call
   std::string other;                // the run made before; empty: this is the first
+  bool values = false;              // small tensors, of which the ranks' differ
 
   bool Differs(int32_t rank) const { return !other.empty() && rank % kOtherRank == kFirstOther; }
   bool Differs(int32_t rank, uint64_t step, uint64_t call) const {
@@ -397,13 +396,55 @@ void WriteStep(const RanksPlan& plan, int32_t rank, uint64_t step, io::PassWrite
   Must(pass->AddCall(root, std::vector<ArgumentMeta>{{Role::kInput, "0", "int64", ids.sizes}}, ""));
 }
 
+// ---- copies ----
+
+uint64_t Random(uint64_t seed) {  // splitmix64 (Steele 2014)
+  seed += 0x9E3779B97F4A7C15;
+  seed = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9;
+  seed = (seed ^ (seed >> 27)) * 0x94D049BB133111EB;
+  return seed ^ (seed >> 31);
+}
+float Fraction(uint64_t random) { return static_cast<float>(random >> 40) * 0x1p-24f; }
+
+// What a call returns and the next one is given: numbers between 1 and 2, with an error of up to
+// 2^-17 for each rank before this one.
+std::vector<float> CopyOf(int32_t rank, uint64_t call) {
+  std::vector<float> numbers(8);
+  for (uint64_t i = 0; i < numbers.size(); ++i) {
+    const uint64_t random = Random(call * numbers.size() + i);
+    const float error = Fraction(Random(random + static_cast<uint64_t>(rank))) - 0.5f;
+    numbers[i] = (1 + Fraction(random)) * (1 + error * static_cast<float>(rank) * 0x1p-16f);
+  }
+  return numbers;
+}
+
+void WriteCopies(const RanksPlan& plan, int32_t rank, io::PassWriter* pass) {
+  const Tensor ids{Role::kInput, "0", "int64", "cpu", 64, {1, 2}};
+  const Tensor input{Role::kInput, "0", "float32", "cpu", 32, {4, 1, 2}};
+  const Tensor output{Role::kOutput, "", "float32", "cpu", 32, {4, 1, 2}};
+  const int64_t tokens[] = {1, 2};
+  uint64_t id = 1;
+  const Call root = CallOf(0, 0);
+  AddFull(ids, root, id++, std::as_bytes(std::span(tokens)), pass);
+  const std::vector<ArgumentMeta> arguments = {{Role::kInput, "0", "float32", input.sizes},
+                                               {Role::kOutput, "", "float32", output.sizes}};
+  for (uint64_t i = 1; id + 1 <= plan.records; ++i) {
+    const Call call = CallOf(static_cast<OperatorId>(i), i);
+    const std::vector<float> in = CopyOf(rank, i - 1), out = CopyOf(rank, i);
+    AddFull(input, call, id++, std::as_bytes(std::span(in)), pass);
+    AddFull(output, call, id++, std::as_bytes(std::span(out)), pass);
+    Must(pass->AddCall(call, arguments, ""));
+  }
+  Must(pass->AddCall(root, std::vector<ArgumentMeta>{{Role::kInput, "0", "int64", ids.sizes}}, ""));
+}
+
 void WriteRank(const RanksPlan& plan, const std::vector<OperatorInfo>& operators, int32_t rank) {
   RankWriter writer(plan.run, rank, operators);
   const std::string directory = plan.run.RankDirectory(rank);
   for (uint64_t step = 0; step < plan.steps; ++step) {
     if (plan.other.empty() || (plan.Differs(rank) && step >= plan.steps / 2)) {
       const auto pass = writer.Begin(step);
-      WriteStep(plan, rank, step, pass.get());
+      plan.values ? WriteCopies(plan, rank, pass.get()) : WriteStep(plan, rank, step, pass.get());
       writer.End(step, pass.get());
     } else {
       const std::string file = io::PassFileName(step);
@@ -434,6 +475,7 @@ int Usage() {
   std::fputs(
       "usage: runs values DIR MIB a|b\n"
       "       runs shards DIR RANKS MIB a|b\n"
+      "       runs copies DIR RANKS RECORDS\n"
       "       runs ranks DIR RANKS STEPS RECORDS [OTHER]\n",
       stderr);
   return 2;
@@ -448,6 +490,12 @@ int main(int argc, char** argv) {
   if (what == "shards" && argc == 6)
     return WriteShards(argv[2], std::atoi(argv[3]), std::atoll(argv[4]),
                        std::string_view(argv[5]) == "b");
+  if (what == "copies" && argc == 5) {
+    RanksPlan plan{.run = {argv[2], std::atoi(argv[3])}};
+    plan.records = std::strtoull(argv[4], nullptr, 10);
+    plan.values = true;
+    return WriteRanks(plan);
+  }
   if (what == "ranks" && (argc == 6 || argc == 7)) {
     RanksPlan plan{{argv[2], std::atoi(argv[3])},
                    std::strtoull(argv[4], nullptr, 10),
