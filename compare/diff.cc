@@ -317,6 +317,8 @@ class Differ {
     if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
+    if (pass.spill && !pass.spill->status().ok())
+      AddDamage({"", 0, "a temporary file (TMPDIR): " + pass.spill->status().message()});
   }
 
   void AddPlace(const PassPair& pair) {
@@ -362,7 +364,7 @@ class Differ {
     if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     const bool listed = outcome.fails && report_.failing.size() < options_.top;
-    for (const std::string& note : outcome.comparison.notes) {
+    for (const std::string& note : outcome.comparison.notes.Copy()) {
       if (note == *outcome.unresolved)
         NoteUnresolved(note);
       else if (!IsPrecisionNote(note))

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <unordered_map>
 
 namespace tdump::compare {
@@ -47,42 +46,113 @@ ErrorLevel Smaller(const ErrorLevel& x, const ErrorLevel& y) {
 }
 bool IsNone(const ErrorLevel& level) { return level.power == 0 && level.peak == 0; }
 
+// The errors of some observations, as they count for what follows.
+struct Errors {
+  ErrorLevel level;      // the largest
+  bool failing = false;  // some are outside their bound
+
+  void Add(const Errors& more) {
+    level = Larger(level, more.level);
+    failing = failing || more.failing;
+  }
+};
+
+struct Judged {
+  Explanation explanation;
+  ErrorLevel counted;  // the error that counts for what follows
+
+  Errors errors() const { return {counted, !explanation.within}; }
+};
+
 class Explainer {
  public:
-  Explainer(std::span<const Sample> samples, std::span<const CallInterval> calls,
+  using Explained = std::function<void(size_t, const Explanation&)>;
+
+  Explainer(const Samples& samples, std::span<const CallInterval> calls,
             const ExplainOptions& options)
-      : samples_(samples), options_(options), result_(samples.size()), counted_(samples.size()) {
+      : samples_(samples), options_(options) {
     for (const CallInterval& call : calls) calls_.emplace(call.begin, call.end);
-    for (size_t i = 0; i < samples.size(); ++i) {
-      if (!samples[i].output) inputs_[samples[i].call].push_back(i);
-    }
   }
 
-  std::vector<Explanation> Run() {
+  void Run(const Explained& explained) {
+    Survey();
     Calibrate();
-    for (size_t i = 0; i < samples_.size(); ++i) {
-      Judge(i);
-      Remember(i);
+    for (size_t i = 0; i < samples_.count; ++i) {
+      const Sample sample = samples_.at(i);
+      const Judged judged = Judge(i, sample);
+      Remember(i, sample, judged);
+      explained(i, judged.explanation);
     }
-    return std::move(result_);
   }
 
  private:
-  struct Input {
-    ErrorLevel level;
-    bool known = false;    // recorded
-    bool failing = false;  // some of it is outside its bound
-    bool unseen = false;   // operators that were not recorded lie between
+  struct Input : Errors {
+    bool known = false;   // recorded
+    bool unseen = false;  // operators that were not recorded lie between
   };
+  struct Inputs {      // recorded ones of a call
+    double power = 0;  // the largest, also of what is not judged yet
+    Errors errors;
+  };
+  struct Moment {  // samples in a row of one time and one call
+    uint64_t order = 0, call = 0;
+    Errors errors;
+  };
+  struct Content {
+    uint64_t content = 0;
+    uint32_t sample = 0;
+    bool output = false;
+  };
+  struct Met {
+    Judged judged;
+    uint32_t left = 0;  // how often it will be met again
+  };
+
+  // What has to be known of later samples.
+  void Survey() {
+    std::vector<Content> contents;
+    contents.reserve(samples_.count);
+    calibrates_.resize(samples_.count);
+    for (size_t i = 0; i < samples_.count; ++i) {
+      const Sample sample = samples_.at(i);
+      calibrates_[i] = sample.output && !sample.backward;
+      if (!sample.output) {
+        double& power = inputs_[sample.call].power;
+        power = std::max(power, sample.error.power);
+      }
+      if (moments_.empty() || moments_.back().order != sample.order ||
+          moments_.back().call != sample.call)
+        moments_.push_back({sample.order, sample.call, {}});
+      if (sample.content != 0)
+        contents.push_back({sample.content, static_cast<uint32_t>(i), sample.output});
+    }
+    Link(&contents);
+  }
+
+  // An input that was met before, as an output say, is the first one of the same content.
+  void Link(std::vector<Content>* contents) {
+    std::sort(contents->begin(), contents->end(), [](const Content& x, const Content& y) {
+      return x.content != y.content ? x.content < y.content : x.sample < y.sample;
+    });
+    links_.resize(samples_.count);
+    const Content* first = nullptr;
+    for (const Content& here : *contents) {
+      if (first == nullptr || first->content != here.content) {
+        first = &here;
+      } else if (!here.output) {
+        links_[here.sample] = kMetBefore | first->sample;
+        ++links_[first->sample];
+      }
+    }
+  }
 
   void Calibrate() {
     std::array<std::vector<double>, 8> seen;
-    for (const Sample& sample : samples_) {
-      if (!sample.output || sample.backward) continue;
-      double in = 0;
-      if (const auto found = inputs_.find(sample.call); found != inputs_.end()) {
-        for (const size_t i : found->second) in = std::max(in, samples_[i].error.power);
-      }
+    for (size_t i = 0; i < samples_.count; ++i) {
+      if (!calibrates_[i]) continue;
+      const Sample sample = samples_.at(i);
+      const auto found = inputs_.find(sample.call);
+      const double in = found == inputs_.end() ? 0 : found->second.power;
       if (in > 0 && std::isfinite(in) && std::isfinite(sample.error.power))
         seen[static_cast<size_t>(sample.kind)].push_back(
             std::max(0.0, sample.error.power - sample.local.power) / in);
@@ -99,18 +169,11 @@ class Explainer {
     }
   }
 
-  void Judge(size_t i) {
-    const Sample& sample = samples_[i];
-    Explanation& out = result_[i];
+  Judged Judge(size_t i, const Sample& sample) {
+    if (links_[i] & kMetBefore) return Again(links_[i] & ~kMetBefore);
+    Judged judged;
+    Explanation& out = judged.explanation;
     const ErrorLevel& error = sample.error;
-    if (!sample.output && sample.content != 0) {
-      if (const auto same = by_content_.find(sample.content); same != by_content_.end()) {
-        out = result_[same->second];
-        out.follows = !out.within;
-        counted_[i] = counted_[same->second];
-        return;
-      }
-    }
     const Input in = InputOf(sample);
     out.in = in.level;
     out.in_known = in.known;
@@ -121,7 +184,16 @@ class Explainer {
     const bool may_exceed = options_.compute || !IsNone(in.level);
     out.within = options_.compute ? explained : sample.within_local || (may_exceed && explained);
     out.follows = !out.within && in.failing;
-    counted_[i] = out.within ? error : Smaller(error, Larger(in.level, sample.local));
+    judged.counted = out.within ? error : Smaller(error, Larger(in.level, sample.local));
+    return judged;
+  }
+
+  Judged Again(uint32_t first) {
+    const auto met = met_.find(first);
+    Judged judged = met->second.judged;
+    judged.explanation.follows = !judged.explanation.within;
+    if (--met->second.left == 0) met_.erase(met);
+    return judged;
   }
 
   ErrorLevel BoundOf(const Sample& sample, const Input& in) const {
@@ -172,7 +244,7 @@ class Explainer {
     if (!sample.output) return AddRecent(in);
     const auto inputs = inputs_.find(sample.call);
     if (inputs != inputs_.end()) {
-      for (const size_t i : inputs->second) Add(i, &in);
+      in.Add(inputs->second.errors);
       in.known = true;
     }
     const bool encloses = AddEnclosed(sample, &in);
@@ -183,14 +255,9 @@ class Explainer {
     return in.known || encloses ? in : AddRecent(in);
   }
 
-  void Add(size_t i, Input* in) const {
-    in->level = Larger(in->level, counted_[i]);
-    in->failing = in->failing || !result_[i].within;
-  }
-
   Input AddRecent(Input in) const {
     in.unseen = true;
-    for (const size_t i : recent_) Add(i, &in);
+    for (const Errors& errors : recent_) in.Add(errors);
     return in;
   }
 
@@ -200,48 +267,66 @@ class Explainer {
     if (call == calls_.end() || call->second == 0) return false;
     bool any = false;
     const auto first =
-        std::upper_bound(samples_.begin(), samples_.end(), sample.call,
-                         [](uint64_t begin, const Sample& other) { return begin < other.order; });
-    for (auto other = first; other != samples_.end() && other->order < call->second; ++other) {
+        std::upper_bound(moments_.begin(), moments_.end(), sample.call,
+                         [](uint64_t begin, const Moment& other) { return begin < other.order; });
+    for (auto other = first; other != moments_.end() && other->order < call->second; ++other) {
       if (other->call == sample.call) continue;
-      Add(static_cast<size_t>(other - samples_.begin()), in);
+      in->Add(other->errors);
       any = true;
     }
     return any;
   }
 
-  void Remember(size_t i) {
-    const Sample& sample = samples_[i];
+  void Remember(size_t i, const Sample& sample, const Judged& judged) {
+    const Errors errors = judged.errors();
+    while (moments_[moment_].order != sample.order || moments_[moment_].call != sample.call)
+      ++moment_;
+    moments_[moment_].errors.Add(errors);
+    if (!sample.output) inputs_[sample.call].errors.Add(errors);
     if (recent_.size() < kRecent)
-      recent_.push_back(i);
+      recent_.push_back(errors);
     else
-      recent_[next_++ % kRecent] = i;
-    if (sample.content != 0) by_content_.try_emplace(sample.content, i);
+      recent_[next_++ % kRecent] = errors;
+    if (links_[i] != 0 && (links_[i] & kMetBefore) == 0) met_[i] = {judged, links_[i]};
     if (!sample.backward) {
       ErrorLevel& own = forward_[sample.path];
-      own = Larger(own, counted_[i]);
+      own = Larger(own, judged.counted);
     }
   }
 
-  std::span<const Sample> samples_;
+  static constexpr uint32_t kMetBefore = 1u << 31;
+
+  const Samples& samples_;
   const ExplainOptions& options_;
-  std::vector<Explanation> result_;
-  std::vector<ErrorLevel> counted_;  // the error that counts for what follows
   std::unordered_map<uint64_t, uint64_t> calls_;
-  std::unordered_map<uint64_t, std::vector<size_t>> inputs_;  // by call
-  std::unordered_map<uint64_t, size_t> by_content_;
+  std::unordered_map<uint64_t, Inputs> inputs_;  // by call
+  std::vector<Moment> moments_;                  // in order of time
+  size_t moment_ = 0;                            // of the sample that is judged
+  std::vector<bool> calibrates_;                 // an output of the forward
+  // kMetBefore and the first sample of the same content; else how often it will be met again.
+  std::vector<uint32_t> links_;
+  std::unordered_map<size_t, Met> met_;
   std::unordered_map<uint64_t, ErrorLevel> forward_;  // by path
   std::array<double, 8> amplification_{};             // by OperatorClass
-  std::vector<size_t> recent_;
+  std::vector<Errors> recent_;
   size_t next_ = 0;
 };
 
 }  // namespace
 
+void Explain(const Samples& samples, std::span<const CallInterval> calls,
+             const ExplainOptions& options,
+             const std::function<void(size_t, const Explanation&)>& explained) {
+  Explainer(samples, calls, options).Run(explained);
+}
+
 std::vector<Explanation> Explain(std::span<const Sample> samples,
                                  std::span<const CallInterval> calls,
                                  const ExplainOptions& options) {
-  return Explainer(samples, calls, options).Run();
+  std::vector<Explanation> result(samples.size());
+  Explain({samples.size(), [&](size_t i) { return samples[i]; }}, calls, options,
+          [&](size_t i, const Explanation& explanation) { result[i] = explanation; });
+  return result;
 }
 
 }  // namespace tdump::compare

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,7 @@
 
 namespace tdump::compare {
 
-// One observation. Indices are of the caller's span, which is in order of time.
+// One observation.
 struct Sample {
   uint64_t order = 0;  // B's sequence number
   uint64_t call = 0;   // begin of its call
@@ -70,7 +71,18 @@ struct ExplainOptions {
   bool compute = false;
 };
 
-// Of one pass of one rank. Memory: a few numbers a sample.
+// The observations of one unit of comparison in order of time, less than 2^31. Each is asked for up
+// to three times, in order each time, and always the same until it is explained.
+struct Samples {
+  size_t count = 0;
+  std::function<Sample(size_t)> at;
+};
+
+// Calls `explained` for each, in order. Memory: 20 bytes a sample, some numbers for each time at
+// which any was seen, and what is said of those that are met again until they are.
+void Explain(const Samples& samples, std::span<const CallInterval> calls,
+             const ExplainOptions& options,
+             const std::function<void(size_t, const Explanation&)>& explained);
 std::vector<Explanation> Explain(std::span<const Sample> samples,
                                  std::span<const CallInterval> calls,
                                  const ExplainOptions& options);

@@ -16,28 +16,32 @@ float Db(double power) { return static_cast<float>(DbOf(power)); }
 
 }  // namespace
 
-std::vector<GrowthPoint> GrowthOf(const PassDiff& pass) {
-  std::vector<const Outcome*> outputs;
+Growth GrowthOf(const PassDiff& pass) {
+  std::vector<uint32_t> outputs;
   bool any = false;
-  for (const Outcome& outcome : pass.outcomes) {
+  for (uint32_t i = 0; i < pass.outcomes.size(); ++i) {
+    const Outcome& outcome = pass.outcomes[i];
     const bool equal = outcome.comparison.verdict.bitwise == Answer::kSame;
-    if (!outcome.is_output() || !outcome.error->empty() ||
-        !(equal || outcome.explanation->has_value()))
+    if (!outcome.is_output() || !outcome.error->empty() || !(equal || outcome.explanation.is_set()))
       continue;
     any = any || !equal;
-    outputs.push_back(&outcome);
+    outputs.push_back(i);
   }
   if (!any) return {};
-  std::stable_sort(outputs.begin(), outputs.end(),
-                   [](const Outcome* x, const Outcome* y) { return x->order < y->order; });
-  std::vector<GrowthPoint> points;
-  for (const Outcome* outcome : outputs) {
+  std::sort(outputs.begin(), outputs.end(), [&](uint32_t x, uint32_t y) {
+    const uint64_t left = pass.outcomes[x].order, right = pass.outcomes[y].order;
+    return left != right ? left < right : x < y;
+  });
+  auto texts = std::make_shared<std::set<std::string, std::less<>>>();
+  Growth growth;
+  growth.points.reserve(outputs.size());
+  for (const uint32_t i : outputs) {
+    const Outcome* const outcome = &pass.outcomes[i];
     const auto record = pass.b->Get(outcome->ids.b);
     if (!record.ok()) continue;
     GrowthPoint point;
-    point.order = outcome->order;
-    point.name = NameOf(*record);
-    point.arg = record->key.arg;
+    point.name = *texts->insert(NameOf(*record)).first;
+    point.arg = *texts->insert(record->key.arg).first;
     point.role = outcome->role;
     point.fails = outcome->fails && !outcome->allowed;
     point.out_db = Db(0);
@@ -48,9 +52,10 @@ std::vector<GrowthPoint> GrowthOf(const PassDiff& pass) {
       if (e.in_known) point.in_db = Db(e.in.power);
       point.follows = point.fails && e.follows;
     }
-    points.push_back(std::move(point));
+    growth.points.push_back(point);
   }
-  return points;
+  growth.texts = std::move(texts);
+  return growth;
 }
 
 std::string GrowthText(const Growth& growth, size_t most) {

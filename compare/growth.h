@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/types.h"
@@ -16,9 +20,8 @@ namespace tdump::compare {
 struct GrowthPoint {
   static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-  uint64_t order = 0;  // B's sequence number
-  std::string name;    // the operator's plain name
-  std::string arg;
+  std::string_view name;  // the operator's plain name; in Growth::texts, as arg
+  std::string_view arg;
   Role role = Role::kOutput;
   float in_db = kUnknown;  // the worst of its inputs
   float out_db = kUnknown;
@@ -32,6 +35,7 @@ struct Growth {
   uint64_t step_a = 0, step = 0;
   int32_t rank_a = 0, rank = 0;
   std::vector<GrowthPoint> points;
+  std::shared_ptr<const std::set<std::string, std::less<>>> texts;  // equal ones once
 };
 
 // "embeddings 60 | layer.0.mlp 28.4 | layer.1.mlp 6.2": outputs of the forward, evenly spaced, at
@@ -39,7 +43,7 @@ struct Growth {
 std::string GrowthText(const Growth& growth, size_t most);
 
 struct PassDiff;
-// Empty where nothing differs, or nothing was measured.
-std::vector<GrowthPoint> GrowthOf(const PassDiff& pass);
+// Its points and texts. Empty where nothing differs, or nothing was measured.
+Growth GrowthOf(const PassDiff& pass);
 
 }  // namespace tdump::compare

@@ -11,6 +11,7 @@
 #include "compare/record_numbers.h"
 #include "compare/suggest_map.h"
 #include "compare/text.h"
+#include "compare/trim_heap.h"
 #include "compare/whole_tensors.h"
 
 namespace tdump::compare {
@@ -170,6 +171,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
     step.opened.notes.insert(step.opened.notes.end(), notes->begin(), notes->end());
   step.a->ForgetGroups();
   step.b->ForgetGroups();
+  TrimHeap();
   step.opened.a = std::move(step.a);
   step.opened.b = std::move(step.b);
   return std::move(step.opened);

@@ -36,7 +36,7 @@ struct Observed {
   bool root_input = false;
   bool fails = false;        // outside its bound, or shape, dtype, special values
   bool bits_differ = false;  // includes `fails`
-  size_t outcome = 0;        // index of the caller's
+  uint32_t outcome = 0;      // index of the caller's
 };
 
 enum class OriginKind : uint8_t { kOperator, kInterval, kInputs, kParameter };

@@ -80,7 +80,7 @@ bool HaveTheSameValues(const PassDiff& pass, const Outcome& x, const Outcome& y)
 std::vector<Observed> Timeline(const PassDiff& pass) {
   std::vector<Observed> observed;
   observed.reserve(pass.outcomes.size());
-  for (size_t i = 0; i < pass.outcomes.size(); ++i) {
+  for (uint32_t i = 0; i < pass.outcomes.size(); ++i) {
     const Outcome& outcome = pass.outcomes[i];
     const bool tells = outcome.comparison.verdict.Judged() || outcome.fails;
     if (outcome.is_weight() || outcome.allowed || !tells || !outcome.unresolved->empty()) continue;
@@ -107,15 +107,19 @@ bool OriginFinder::Suspects::Enter(uint64_t next) {
 }
 
 void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair, bool judged) {
-  std::vector<Observed> observed = Timeline(pass);
-  const bool all_equal = std::none_of(observed.begin(), observed.end(),
-                                      [](const Observed& o) { return o.bits_differ; });
-  if (all_equal && !observed.empty() && !reproducible_from_) reproducible_from_ = pair.b.step;
-  const PassFinding finding = FindFirst(&observed);
+  const PassFinding finding = Find(pass, pair.b.step);
   AddSuspect(pass, pair, finding.beyond_bound, &beyond_bound_,
              [](const Outcome& o) { return o.fails; });
   if (judged) KeepGrowth(pass, pair, finding.beyond_bound);
   AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
+}
+
+PassFinding OriginFinder::Find(const PassDiff& pass, uint64_t step) {
+  std::vector<Observed> observed = Timeline(pass);
+  const bool all_equal = std::none_of(observed.begin(), observed.end(),
+                                      [](const Observed& o) { return o.bits_differ; });
+  if (all_equal && !observed.empty() && !reproducible_from_) reproducible_from_ = step;
+  return FindFirst(&observed);
 }
 
 void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
@@ -128,11 +132,11 @@ void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
     if (growth_of_ && ChooseOrigin(both) == 0) return;
     growth_of_ = candidate;
   }
-  growth_ = {.step_a = pair.a.step,
-             .step = pair.b.step,
-             .rank_a = pair.a.captured_rank(),
-             .rank = pair.b.rank,
-             .points = GrowthOf(pass)};
+  growth_ = GrowthOf(pass);
+  growth_.step_a = pair.a.step;
+  growth_.step = pair.b.step;
+  growth_.rank_a = pair.a.captured_rank();
+  growth_.rank = pair.b.rank;
 }
 
 template <class Differs>

@@ -109,6 +109,8 @@ class OriginFinder {
   const ParameterDifference* OwnParameter(const Origin& origin) const;
   std::optional<Suspect> Choose(Suspects* suspects) const;
 
+  // Of a step of B.
+  PassFinding Find(const PassDiff& pass, uint64_t step);
   void KeepGrowth(const PassDiff& pass, const PassPair& pair,
                   const std::optional<FirstDifference>& first);
 

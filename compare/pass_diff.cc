@@ -53,8 +53,10 @@ class PassComparer {
       CompareThese(outcomes.size(),
                    [&](size_t i) { return shared->IsOwn(i) ? &outcomes[i] : nullptr; });
       if (!shared->is_first()) return shared->Send(diff_);
-      const std::vector<size_t> again =
-          shared->Receive(diff_, [this](Outcome* outcome) { judge_.Adopt(outcome); });
+      const std::vector<size_t> again = shared->Receive(diff_, [this](Outcome* outcome) {
+        judge_.Adopt(outcome);
+        Keep(outcome);
+      });
       if (!shared->status().ok()) return;
       all_ += again.size();
       CompareThese(again.size(), [&](size_t i) { return &outcomes[again[i]]; });
@@ -99,9 +101,15 @@ class PassComparer {
     for (std::thread& thread : threads) thread.join();
   }
 
+  // What there may be of every pair, and is not small.
+  void Keep(Outcome* outcome) const {
+    outcome->comparison.metrics.MoveTo(diff_->spill.get());
+    outcome->comparison.notes.MoveTo(diff_->spill.get());
+  }
+
   void Finish(const Status& status, Outcome* outcome) {
     ShowDone();
-    if (status.ok()) return;
+    if (status.ok()) return Keep(outcome);
     outcome->error = status.message();
     outcome->comparison = {};  // damage is no difference: nothing is said of the values
   }
@@ -243,11 +251,13 @@ class PassComparer {
   }
 
   // Strides of a tensor that is put together say nothing.
-  void DropStrideNotes(const Outcome& outcome, std::vector<std::string>* notes) const {
+  void DropStrideNotes(const Outcome& outcome, Notes* notes) const {
     if (diff_->a->LayoutOf(outcome.ids.a).empty() && diff_->b->LayoutOf(outcome.ids.b).empty())
       return;
-    std::erase_if(*notes,
+    Notes::List others = notes->Copy();
+    std::erase_if(others,
                   [](const std::string& note) { return note.starts_with("layout differs"); });
+    *notes = Notes(std::move(others));
   }
 
   // Whether both tensors could be put together.
@@ -333,7 +343,9 @@ class PassComparer {
     const std::vector<uint64_t> worst = outcome->comparison.metrics->worst.position;
     outcome->rank_a = diff_->a->RankAt(outcome->ids.a, worst);
     outcome->rank_b = diff_->b->RankAt(outcome->ids.b, worst);
-    if (!outcome->unresolved->empty()) outcome->comparison.notes.push_back(outcome->unresolved);
+    if (outcome->unresolved->empty()) return;
+    outcome->comparison.notes.push_back(outcome->unresolved);
+    outcome->comparison.notes.MoveTo(diff_->spill.get());
   }
 
   const PassDiffOptions& options_;
@@ -397,6 +409,9 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   for (const Status& status : pairing.errors) diff.damage.push_back({"", 0, status.message()});
   diff.only_a = std::move(pairing.only_a);
   diff.only_b = std::move(pairing.only_b);
+  diff.spill = std::make_unique<SpillFile>(options.spill);
+  pairing.pairs.shrink_to_fit();
+  pairing.key_hashes.shrink_to_fit();
   diff.outcomes.resize(pairing.pairs.size());
   for (size_t i = 0; i < pairing.pairs.size(); ++i) {
     diff.outcomes[i].ids = pairing.pairs[i];

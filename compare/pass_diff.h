@@ -12,11 +12,13 @@
 
 #include "compare/explain.h"
 #include "compare/noise.h"
+#include "compare/packed_explanation.h"
 #include "compare/pairing.h"
 #include "compare/rare.h"
 #include "compare/record_patterns.h"
 #include "compare/rules.h"
 #include "compare/run_side.h"
+#include "compare/spill_file.h"
 #include "compare/step_view.h"
 #include "compare/thread_budget.h"
 #include "compare/verdict.h"
@@ -37,6 +39,7 @@ struct PassDiffOptions {
   unsigned threads = 1;
   ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
   SharedPairs* shared = nullptr;   // processes that share the pairs; none: this one compares all
+  SpillOptions spill;              // where what is measured of many pairs lies
   // Pairs compared so far, of all that this process compares. Never two calls at once, on any
   // thread.
   std::function<void(size_t done, size_t all)> on_pairs;
@@ -51,7 +54,8 @@ struct Rounding {
 const Rounding& RoundingOf(const std::shared_ptr<const Rounding>& rounding);
 
 // A pair of records, compared. What reports print beyond this is read again from the two passes. A
-// step of many ranks has millions: what few have is Rare or shared.
+// step of many ranks has millions: what few have is Rare or shared, numbers are Packed and may lie
+// in the file of their PassDiff.
 struct Outcome {
   RecordIds ids;
   // Begin of the call in B; of a tap, which computes nothing: of the call it stands in.
@@ -62,19 +66,19 @@ struct Outcome {
   std::shared_ptr<const Rounding> rounding;  // none: nothing asked for a bound
   const BoundRule* rule = nullptr;           // that decides
   // What rounding and the error of what went in explain; none: not judged by that.
-  Rare<std::optional<Explanation>> explanation;
+  PackedExplanation explanation;
   Rare<std::string> unresolved;  // why a tensor could not be put together, which fails
   // The payload could not be read: nothing is judged, see PassDiff::damage.
   Rare<std::string> error;
-  Comparison comparison;
-  // Of views that put ranks together: which rank's capture decided, as far as one did.
-  int32_t rank_a = kAllRanks, rank_b = kAllRanks;
+  [[no_unique_address]] Comparison comparison;  // what follows begins in its padding
   Role role = Role::kOutput;
   bool root_input = false;
   // Shape, dtype, special values, tolerance, or bits where required; or not proven within.
   bool fails = false;
   bool bits_differ = false;  // includes `fails`
   bool allowed = false;      // fails, and the user allows it
+  // Of views that put ranks together: which rank's capture decided, as far as one did.
+  int32_t rank_a = kAllRanks, rank_b = kAllRanks;
 
   const Reduction& reduction() const { return RoundingOf(rounding).reduction; }
   const LocalBound& local() const { return RoundingOf(rounding).local; }
@@ -94,6 +98,7 @@ struct CallSpan {
 
 struct PassDiff {
   std::unique_ptr<StepView> a, b;
+  std::unique_ptr<SpillFile> spill;  // of the outcomes
   std::vector<Outcome> outcomes;
   std::vector<uint64_t> only_a, only_b;          // record ids
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin

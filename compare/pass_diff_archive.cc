@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cereal/archives/binary.hpp>
-#include <cereal/types/optional.hpp>
 #include <cereal/types/string.hpp>
 #include <cereal/types/unordered_map.hpp>
 #include <cereal/types/vector.hpp>
@@ -37,11 +36,18 @@ void serialize(Archive& archive, RecordIds& ids) {
   archive(a, b);
 }
 
-template <class Archive>
-void serialize(Archive& archive, PackedMetrics& metrics) {
-  std::string bytes(metrics.bytes());
+template <class Archive, class T>
+void serialize(Archive& archive, Packed<T>& packed) {
+  std::string bytes(packed.bytes());
   archive(bytes);
-  if constexpr (Archive::is_loading::value) metrics = PackedMetrics::FromBytes(bytes);
+  if constexpr (Archive::is_loading::value) packed = Packed<T>::FromBytes(bytes);
+}
+
+template <class Archive>
+void serialize(Archive& archive, Notes& notes) {
+  Notes::List list = notes.Copy();
+  archive(list);
+  if constexpr (Archive::is_loading::value) notes = Notes(std::move(list));
 }
 
 template <class Archive>
@@ -94,14 +100,8 @@ void serialize(Archive& archive, std::shared_ptr<const Rounding>& rounding) {
 }
 
 template <class Archive>
-void serialize(Archive& archive, Explanation& explanation) {
-  auto& [in, in_known, bound, within, follows] = explanation;
-  archive(in, in_known, bound, within, follows);
-}
-
-template <class Archive>
 void serialize(Archive& archive, Comparison& comparison) {
-  auto& [verdict, evidence, metrics, notes] = comparison;
+  auto& [metrics, notes, verdict, evidence] = comparison;
   archive(verdict, evidence, notes, metrics);
 }
 
@@ -109,7 +109,7 @@ void serialize(Archive& archive, Comparison& comparison) {
 template <class Archive>
 void serialize(Archive& archive, Outcome& outcome) {
   auto& [ids, call, order, path, key_hash, rounding, rule, explanation, unresolved, error,
-         comparison, rank_a, rank_b, role, root_input, fails, bits_differ, allowed] = outcome;
+         comparison, role, root_input, fails, bits_differ, allowed, rank_a, rank_b] = outcome;
   archive(ids, call, order, path, key_hash, rounding, explanation, unresolved, error, comparison,
           rank_a, rank_b, role, root_input, fails, bits_differ, allowed);
 }
@@ -122,7 +122,7 @@ void serialize(Archive& archive, CallSpan& call) {
 
 template <class Archive>
 void serialize(Archive& archive, PassDiff& diff) {
-  auto& [a, b, outcomes, only_a, only_b, calls, structure, damage, notes] = diff;
+  auto& [a, b, spill, outcomes, only_a, only_b, calls, structure, damage, notes] = diff;
   archive(outcomes, only_a, only_b, calls, structure, damage, notes);
 }
 

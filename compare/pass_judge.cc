@@ -44,9 +44,9 @@ bool IsSample(const Outcome& outcome) {
          outcome.local().level.power > 0;
 }
 
-ErrorLevel MeasuredLevel(const Outcome& outcome) {
+ErrorLevel MeasuredLevel(const Outcome& outcome, const Metrics& metrics) {
   if (outcome.comparison.verdict.bitwise == Answer::kSame) return {};
-  return LevelOf(outcome.comparison.metrics);
+  return LevelOf(metrics);
 }
 
 Sample SampleOf(const Outcome& outcome) {
@@ -62,7 +62,7 @@ Sample SampleOf(const Outcome& outcome) {
   sample.kind = outcome.reduction().kind;
   sample.elements = m.elements;
   sample.channels = m.channels;
-  sample.error = MeasuredLevel(outcome);
+  sample.error = MeasuredLevel(outcome, m);
   sample.louder = m.cosine && *m.cosine * m.rms_b > m.rms_a;
   sample.local = outcome.local().level;
   const bool measured = outcome.comparison.evidence == Evidence::kPayload && m.numeric;
@@ -201,13 +201,14 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
 }
 
 void PassJudge::JudgeTogether(PassDiff* pass) const {
-  std::vector<size_t> indices;
+  std::vector<Outcome>& outcomes = pass->outcomes;
+  std::vector<uint32_t> indices;
   std::unordered_map<uint64_t, ErrorLevel> weights;  // by path
   bool any = false;
-  for (size_t i = 0; i < pass->outcomes.size(); ++i) {
-    const Outcome& outcome = pass->outcomes[i];
+  for (uint32_t i = 0; i < outcomes.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
     if (outcome.is_weight() && outcome.comparison.evidence == Evidence::kPayload) {
-      const ErrorLevel level = MeasuredLevel(outcome);
+      const ErrorLevel level = MeasuredLevel(outcome, outcome.comparison.metrics);
       ErrorLevel& of = weights[outcome.path];
       of.power = std::max(of.power, std::min(level.power, outcome.local().level.power));
       of.peak = std::max(of.peak, std::min(level.peak, outcome.local().level.peak));
@@ -219,30 +220,33 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
     any = any || outcome.comparison.verdict.bitwise != Answer::kSame;
   }
   if (!any) return;
-  std::stable_sort(indices.begin(), indices.end(), [&](size_t x, size_t y) {
-    return pass->outcomes[x].order < pass->outcomes[y].order;
+  std::sort(indices.begin(), indices.end(), [&](uint32_t x, uint32_t y) {
+    return outcomes[x].order != outcomes[y].order ? outcomes[x].order < outcomes[y].order : x < y;
   });
-  std::vector<Sample> samples;
-  for (const size_t i : indices) {
-    samples.push_back(SampleOf(pass->outcomes[i]));
-    if (const auto own = weights.find(samples.back().path); own != weights.end())
-      samples.back().weights = own->second;
-  }
   std::vector<CallInterval> calls;
   for (const auto& [begin, call] : pass->calls) {
     if (call.kind != OperatorKind::kTap) calls.push_back({begin, call.end});
   }
-  const std::vector<Explanation> explained =
-      Explain(samples, calls, {.compute = options_.compute.has_value()});
-  samples = {};  // what is said of each takes as much
-  for (size_t i = 0; i < indices.size(); ++i) {
-    Outcome& outcome = pass->outcomes[indices[i]];
-    if (outcome.comparison.verdict.bitwise == Answer::kSame) continue;
-    outcome.explanation = explained[i];
-    if (MayBeExplained(outcome))
-      outcome.comparison.verdict.tolerance = explained[i].within ? Answer::kSame : Answer::kDiffers;
-    if (!explained[i].within && !explained[i].follows && !options_.compute) Suggest(&outcome);
-  }
+  const auto sample_of = [&](size_t i) {
+    Sample sample = SampleOf(outcomes[indices[i]]);
+    if (const auto own = weights.find(sample.path); own != weights.end())
+      sample.weights = own->second;
+    return sample;
+  };
+  Explain({indices.size(), sample_of}, calls, {.compute = options_.compute.has_value()},
+          [&](size_t i, const Explanation& explanation) {
+            SetExplanation(explanation, &outcomes[indices[i]]);
+            outcomes[indices[i]].explanation.MoveTo(pass->spill.get());
+            outcomes[indices[i]].comparison.notes.MoveTo(pass->spill.get());
+          });
+}
+
+void PassJudge::SetExplanation(const Explanation& explanation, Outcome* outcome) const {
+  if (outcome->comparison.verdict.bitwise == Answer::kSame) return;
+  outcome->explanation = PackedExplanation(explanation);
+  if (MayBeExplained(*outcome))
+    outcome->comparison.verdict.tolerance = explanation.within ? Answer::kSame : Answer::kDiffers;
+  if (!explanation.within && !explanation.follows && !options_.compute) Suggest(outcome);
 }
 
 void PassJudge::Suggest(Outcome* outcome) const {

@@ -38,6 +38,7 @@ class PassJudge {
   };
   static Calls Load(const StepView& view);
   Reduction ReductionIn(const Calls& calls, const io::Record& record) const;
+  void SetExplanation(const Explanation& explanation, Outcome* outcome) const;
   // Says which precision would explain the error, where one would.
   void Suggest(Outcome* outcome) const;
   const Precision* PrecisionOf(const Outcome& outcome) const;

@@ -21,17 +21,19 @@ std::string TextOf(const io::Hash128& keys) {
   return {reinterpret_cast<const char*>(keys.data()), keys.size()};
 }
 
-// Stable, and in place: millions of outcomes are no small part of the memory.
+// As a stable sort, and in place: millions of outcomes are no small part of the memory.
 void SortByOrder(std::vector<Outcome>* outcomes) {
-  std::vector<size_t> from(outcomes->size());
-  std::iota(from.begin(), from.end(), size_t{0});
-  std::stable_sort(from.begin(), from.end(),
-                   [&](size_t x, size_t y) { return (*outcomes)[x].order < (*outcomes)[y].order; });
-  for (size_t start = 0; start < from.size(); ++start) {
+  std::vector<uint32_t> from(outcomes->size());
+  std::iota(from.begin(), from.end(), 0u);
+  std::sort(from.begin(), from.end(), [&](uint32_t x, uint32_t y) {
+    const uint64_t left = (*outcomes)[x].order, right = (*outcomes)[y].order;
+    return left != right ? left < right : x < y;
+  });
+  for (uint32_t start = 0; start < from.size(); ++start) {
     if (from[start] == start) continue;
     Outcome first = std::move((*outcomes)[start]);
-    size_t to = start;
-    for (size_t next = from[to]; next != start; next = from[to]) {
+    uint32_t to = start;
+    for (uint32_t next = from[to]; next != start; next = from[to]) {
       (*outcomes)[to] = std::move((*outcomes)[next]);
       from[to] = to;
       to = next;

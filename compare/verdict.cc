@@ -8,7 +8,7 @@ namespace {
 
 Answer SameIf(bool same) { return same ? Answer::kSame : Answer::kDiffers; }
 
-void NoteLayout(const io::Record& a, const io::Record& b, std::vector<std::string>* notes) {
+void NoteLayout(const io::Record& a, const io::Record& b, Notes* notes) {
   if (a.layout != b.layout) {
     notes->push_back(
         fmt::format("layout differs: {} and {}", ToString(a.layout), ToString(b.layout)));

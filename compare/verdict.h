@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compare/metrics.h"
+#include "compare/notes.h"
 #include "compare/packed_metrics.h"
 #include "io/records.h"
 
@@ -55,10 +56,10 @@ enum class Evidence : uint8_t {
 };
 
 struct Comparison {
+  PackedMetrics metrics;  // when evidence is kPayload and the shapes agree
+  Notes notes;            // "layout differs: strides [8, 4, 2, 1] and [8, 1, 4, 2]"
   Verdict verdict;
   Evidence evidence = Evidence::kMeta;
-  PackedMetrics metrics;           // when evidence is kPayload and the shapes agree
-  std::vector<std::string> notes;  // "layout differs: strides [8, 4, 2, 1] and [8, 1, 4, 2]"
 };
 
 // What the two sides kept.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string_view>
 
 #include "compare/diff.h"
@@ -120,6 +121,7 @@ void AllowManyFiles() {
 int DiffCommand::Compare(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
   AllowManyFiles();
+  (void)std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   auto diff = settings_.ForEngine(&watched_);
   if (!diff.ok()) return Fail(kTool, diff.status().message());
   if (!settings_.mpi) return CompareSides(&*diff);

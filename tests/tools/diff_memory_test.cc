@@ -69,15 +69,32 @@ TEST_F(DiffMemoryTest, ARecordOfOneMoreRankCostsAFewWords) {
   }
 }
 
-// Copies that all differ, with values: what the report says of each, in a few hundred bytes.
-TEST_F(DiffMemoryTest, ARecordWithValuesOfOneMoreRankCostsLittleMore) {
+// Copies that all differ, with values: what is measured of each beyond some megabytes lies in a
+// file.
+TEST_F(DiffMemoryTest, ARecordWithValuesOfOneMoreRankCostsNoMore) {
   if (!kMemoryIsOurs) GTEST_SKIP();
-  constexpr int32_t kFew = 16, kMany = 80;
+  constexpr int32_t kFew = 80, kMany = 240;
   MakeRun("one", 1, kLevelFull);
   MakeRun("few", kFew, kLevelFull);
   MakeRun("many", kMany, kLevelFull);
-  const int64_t more = (PeakKib("one", "many") - PeakKib("one", "few")) * 1024;
-  EXPECT_LT(more / ((kMany - kFew) * kRecords), 1200);
+  for (const bool swapped : {false, true}) {
+    const auto peak = [&](const std::string& run) {
+      return swapped ? PeakKib(run, "one") : PeakKib("one", run);
+    };
+    const int64_t more = (peak("many") - peak("few")) * 1024;
+    EXPECT_LT(more / ((kMany - kFew) * kRecords), 400) << swapped;
+  }
+}
+
+// Without a directory for the file the same is said, of memory.
+TEST_F(DiffMemoryTest, ValuesOfManyRanksNeedNoTemporaryDirectory) {
+  MakeRun("one", 1, kLevelFull);
+  MakeRun("many", 80, kLevelFull);
+  const std::string command = "'" + PathOf("tdump-diff") + "' one many --quiet --jsonl ";
+  EXPECT_EQ(WEXITSTATUS(Shell(command + "file.jsonl")), 1);
+  EXPECT_EQ(WEXITSTATUS(Shell("TMPDIR=/no/such " + command + "memory.jsonl")), 1);
+  EXPECT_EQ(Shell("cmp file.jsonl memory.jsonl"), 0);
+  EXPECT_EQ(WEXITSTATUS(Shell("ulimit -f 1000 && " + command + "/dev/null")), 1);
 }
 
 // A shell's soft limit is often no more than the ranks of a job.
