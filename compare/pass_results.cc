@@ -10,9 +10,12 @@
 #include "compare/late_view.h"
 #include "compare/ordered_work.h"
 #include "compare/pass_diff_archive.h"
+#include "compare/trim_heap.h"
 
 namespace tdump::compare {
 namespace {
+
+constexpr size_t kManyPairs = 100'000;
 
 // What a message of another process begins with; keys follow all but errors.
 constexpr char kError = 'E', kWhole = 'W', kEqual = 'Q', kKnown = 'K';
@@ -95,6 +98,7 @@ PassResults::Diff PassResults::CompareAll(const PassPair& pair,
                                           const PassDiffOptions& options) const {
   TDUMP_ASSIGN_OR_RETURN(PassDiff diff, diff_pair_(pair, options));
   SortByOrder(&diff.outcomes);
+  if (diff.outcomes.size() > kManyPairs) TrimHeap();  // of what judging took
   return std::make_shared<const PassDiff>(std::move(diff));
 }
 

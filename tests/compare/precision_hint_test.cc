@@ -21,7 +21,7 @@ Outcome Failing(std::string_view precision, bool follows = false) {
   Explanation explanation;
   explanation.within = false;
   explanation.follows = follows;
-  outcome.explanation = explanation;
+  outcome.explanation = std::optional(explanation);
   if (!precision.empty()) outcome.comparison.notes = {PrecisionNote(precision)};
   return outcome;
 }

@@ -141,6 +141,7 @@ Part PartOf(Sides sides, DiffOptions options, Team* team) {
   options.top = ~size_t{0};
   options.pass.threads = 1;  // then each pair is told
   options.team = team;
+  if (team != nullptr) options.pass.spill.in_memory = 0;  // where the pairs lie does not matter
   options.on_row = [&](const Row& row) { part.rows += RowToJson(row) + "\n"; };
   options.pass.on_pairs = [&](size_t done, size_t) {
     part.compared += done - (done > last ? last : 0);  // a step's first: from 0 on
