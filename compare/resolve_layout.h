@@ -27,12 +27,12 @@ struct ShardSet {
   std::string name, cls;
   Role role = Role::kOutput;
   std::vector<ShardRef> refs;
-  std::vector<Shard> shards;        // of refs
+  std::vector<Shard> shards;  // of refs
   // Of refs, where all have one; else of what all kept instead (ShardDigests); else empty.
   std::vector<io::Hash128> hashes;
-  bool has_payload = false;         // all have one
-  std::vector<GivenDims> given;     // the first that fits holds; empty: nobody said
-  bool padded = false;              // what reaches beyond the other side is padding
+  bool has_payload = false;      // all have one
+  std::vector<GivenDims> given;  // the first that fits holds; empty: nobody said
+  bool padded = false;           // what reaches beyond the other side is padding
   Topology topology;
 };
 
