@@ -120,9 +120,17 @@ const Quantised* DequantisedView::Find(uint64_t id) const {
   return found == quantised_.tensors.end() ? nullptr : &found->second;
 }
 
+void DequantisedView::ShowStored(const std::function<bool(const io::Record& stored)>& picks) {
+  std::erase_if(quantised_.tensors, [&](const auto& quantised) {
+    const auto stored = view().Get(quantised.first);
+    return stored.ok() && picks(*stored);
+  });
+  hidden_ = quantised_.used();
+}
+
 Status DequantisedView::ForEachTensor(const VisitTensor& visit) const {
   return view().ForEachTensor([&](const io::Record& record) {
-    if (quantised_.used.contains(record.id)) return true;
+    if (hidden_.contains(record.id)) return true;
     const Quantised* quantised = Find(record.id);
     return quantised == nullptr ? visit(record) : visit(AsFloat(record, *quantised));
   });

@@ -6,7 +6,9 @@
 // was recorded as stands in its record's `subclass`, see RecordedDType.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -29,13 +31,18 @@ class DequantisedView : public ForwardingView {
   Status ForEachTensor(const VisitTensor& visit) const override;
   Result<io::Record> Get(uint64_t id) const override;
   Result<ReadBytes> Open(const io::Record& record) const override;
+  bool dequantises() const override { return !quantised_.tensors.empty(); }
+  void ShowStored(const std::function<bool(const io::Record& stored)>& picks) override;
 
  private:
   DequantisedView(std::unique_ptr<StepView> view, QuantisedTensors quantised)
-      : ForwardingView(std::move(view)), quantised_(std::move(quantised)) {}
+      : ForwardingView(std::move(view)),
+        quantised_(std::move(quantised)),
+        hidden_(quantised_.used()) {}
   const Quantised* Find(uint64_t id) const;  // nullptr: it is as it was captured
 
-  const QuantisedTensors quantised_;
+  QuantisedTensors quantised_;
+  std::set<uint64_t> hidden_;  // ids
 };
 
 }  // namespace tdump::compare

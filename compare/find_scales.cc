@@ -83,11 +83,7 @@ class Finder {
       return true;
     }));
     for (const io::Record& record : wanted) {
-      std::vector<uint64_t> used;
-      auto quantised = Of(record, &used);
-      if (!quantised) continue;
-      found.tensors.emplace(record.id, std::move(*quantised));
-      found.used.insert(used.begin(), used.end());
+      if (auto quantised = Of(record)) found.tensors.emplace(record.id, std::move(*quantised));
     }
     return found;
   }
@@ -116,7 +112,7 @@ class Finder {
   }
 
   // None where it has no scales that fit. A damaged one is told where it is compared itself.
-  std::optional<Quantised> Of(const io::Record& record, std::vector<uint64_t>* used) const {
+  std::optional<Quantised> Of(const io::Record& record) const {
     const auto id = ScalesOf(record.key);
     if (!id) return std::nullopt;
     const auto scales = view_.Get(*id);
@@ -125,21 +121,21 @@ class Finder {
     if (!numbers.ok()) return std::nullopt;
     Quantised quantised;
     quantised.scales = std::move(*numbers);
-    used->push_back(*id);
+    quantised.used.push_back(*id);
     std::optional<uint64_t> axis;
     if (const auto at = Component(record.key, "axis")) {
       const auto value = NumbersOf(*at);
       if (!value.ok() || value->size() != 1 || !((*value)[0] >= 0 && (*value)[0] < 64))
         return std::nullopt;
       axis = static_cast<uint64_t>((*value)[0]);
-      used->push_back(*at);
+      quantised.used.push_back(*at);
     }
     if (const auto at = Component(record.key, "zero_points")) {
       auto zeros = NumbersOf(*at);
       if (!zeros.ok() || (zeros->size() != 1 && zeros->size() != quantised.scales.size()))
         return std::nullopt;
       quantised.zero_points = std::move(*zeros);
-      used->push_back(*at);
+      quantised.used.push_back(*at);
     }
     const auto grid = ScaleGrid::Fit(ElementShape(record), ElementShape(*scales), axis);
     if (!grid) return std::nullopt;
@@ -158,6 +154,13 @@ class Finder {
 };
 
 }  // namespace
+
+std::set<uint64_t> QuantisedTensors::used() const {
+  std::set<uint64_t> ids;
+  for (const auto& [id, quantised] : tensors)
+    ids.insert(quantised.used.begin(), quantised.used.end());
+  return ids;
+}
 
 Result<QuantisedTensors> FindQuantised(const StepView& view) { return Finder(view).Run(); }
 

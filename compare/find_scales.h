@@ -23,11 +23,12 @@ struct Quantised {
   std::vector<double> scales, zero_points;  // zero_points: empty, one, or as many as scales
   ScaleGrid grid;
   std::optional<io::Hash128> hash;  // of integers, scales and zero points
+  std::vector<uint64_t> used;       // ids of scales, zero points and axis
 };
 
 struct QuantisedTensors {
   std::map<uint64_t, Quantised> tensors;  // by id
-  std::set<uint64_t> used;                // ids of their scales, zero points and axes
+  std::set<uint64_t> used() const;        // ids of their scales, zero points and axes
 };
 
 // Reads the scales; those that are damaged or do not fit belong to nothing. Errors: the view's.

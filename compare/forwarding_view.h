@@ -1,6 +1,7 @@
 // ForwardingView: a StepView that is another one, but for what a subclass says itself.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,10 @@ class ForwardingView : public StepView {
   }
   Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
   const std::vector<io::Damage>& damage() const override { return view_->damage(); }
+  bool dequantises() const override { return view_->dequantises(); }
+  void ShowStored(const std::function<bool(const io::Record& stored)>& picks) override {
+    view_->ShowStored(picks);
+  }
   bool is_assembled() const override { return view_->is_assembled(); }
   std::string LayoutOf(uint64_t id) const override { return view_->LayoutOf(id); }
   Status StateOf(uint64_t id) const override { return view_->StateOf(id); }

@@ -9,6 +9,7 @@
 #include "compare/leftovers.h"
 #include "compare/load_shards.h"
 #include "compare/record_numbers.h"
+#include "compare/stored_alike.h"
 #include "compare/suggest_map.h"
 #include "compare/text.h"
 #include "compare/trim_heap.h"
@@ -129,6 +130,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   Step step;
   TDUMP_ASSIGN_OR_RETURN(step.a, JobStep::Open(*a_, pair.a));
   TDUMP_ASSIGN_OR_RETURN(step.b, JobStep::Open(*b_, pair.b));
+  ShowStoredAlike(step.a->views(), step.b->views());
   if (options_->map && !bound_) {
     const std::vector<NamedTensor> names_a = step.a->Names(), names_b = step.b->Names();
     TDUMP_ASSIGN_OR_RETURN(bound_, BoundMap::Bind(*options_->map, names_a, names_b));

@@ -50,6 +50,12 @@ Result<std::unique_ptr<JobStep>> JobStep::Open(const JobSide& side, const PassRe
   return view;
 }
 
+std::vector<StepView*> JobStep::views() const {
+  std::vector<StepView*> views;
+  for (const auto& view : views_) views.push_back(view.get());
+  return views;
+}
+
 uint32_t JobStep::StageOf(uint32_t pass) const {
   const auto axis = topology().Find("pp");
   const int32_t rank = refs_[pass].rank;

@@ -79,6 +79,9 @@ class JobStep : public StepView {
   // `side` outlives it. A pass that cannot be opened is damage of the step.
   static Result<std::unique_ptr<JobStep>> Open(const JobSide& side, const PassRef& step);
 
+  // Of the ranks, as they were captured. Before Gather.
+  std::vector<StepView*> views() const;
+
   // Distinct names and shapes over the ranks, for binding a map.
   std::vector<NamedTensor> Names() const;
   // `map` may be null; it outlives the step.

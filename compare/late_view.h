@@ -1,6 +1,7 @@
 // LateView: a StepView that is opened when something is first asked of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,10 +12,11 @@
 
 namespace tdump::compare {
 
-// Thread-safe. The side outlives it. What cannot be opened is the error of every call.
+// Thread-safe. What cannot be opened is the error of every call.
 class LateView : public StepView {
  public:
-  LateView(const RunSide& side, const PassRef& pass) : side_(side), pass_(pass) {}
+  using Opener = std::function<Result<std::unique_ptr<StepView>>()>;
+  explicit LateView(Opener open) : open_(std::move(open)) {}
 
   Status ForEachTensor(const VisitTensor& visit) const override {
     TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
@@ -61,13 +63,12 @@ class LateView : public StepView {
 
  private:
   Result<const StepView*> View() const {
-    std::call_once(opened_, [this] { view_ = side_.Open(pass_); });
+    std::call_once(opened_, [this] { view_ = open_(); });
     if (!view_->ok()) return view_->status();
     return (**view_).get();
   }
 
-  const RunSide& side_;
-  PassRef pass_;
+  const Opener open_;  // called once
   mutable std::once_flag opened_;
   mutable std::optional<Result<std::unique_ptr<StepView>>> view_;
   std::vector<io::Damage> none_;

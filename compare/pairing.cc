@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "compare/stored_alike.h"
 #include "core/key.h"
 #include "core/text.h"
 
@@ -152,11 +153,22 @@ std::string WhyNoPass(const RunSide& a, const RunSide& b, const PassPairing& pai
       ContentOf(a), ContentOf(b), *first_a, *first_a + span, *first_b, *first_b + span);
 }
 
+Result<PassViews> OpenViews(const RunSide& a, const RunSide& b, const PassPair& pair) {
+  PassViews views;
+  TDUMP_ASSIGN_OR_RETURN(views.a, a.Open(pair.a));
+  TDUMP_ASSIGN_OR_RETURN(views.b, b.Open(pair.b));
+  StepView* const of_a[] = {views.a.get()};
+  StepView* const of_b[] = {views.b.get()};
+  ShowStoredAlike(of_a, of_b);
+  return views;
+}
+
 Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair& pair,
                               const WantRecord& wanted) {
+  TDUMP_ASSIGN_OR_RETURN(PassViews views, OpenViews(a, b, pair));
   OpenedPair opened;
-  TDUMP_ASSIGN_OR_RETURN(opened.a, a.Open(pair.a));
-  TDUMP_ASSIGN_OR_RETURN(opened.b, b.Open(pair.b));
+  opened.a = std::move(views.a);
+  opened.b = std::move(views.b);
   opened.pairing = PairRecords(*opened.a, *opened.b, wanted);
   return opened;
 }

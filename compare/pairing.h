@@ -73,6 +73,12 @@ struct OpenedPair {
 // `wanted` decides by record (its name); called for both sides.
 using WantRecord = std::function<bool(const io::Record&)>;
 
+struct PassViews {
+  std::unique_ptr<StepView> a, b;
+};
+// Both show the same quantised tensors as they are stored (compare/stored_alike.h).
+Result<PassViews> OpenViews(const RunSide& a, const RunSide& b, const PassPair& pair);
+
 // One pass against one pass, exact keys.
 Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair& pair,
                               const WantRecord& wanted);

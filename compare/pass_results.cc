@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compare/late_pair.h"
 #include "compare/late_view.h"
 #include "compare/ordered_work.h"
 #include "compare/pass_diff_archive.h"
@@ -164,8 +165,9 @@ PassResults::Diff PassResults::Receive(const PassPair& pair, size_t i,
   if (kind == kKnown) return CompareEqual(pair, keys, options);
   Result<PassDiff> diff = UnarchivePassDiff(rest, options_.rules.get());
   if (!diff.ok()) return *broken = diff.status();
-  diff->a = std::make_unique<LateView>(a_, pair.a);
-  diff->b = std::make_unique<LateView>(b_, pair.b);
+  const auto late = std::make_shared<LatePair>(a_, b_, pair);
+  diff->a = std::make_unique<LateView>([late] { return late->TakeA(); });
+  diff->b = std::make_unique<LateView>([late] { return late->TakeB(); });
   auto shared = std::make_shared<const PassDiff>(std::move(*diff));
   if (kind == kEqual) Keep(keys, shared);
   return shared;

@@ -58,6 +58,12 @@ class StepView {
   // Whether tensors are put together of what several ranks captured: else the rest says nothing.
   virtual bool is_assembled() const { return false; }
 
+  // Whether some tensors appear as the numbers that they stand for (DequantisedView); those that
+  // `picks`, asked for what is stored, appear so from now on, their scales too. Before anything
+  // else is asked.
+  virtual bool dequantises() const { return false; }
+  virtual void ShowStored(const std::function<bool(const io::Record& stored)>& /*picks*/) {}
+
   // How a tensor was put together, for the report: "concatenated on tp (inferred)"; "" where it is
   // one record as it was captured.
   virtual std::string LayoutOf(uint64_t /*id*/) const { return ""; }

@@ -173,7 +173,7 @@ TEST_F(ForeignSideTest, StatisticsAreKnownWhereAPassIsOpenedLater) {
   Store("d/step0/rank0/dump.json", R"({"data": {"Module.a.Linear.forward.0": {"output": [
       {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 3, "Min": 1}]}}})");
   const auto side = Side("d");
-  const LateView view(*side, side->passes()[0]);
+  const LateView view([&] { return side->Open(side->passes()[0]); });
   const auto record = view.Get(1);
   ASSERT_TRUE(record.ok());
   const auto summary = view.SummaryOf(*record);
