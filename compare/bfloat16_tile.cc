@@ -39,6 +39,7 @@ static_assert(kBFloat16Block == ErrorBins::kBlock);
 constexpr int kMantissaBits = kBFloat16Ulp.mantissa_bits;
 constexpr int kBias = 127;
 constexpr uint16_t kMagnitude = 0x7FFF, kInfinity = 0x7F80;
+constexpr uint16_t kHuge = 0x7F00;  // 2^127: of smaller ones the difference is a float
 constexpr uint16_t kLeastNormal = 1 << kMantissaBits;
 // Errors are multiples of 2^-7 of the smallest number: far from what a float does not hold.
 constexpr uint16_t kTiny = (kBias - 80) << kMantissaBits;
@@ -144,7 +145,7 @@ BFloat16Look Look(const std::byte* a, const std::byte* b, size_t n) {
   }
   BFloat16Look look;
   const int most = LargestOf(largest), smallest_of_all = SmallestOf(smallest);
-  look.usable = most < kInfinity && smallest_of_all >= kTiny &&
+  look.usable = most < kHuge && smallest_of_all >= kTiny &&
                 (most - smallest_of_all <= kApart || AreNear(a, b, n));
   if (!look.usable) return look;
   look.sign_mismatches = hn::GetLane(hn::SumOfLanes(kPatterns, signs));

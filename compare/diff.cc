@@ -251,8 +251,9 @@ class Differ {
       if (!report_.why_not.empty()) return false;
       if (report_.inputs.judging_stopped && !IsBeforeParting(pairs[i])) {
         ++report_.inputs.passes_not_judged;
-        if (diff.ok() && pairs[i].b.step == report_.inputs.first_differing_step)
-          AddWeights(**diff, pairs[i]);
+        const bool parts_here = pairs[i].b.step == report_.inputs.first_differing_step;
+        if (parts_here && diff.ok()) AddWeights(**diff, pairs[i]);
+        if (parts_here && !diff.ok()) AddDamage({"", 0, diff.status().message()});
       } else if (report_.job && diff.status().code() == StatusCode::kInvalidArgument) {
         misfit = diff.status();  // the map fits neither side
       } else if (diff.ok()) {
@@ -317,7 +318,7 @@ class Differ {
     if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
-    if (pass.spill && !pass.spill->status().ok())
+    if (pass.spill && !pass.spill->status().ok())  // since it was compared
       AddDamage({"", 0, "a temporary file (TMPDIR): " + pass.spill->status().message()});
   }
 
@@ -330,6 +331,7 @@ class Differ {
   // Of another rank, in the step in which the inputs part.
   void AddWeights(const PassDiff& pass, const PassPair& pair) {
     AddPlace(pair);
+    for (const io::Damage& damage : pass.damage) AddDamage(damage);
     for (const Outcome& outcome : pass.outcomes) {
       if (outcome.is_weight() && TellsOfOtherWork(pass, outcome)) AddOutcome(pass, pair, outcome);
     }
@@ -542,14 +544,16 @@ class Differ {
     const Counts& c = report_.counts;
     if (c.judged > 0)
       return fmt::format(
-          "of {} of operators both sides kept only shape and dtype, which agree; what the model "
+          "of {} of operators nothing but shape and dtype was kept on both sides, which agree; "
+          "what the model "
           "was "
           "given and holds does not tell what it did: capture with level hash, stats or full",
           Plural(observations_, "pair"));
     const bool weights = report_.parameters.not_judged == c.paired;
     return fmt::format(
-        "of {} pairs only shape and dtype were kept, which agree; capture with {}", c.paired,
-        weights ? "a rule {role: [param, state], level: full}" : "level hash or full");
+        "of {} pairs nothing but shape and dtype was kept on both sides, which agree; capture with "
+        "{}",
+        c.paired, weights ? "a rule {role: [param, state], level: full}" : "level hash or full");
   }
 
   Origin FromParameter() const {

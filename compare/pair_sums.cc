@@ -26,7 +26,7 @@ size_t FirstError(const Reals& a, const Reals& b, size_t n, double largest) {
   DecodeReal(a, std::span(left, n));
   DecodeReal(b, std::span(right, n));
   size_t at = 0;
-  while (std::abs(right[at] - left[at]) != largest) ++at;
+  while (at + 1 < n && std::abs(right[at] - left[at]) != largest) ++at;
   return at;
 }
 

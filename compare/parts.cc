@@ -67,23 +67,46 @@ bool ValuesFail(const Verdict& verdict) {
   return verdict.tolerance == Answer::kDiffers || verdict.special == Answer::kDiffers;
 }
 
-// Adds to what is known of other parts.
-Status JudgePart(const Operand& a, const Operand& b, const Bound& bound, Comparison* comparison) {
-  const bool bits_differ = comparison->verdict.bitwise == Answer::kDiffers;
+// Of two parts of the same tensors the one that is farther apart stands for both.
+bool IsFarther(const Metrics& one, const Metrics& other) {
+  const uint64_t special = one.nan_mismatch + one.inf_mismatch;
+  const uint64_t special_other = other.nan_mismatch + other.inf_mismatch;
+  if (special != special_other) return special > special_other;
+  return one.max_abs > other.max_abs;
+}
+
+// Adds to what is known of another part.
+Status JudgePart(const Operand& a, const Operand& b, const Bound& bound, std::string note,
+                 Comparison* comparison) {
   TDUMP_ASSIGN_OR_RETURN(Metrics metrics, Measure(a, b, bound));
   if (metrics.nan_mismatch + metrics.inf_mismatch == 0 &&
       MayBeFlushed(metrics, a.record->dtype, b.record->dtype)) {
     TDUMP_ASSIGN_OR_RETURN(const Flushed flushed, JudgeFlushed(a, b, bound, metrics));
     if (flushed.within) metrics.within = metrics.elements;
   }
-  JudgeMetrics(metrics, comparison);
-  if (bits_differ) comparison->verdict.bitwise = Answer::kDiffers;
+  const bool known = comparison->evidence == Evidence::kPayload;
+  const bool bits_differ = comparison->verdict.bitwise == Answer::kDiffers;
+  const bool failed = ValuesFail(comparison->verdict);
+  if (!known || IsFarther(metrics, comparison->metrics)) JudgeMetrics(metrics, comparison);
+  if (bits_differ || metrics.bits_equal < metrics.elements)
+    comparison->verdict.bitwise = Answer::kDiffers;
+  // Of one that fails no other one says that it passes.
+  if (known && (failed || metrics.within < metrics.elements))
+    comparison->verdict.tolerance = Answer::kDiffers;
+  comparison->notes.push_back(std::move(note));
   return {};
 }
 
 std::string_view LessKeptText(const io::Record& a, const io::Record& b) {
   if (a.payload) return "B kept no values";
   return b.payload ? "A kept no values" : "values were not kept";
+}
+
+void JudgeSpecial(const Summary& a, const Summary& b, Comparison* comparison) {
+  comparison->verdict.special = Answer::kDiffers;
+  comparison->evidence = Evidence::kStatistics;
+  comparison->notes.push_back(
+      fmt::format("statistics differ: {} and {}", SpecialText(a), SpecialText(b)));
 }
 
 void JudgeUnruled(const io::Record& a, const io::Record& b, const Summary& of_a,
@@ -130,38 +153,42 @@ Status JudgeParts(const io::Record& a, const OpenSlice& open_a, const io::Record
     io::Record left = io::SliceAsRecord(a), right = io::SliceAsRecord(b);
     TDUMP_ASSIGN_OR_RETURN(ReadBytes of_a, open_a(&left));
     TDUMP_ASSIGN_OR_RETURN(ReadBytes of_b, open_b(&right));
-    TDUMP_RETURN_IF_ERROR(
-        JudgePart({&left, std::move(of_a), {}}, {&right, std::move(of_b), {}}, bound, comparison));
-    comparison->notes.push_back(a.payload   ? "of the slice that B kept"
-                                : b.payload ? "of the slice that A kept"
-                                            : "of the slice that was kept");
+    const char* note = a.payload   ? "of the slice that B kept"
+                       : b.payload ? "of the slice that A kept"
+                                   : "of the slice that was kept";
+    TDUMP_RETURN_IF_ERROR(JudgePart({&left, std::move(of_a), {}}, {&right, std::move(of_b), {}},
+                                    bound, note, comparison));
   }
   const uint64_t sampled = SampleCount(a);
-  if (sampled == 0 || sampled != SampleCount(b) || ValuesFail(comparison->verdict)) return Status();
+  if (sampled == 0 || sampled != SampleCount(b)) return Status();
   const io::Record left = SampleAsRecord(a), right = SampleAsRecord(b);
-  TDUMP_RETURN_IF_ERROR(JudgePart({&left, FromMemory(*a.sample), {}},
-                                  {&right, FromMemory(*b.sample), {}}, bound, comparison));
-  comparison->notes.push_back(fmt::format("of a sample of {} elements", sampled));
-  return Status();
+  return JudgePart({&left, FromMemory(*a.sample), {}}, {&right, FromMemory(*b.sample), {}}, bound,
+                   fmt::format("of a sample of {} elements", sampled), comparison);
 }
 
 void JudgeStatistics(const Summarised& a, const Summarised& b, const Bound& bound,
                      const BoundRule* rule, Comparison* comparison) {
   Summary left = a.summary, right = b.summary;
   if (rule != nullptr) AllowSpecial(*rule, &left, &right);
-  Comparison judged = *comparison;
+  // What a part of the values shows stands, unless the whole contradicts it.
+  const bool measured = comparison->evidence == Evidence::kPayload;
+  Comparison judged;
+  judged.verdict.shape = comparison->verdict.shape;
+  judged.verdict.dtype = comparison->verdict.dtype;
+  if (!measured) judged = *comparison;
   if (rule == nullptr || !rule->expect)
     JudgeUnruled(a.record, b.record, left, right, bound, &judged);
   else if (JudgeSummaries(left, right, bound).special_differs)
-    judged.verdict.special = Answer::kDiffers;
-  // What a part of the values shows stands, unless the whole contradicts it.
-  const bool measured = comparison->evidence == Evidence::kPayload;
-  const bool tells = ValuesFail(judged.verdict) && !ValuesFail(comparison->verdict);
-  if (!measured || tells) {
+    JudgeSpecial(left, right, &judged);
+  if (!measured) {
     *comparison = std::move(judged);
-  } else if (judged.verdict.bitwise == Answer::kDiffers) {
-    comparison->verdict.bitwise = Answer::kDiffers;
+    return;
   }
+  if (judged.verdict.bitwise == Answer::kDiffers) comparison->verdict.bitwise = Answer::kDiffers;
+  if (!ValuesFail(judged.verdict)) return;
+  for (const std::string& note : comparison->notes) judged.notes.push_back(note);
+  judged.verdict.bitwise = comparison->verdict.bitwise;
+  *comparison = std::move(judged);
 }
 
 }  // namespace tdump::compare

@@ -188,12 +188,24 @@ class PassComparer {
       TDUMP_RETURN_IF_ERROR(JudgeParts(a, SliceOpener(*diff_->a, a), b, SliceOpener(*diff_->b, b),
                                        bound, &comparison));
     }
+    if (comparison.verdict.shape == Answer::kSame && comparison.verdict.Unproven())
+      TDUMP_RETURN_IF_ERROR(JudgePartsBesideHash(a, b, bound, &comparison));
     const bool whole = comparison.evidence == Evidence::kPayload && KeptOf(a, b).payload;
     if (comparison.verdict.shape == Answer::kSame && !known_equal && !whole)
       JudgeByStatistics(a, b, bound, outcome);
     if (comparison.verdict.shape == Answer::kDiffers)
       TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
     judge_.JudgePair(a, b, outcome);
+    return {};
+  }
+
+  // Hashes that differ say that something differs; a part that agrees does not excuse it.
+  Status JudgePartsBesideHash(const io::Record& a, const io::Record& b, const Bound& bound,
+                              Comparison* comparison) const {
+    Comparison judged = *comparison;
+    TDUMP_RETURN_IF_ERROR(
+        JudgeParts(a, SliceOpener(*diff_->a, a), b, SliceOpener(*diff_->b, b), bound, &judged));
+    if (judged.verdict.Fails(false)) *comparison = std::move(judged);
     return {};
   }
 
@@ -424,6 +436,8 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   for (const Outcome& outcome : diff.outcomes) {
     if (!outcome.error->empty()) diff.damage.push_back({"", 0, outcome.error});
   }
+  if (!diff.spill->status().ok())
+    diff.damage.push_back({"", 0, "a temporary file (TMPDIR): " + diff.spill->status().message()});
   return diff;
 }
 

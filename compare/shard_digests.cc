@@ -14,13 +14,13 @@ void Append(const T& value, std::string* text) {
   text->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// All but what follows from the others.
 void Append(const Statistics& s, std::string* text) {
-  for (const uint64_t count : {s.count, s.finite, s.nan, s.positive_inf, s.negative_inf, s.zeros})
+  for (const uint64_t count :
+       {s.count, s.finite, s.nan, s.positive_inf, s.negative_inf, s.zeros, s.negative_zeros})
     Append(count, text);
   for (const double number : {s.min, s.max, s.mean, s.std, s.l1, s.l2}) Append(number, text);
   Append(s.histogram, text);
-  Append(s.exact_sum, text);
+  for (const __int128 number : {s.exact_min, s.exact_max, s.exact_sum}) Append(number, text);
 }
 
 Parts KindsOf(const io::Record& record) {

@@ -189,8 +189,9 @@ TEST_P(BFloat16Tile, WhatItDoesNotHandleIsTold) {
   EXPECT_TRUE(usable(kOne, kOne));
   EXPECT_TRUE(usable(0, kOne));
   EXPECT_TRUE(usable(kMinus, 0));
-  EXPECT_TRUE(usable(0x7F7F, 0x7F7F));  // the largest
-  EXPECT_FALSE(usable(0x7F80, kOne));   // infinity
+  EXPECT_TRUE(usable(0x7EFF, 0xFEFF));
+  EXPECT_FALSE(usable(0x7F00, 0xFF00));  // their difference is no float
+  EXPECT_FALSE(usable(0x7F80, kOne));    // infinity
   EXPECT_FALSE(usable(0xFF80, 0xFF80));
   EXPECT_FALSE(usable(0x7FC0, kOne));  // NaN
   EXPECT_FALSE(usable(0xFFFF, 0xFFFF));
@@ -220,6 +221,17 @@ Tensor BFloat16Tensor(std::vector<int64_t> sizes, const std::vector<uint16_t>& p
 }
 
 // Of rows that begin anywhere in a tile, with tiles between that only the other loop handles.
+TEST_P(BFloat16Tile, TheLargestNumbersOfBothSignsAreApart) {
+  for (const size_t count : {32u, 1024u, 4096u}) {
+    std::vector<uint16_t> a(count), b(count);
+    a[3] = 0x7F7F;
+    b[3] = 0xFF7F;
+    const Metrics metrics = MeasureOk(Vector("bfloat16", a), Vector("bfloat16", b));
+    EXPECT_EQ(metrics.max_abs, 2.0 * NumberOf(0x7F7F)) << count;
+    EXPECT_EQ(metrics.worst.position, std::vector<uint64_t>{3}) << count;
+  }
+}
+
 TEST_P(BFloat16Tile, TensorsAreMeasuredAsTheSameNumbersInDouble) {
   for (const int64_t columns : {32, 50, 2080, 4096}) {
     SCOPED_TRACE(columns);

@@ -225,6 +225,27 @@ TEST(OneSideKeptLess, FlushedNumbersOfASliceAreNoDifference) {
   EXPECT_EQ(DiffOf(a, b).overall, Overall::kSame);
 }
 
+TEST(OneSideKeptLess, OfSliceAndSampleTheFartherOneCounts) {
+  Tensor other = Matrix();
+  const float near = 0.75f + 0x1p-12f, far = 99;
+  std::memcpy(other.payload.data() + 9 * sizeof(float), &near, sizeof(near));  // in the slice
+  std::memcpy(other.payload.data(), &far, sizeof(far));                        // in the sample
+  const DiffReport report = DiffOf(WithoutHash(other), Reduced(Matrix(), kPartSlice | kPartSample));
+  ASSERT_EQ(report.failing.size(), 1u);
+  EXPECT_GT(report.failing[0].comparison.metrics->max_abs, 90);
+}
+
+TEST(OneSideKeptLess, AHashThatDiffersHidesNoPart) {
+  Tensor other = Matrix();
+  const float far = 99;
+  std::memcpy(other.payload.data() + 8 * sizeof(float), &far, sizeof(far));  // in the slice
+  other.record.hash = io::HashPayload(other.payload);
+  const Tensor less = Reduced(Matrix(), kPartHash | kPartSlice);
+  const DiffReport report = DiffOf(other, less);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.tolerance, 1u);
+}
+
 // ---- copies on several ranks ----
 
 FakeRun OnRanks(const std::vector<Tensor>& outputs) {
@@ -286,7 +307,7 @@ TEST(OneSideKeptLess, InputsOfTheModelAreNoOperators) {
   }
   const DiffReport report = DiffOk(a, b);
   EXPECT_EQ(report.overall, Overall::kNotComparable);
-  EXPECT_THAT(Verdict(report), HasSubstr("of 3 pairs of operators both sides kept only shape"));
+  EXPECT_THAT(Verdict(report), HasSubstr("of 3 pairs of operators nothing but shape"));
 }
 
 TEST(OneSideKeptLess, WhatIsNotJudgedIsInTheFirstLine) {

@@ -108,5 +108,20 @@ TEST(Parting, WeightsOfEveryRankAreComparedThere) {
   EXPECT_THAT(Text(report), HasSubstr("step 0 judged; 1 parameter differs: 17 same within\n"));
 }
 
+TEST(Parting, DamageOfAnotherRankIsTold) {
+  FakeRun a(2), b(2);
+  for (FakeRun* run : {&a, &b}) {
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      PassBuilder pass = run->Pass(rank, 0);
+      pass.Param("fc", "weight", run == &a ? kValue : kOther);
+      pass.last()->payload = kValue.record.payload;
+      if (run == &b && rank == 1) pass.Damage(1);
+      const uint64_t model = pass.Begin(".", "", {{"input_ids", Tokens(run == &a ? 0 : 9)}});
+      pass.End(model, ".", "", {{"", kValue}});
+    }
+  }
+  EXPECT_EQ(DiffOk(a, b).overall, Overall::kDamaged);
+}
+
 }  // namespace
 }  // namespace tdump::compare
