@@ -51,6 +51,8 @@ COMPARE_ROWS = {
     "peak memory of that diff, many ranks": (2048, None),
     "1 rank against 1,024, one step of 1,500 records": (60, None),
     "peak memory of that diff, ranks put together": (512, None),
+    "1 rank against 1,024, with values of 32 bytes": (120, None),
+    "peak memory of that diff, copies with values": (512, None),
 }
 ELSEWHERE = {"msprobe, API outputs"}  # not run where msprobe is not installed
 
