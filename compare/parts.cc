@@ -14,8 +14,6 @@
 namespace tdump::compare {
 namespace {
 
-Answer SameIf(bool same) { return same ? Answer::kSame : Answer::kDiffers; }
-
 // The sampled elements as a tensor of one dimension.
 io::Record SampleAsRecord(const io::Record& record) {
   io::Record flat = record;
