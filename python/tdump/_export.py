@@ -7,11 +7,13 @@ import os
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from tdump._export_files import near_names, plural
 from tdump.reader import DamagedError, Pass, PassEntry, Record, Run
 from tdump.reader import open as open_run
 
@@ -38,10 +40,14 @@ Examples:
   tdump-export runs/a:0/2 --npz -o out --select 'layers\\.3\\.'
   tdump-export runs/a:0/2/encoder.layer.3@input#0 --npy -o out
 
-Exit status: 0 done, 2 trouble, nothing that was asked for is there, or not all of it could be read (the rest is
-written). tdump-diff reads .npz and .safetensors back under the keys.
+Records without values (kept by hash or statistics) are in --parquet and --txt only; how many were left out is told.
+
+Exit status: 0 done, 1 none of the records has values, so that nothing was written, 2 trouble, nothing that was asked
+for is there, or not all of it could be read (the rest is written). tdump-diff reads .npz and .safetensors back under
+the keys.
 """
 _PLACE = re.compile(r"(?P<run>.+?):(?P<step>\d+)(?:/(?P<rank>\d+)?(?:/(?P<name>.+))?)?")
+_MOST_NAMES = 20_000
 _NAME = re.compile(r"(?P<base>.*?)(?:::call(?P<call>\d+))?(?:@(?P<role>\w+))?(?:#(?P<arg>.*))?", re.DOTALL)
 
 
@@ -61,7 +67,10 @@ class Selection:
         self._name = place["name"] if place else None
         self._select = [re.compile(pattern) for pattern in patterns]
         self._stems: set[str] = set()
+        self._names: set[str] = set()  # of operators, for those who misspell one
         self._opened = self._matched = 0
+        self.without_values: Counter[str] = Counter()  # what was kept of them: how many records
+        self.of_unknown_dtypes = 0  # records whose dtypes the format does not have
 
     def passes(self) -> Iterator[tuple[PassEntry, Pass]]:
         """In the order of the run; those that cannot be opened go into ``damage``."""
@@ -86,6 +95,8 @@ class Selection:
     def records(self, opened: Pass) -> Iterator[Record]:
         """In the order of the file."""
         for record in opened.records():
+            if len(self._names) < _MOST_NAMES:
+                self._names.add(record.name)
             if self._wants(record):
                 self._matched += 1
                 yield record
@@ -116,7 +127,21 @@ class Selection:
             )
         asked = [self._name] if self._name is not None else []
         asked += [f"--select {pattern.pattern}" for pattern in self._select]
-        return f"no record matches {' and '.join(asked)}; tdump-view --names lists them" if asked else ""
+        if not asked:
+            return ""
+        near = near_names(asked[0].removeprefix("--select "), self._names)
+        near = f". Near: {', '.join(map(repr, near))}" if near else ""
+        return f"no record matches {' and '.join(asked)}{near}; tdump-view --names lists them"
+
+    def left_out(self) -> str:
+        """What is not in the formats that hold values, and why; empty where all is."""
+        told = []
+        if count := self.of_unknown_dtypes:
+            told.append(f"{count:,} left out, of dtypes that the format does not have")
+        if count := sum(self.without_values.values()):
+            kept = ", ".join(sorted(self.without_values))
+            told.append(f"{plural(count, 'record')} without values left out (kept: {kept}; level full keeps them)")
+        return "; ".join(told)
 
     def _wants(self, record: Record) -> bool:
         if self._name is not None and not _means(self._name, record):
@@ -159,8 +184,15 @@ def _version() -> str:
         return _TOOL
 
 
-def _export(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """What was written, and what could not be read."""
+class Exported(NamedTuple):
+    """What was written, in words (empty: nothing), what could not be read, and what was left out."""
+
+    written: str
+    damage: list[str]
+    left_out: str
+
+
+def _export(options: argparse.Namespace) -> Exported:
     try:
         selection = Selection(options.address, options.select)
     except re.error as error:
@@ -176,7 +208,7 @@ def _export(options: argparse.Namespace) -> tuple[str, list[str]]:
     written = write(selection, directory)
     if nothing := selection.why_nothing():
         raise Trouble(f"{options.address}: {nothing}")
-    return written, selection.damage
+    return Exported(written, selection.damage, selection.left_out())
 
 
 def _as_text(options: argparse.Namespace) -> NoReturn:
@@ -199,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.format == "txt":
             _as_text(options)
-        written, damage = _export(options)
+        written, damage, left_out = _export(options)
     except (Trouble, DamagedError, OSError, ValueError, KeyError) as error:
         print(f"{_TOOL}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
         return 2
@@ -208,9 +240,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for text in damage:
         print(f"{_TOOL}: damaged: {text}", file=sys.stderr)
-    if not options.quiet:
-        print(written)
-    return 2 if damage else 0
+    if not written:
+        why = left_out or ("what is there cannot be read" if damage else "there is no record")
+        print(f"{_TOOL}: nothing was written: {why}", file=sys.stderr)
+    elif not options.quiet:
+        print(f"{written}; {left_out}" if left_out else written)
+    return 2 if damage else 0 if written else 1
 
 
 def run() -> NoReturn:

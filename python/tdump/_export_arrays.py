@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import struct
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdump._export_files import utf8, whole_file
+from tdump._export_files import plural, utf8, whole_file
 from tdump._io import DamagedError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _with_values(selection: Selection, opened: Pass) -> Iterator[tuple[str, Reco
     seen = set()
     for record in selection.records(opened):
         if record.bytes is None:
+            selection.without_values["+".join(record.kept)] += 1
             continue
         name = utf8(record.key)
         if name in seen:
@@ -93,21 +95,27 @@ def write_npy(selection: Selection, directory: Path) -> str:
                 np.lib.format.write_array(out, array, allow_pickle=False)
             cells = (file, entry.step, entry.rank, record.key, record.dtype, list(array.shape), record.hash or "")
             lines.append("\t".join(map(_cell, cells)))
+    if len(lines) == 1:
+        return ""
     with whole_file(directory / "names.tsv") as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
-    return f"{len(lines) - 1:,} tensors in {directory}; names.tsv says which is which"
+    return f"{plural(len(lines) - 1, 'tensor')} in {directory}; names.tsv says which is which"
 
 
 def write_npz(selection: Selection, directory: Path) -> str:
     """One file for each pass, with the names of the dtypes as an array of their own. Returns what was written."""
     files = tensors = 0
     for entry, opened in selection.passes():
+        records = _with_values(selection, opened)
+        first = next(records, None)
+        if first is None:
+            continue
         dtypes = {}
         with (
             whole_file(directory / f"{selection.stem(entry)}.npz") as part,
             zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive,
         ):
-            for name, record in _with_values(selection, opened):
+            for name, record in itertools.chain([first], records):
                 array = _values(selection, opened, record)
                 if array is None:
                     continue
@@ -115,7 +123,11 @@ def write_npz(selection: Selection, directory: Path) -> str:
                 dtypes[name] = record.dtype
             _add(archive, "dtypes", np.array(json.dumps(dtypes)))
         files, tensors = files + 1, tensors + len(dtypes)
-    return f"{tensors:,} tensors in {files:,} files in {directory}"
+    return _summary(tensors, files, directory)
+
+
+def _summary(tensors: int, files: int, directory: Path) -> str:
+    return f"{plural(tensors, 'tensor')} in {plural(files, 'file')} in {directory}" if tensors else ""
 
 
 def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
@@ -125,13 +137,15 @@ def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
 
 def write_safetensors(selection: Selection, directory: Path) -> str:
     """One file for each pass, without the dtypes that the format does not have. Returns what was written."""
-    files = tensors = left_out = 0
+    files = tensors = 0
     for entry, opened in selection.passes():
         records = dict(_with_values(selection, opened))
         known = {name: record for name, record in records.items() if record.dtype in _SAFETENSORS}
-        left_out += len(records) - len(known)
+        selection.of_unknown_dtypes += len(records) - len(known)
         # The header comes first and says where each tensor is: what cannot be read must be known before.
         chosen = {name: record for name, record in known.items() if _values(selection, opened, record) is not None}
+        if not chosen:
+            continue
         with whole_file(directory / f"{selection.stem(entry)}.safetensors") as part, part.open("wb") as out:
             out.write(_safetensors_header(chosen))
             for record in chosen.values():
@@ -140,8 +154,7 @@ def write_safetensors(selection: Selection, directory: Path) -> str:
                     raise DamagedError(f"{record.key}: could be read once, and not again")
                 out.write(array.tobytes())
         files, tensors = files + 1, tensors + len(chosen)
-    told = f"; {left_out:,} left out, of dtypes that the format does not have" if left_out else ""
-    return f"{tensors:,} tensors in {files:,} files in {directory}{told}"
+    return _summary(tensors, files, directory)
 
 
 def _whole_bytes(record: Record) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import sys
@@ -214,3 +215,43 @@ def test_trouble_says_what_to_do(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         export(PASS, "-o", tmp_path)
     assert ended.value.code == 2
+
+
+class _NoValues(_export.Selection):
+    """Of the golden pass, as if nothing but statistics had been kept of the records that ``bare`` takes."""
+
+    def records(self, opened):
+        for record in super().records(opened):
+            bare = "bare" in self._bare or record.key.startswith(tuple(self._bare))
+            yield dataclasses.replace(record, bytes=None, kept=("meta", "stats")) if bare else record
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "safetensors"])
+def test_records_without_values_are_told(tmp_path, capsys, monkeypatch, kind):
+    monkeypatch.setattr(_export, "Selection", _NoValues)
+    monkeypatch.setattr(_NoValues, "_bare", ("bare",), raising=False)
+    every = list(tdump.load_pass(PASS, as_="numpy").records())
+    export(PASS, f"--{kind}", "-o", tmp_path / "none", status=1)
+    text = capsys.readouterr()
+    assert text.out == ""
+    assert f"nothing was written: {len(every)} records without values left out (kept: meta+stats; level" in text.err
+    assert list((tmp_path / "none").iterdir()) == []
+
+    monkeypatch.setattr(_NoValues, "_bare", ("Critic",))
+    export(PASS, f"--{kind}", "-o", tmp_path / "some")
+    bare = sum(record.key.startswith("Critic") or record.bytes is None for record in every)
+    assert f"{bare} records without values left out" in capsys.readouterr().out
+
+
+def test_counts_are_singular_where_there_is_one(tmp_path, capsys):
+    export(f"{PASS}:41/2/encoder.layer.0.dense@output#f32", "--npz", "-o", tmp_path)
+    assert capsys.readouterr().out.startswith("1 tensor in 1 file in ")
+
+
+def test_a_misspelt_name_gets_its_neighbours(tmp_path, capsys):
+    export(f"{PASS}:41/2/encoder.layer.0.dens", "--npy", "-o", tmp_path, status=2)
+    assert "Near: 'encoder.layer.0.dense'" in capsys.readouterr().err
+    export(PASS, "--npy", "-o", tmp_path, "--select", "encodr.*dense$", status=2)
+    assert "'encoder.layer.0.dense'" in capsys.readouterr().err
+    export(PASS, "--npy", "-o", tmp_path, "--select", "zzz", status=2)
+    assert "Near" not in capsys.readouterr().err
