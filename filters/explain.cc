@@ -70,8 +70,11 @@ uint32_t Kept(const Config& config) {
           kept |= 1u << (2 * static_cast<int>(role) + static_cast<int>(Phase::kBackward));
           continue;
         }
-        for (Phase phase : expanded.rule->phase)
+        const bool of_step = role == Role::kParam || role == Role::kState;
+        for (Phase phase : expanded.rule->phase) {
+          if (of_step && phase != Phase::kForward) continue;  // which no rule is asked about
           kept |= 1u << (2 * static_cast<int>(role) + static_cast<int>(phase));
+        }
       }
     }
   }

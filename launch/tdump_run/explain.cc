@@ -2,9 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+#include <vector>
+
+#include "coordinator/coverage_names.h"
+#include "coordinator/merge.h"
+#include "core/text.h"
 #include "filters/explain.h"
 #include "filters/schema.h"
 #include "filters/settings.h"
+#include "io/address.h"
+#include "io/pass_store.h"
 
 namespace tdump::launch {
 namespace {
@@ -35,20 +43,36 @@ std::string Rules(const Config& config, const filters::Explanation& explanation)
   return text.empty() ? "  no rules\n" : text;
 }
 
+// Parameters and state belong to the step, not to a call.
+std::string_view PhaseText(const filters::RoleVerdict& role) {
+  const bool of_step = role.role == Role::kParam || role.role == Role::kState;
+  return of_step ? "step" : ToString(role.phase);
+}
+
+// When in the step a role is seen that belongs to no call.
+std::string_view WhenText(Role role) {
+  if (role == Role::kParam) return "   before its first forward";
+  if (role == Role::kState)
+    return "   buffers before its first forward, what an optimizer keeps after its update";
+  return "";
+}
+
 std::string Roles(const Config& config, const filters::Explanation& explanation) {
   std::string text;
   for (const filters::RoleVerdict& role : explanation.roles) {
     text +=
-        fmt::format("  {:<12} {:<9} {:<5} {}{}\n", ToString(role.role), ToString(role.phase),
+        fmt::format("  {:<12} {:<9} {:<5} {}{}{}\n", ToString(role.role), PhaseText(role),
                     filters::PrintLevel(role.level), RuleName(config, role.filter_set, role.number),
-                    role.condition.empty() ? "" : ", if " + role.condition);
+                    role.condition.empty() ? "" : ", if " + role.condition, WhenText(role.role));
   }
   return text.empty() ? "  nothing: no rule decides for it\n" : text;
 }
 
 std::string Signature(const Config& config, const OperatorInfo& info) {
   if (!config.signature || info.kind != OperatorKind::kModule) return "";
-  std::string text = "  param        forward   hash  signature, in the first recorded step\n";
+  std::string text =
+      "  param        step      hash  signature, in the first recorded step\n"
+      "  state        step      hash  signature, in the first recorded step: buffers\n";
   if (info.path == ".")
     text += "  input        forward   hash  signature, in every recorded step\n";
   return text;
@@ -63,8 +87,64 @@ Result<std::string> Section(const Config& config, const OperatorInfo& info) {
                      Signature(config, info));
 }
 
-// A module may or may not have child modules; rules with `leaf` tell the two apart.
-Result<std::string> ModuleSections(const Config& config, OperatorInfo info) {
+constexpr size_t kMostNear = 3;
+
+// '.' of a child module, '/' of what ran in it; 0: the name is elsewhere.
+char Below(std::string_view name, const std::string& path) {
+  return name.size() > path.size() && name.starts_with(path) ? name[path.size()] : 0;
+}
+
+// What a run knows of the operators that its rules took.
+class KnownOperators {
+ public:
+  static Result<KnownOperators> Of(const std::string& text) {
+    TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(Env::Posix(), text));
+    TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(Env::Posix(), ref.path));
+    KnownOperators known;
+    known.run_ = text;
+    known.operators_ = coordinator::BuildRunIndex(*store, io::GenerationOf(ref, *store)).operators;
+    return known;
+  }
+
+  // Takes the class; an operator above others need not be known itself. Error (kNotFound): the run
+  // has no such operator.
+  Status Describe(const std::string& name, OperatorInfo* info) {
+    for (const io::OperatorCoverage& op : operators_) {
+      const char below = Below(op.name, info->path);
+      has_children_ = has_children_ || below == '.';
+      found_ = found_ || (info->op.empty() && (below == '.' || below == '/'));
+      if (op.name != name) continue;
+      found_ = true;
+      info->cls = op.cls;
+      info->kind = op.kind;
+    }
+    if (found_) return {};
+    std::vector<std::string> names;
+    for (const io::OperatorCoverage& op : operators_) names.push_back(op.name);
+    std::string near;
+    for (const std::string& other : coordinator::NearNames(name, names, kMostNear))
+      near += (near.empty() ? ". Near: '" : ", '") + Printable(other) + "'";
+    return NotFound(fmt::format("'{}' is none of the {} that the rules of {} took{}",
+                                Printable(name), Plural(operators_.size(), "operator"),
+                                Printable(run_), near));
+  }
+
+  bool has_children() const { return has_children_; }
+
+ private:
+  std::string run_;
+  std::vector<io::OperatorCoverage> operators_;
+  bool found_ = false, has_children_ = false;
+};
+
+// A module may or may not have child modules; rules with `leaf` tell the two apart. `is_parent`: it
+// has some, or nobody knows.
+Result<std::string> ModuleSections(const Config& config, OperatorInfo info, bool is_parent) {
+  if (is_parent) {
+    info.leaf = false;
+    TDUMP_ASSIGN_OR_RETURN(const std::string parent, Section(config, info));
+    return ": a module with child modules\n" + parent;
+  }
   info.leaf = true;
   TDUMP_ASSIGN_OR_RETURN(const std::string leaf, Section(config, info));
   info.leaf = false;
@@ -77,20 +157,28 @@ Result<std::string> ModuleSections(const Config& config, OperatorInfo info) {
 }  // namespace
 
 Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Options& options) {
+  const std::string name = filters::Printable(options.explain);
+  OperatorInfo info = OperatorNamed(name);
+  bool is_parent = false;
+  std::string unknown = fmt::format(
+      "not looked at: whether the model has '{}'; --from RUN takes that, and its class, from a "
+      "run\n",
+      name);
   if (!options.from.empty()) {
-    return Unsupported(
-        "--explain NAME --from RUN is not in this version; without --from the class is not known, "
-        "and rules with 'class' are shown as conditions");
+    TDUMP_ASSIGN_OR_RETURN(KnownOperators known, KnownOperators::Of(options.from));
+    TDUMP_RETURN_IF_ERROR(known.Describe(name, &info));
+    is_parent = known.has_children() && info.kind == OperatorKind::kModule;
+    unknown = info.cls.empty() ? "" : fmt::format("class {}\n", Printable(info.cls));
   }
-  OperatorInfo info = OperatorNamed(filters::Printable(options.explain));
   if (info.kind == OperatorKind::kModule) {
-    TDUMP_ASSIGN_OR_RETURN(const std::string sections, ModuleSections(settings.config, info));
-    return info.path + sections;
+    TDUMP_ASSIGN_OR_RETURN(const std::string sections,
+                           ModuleSections(settings.config, info, is_parent));
+    return info.path + sections + unknown;
   }
   info.leaf = true;
   TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(settings.config, info));
   const char* kind = info.kind == OperatorKind::kAten ? "an ATen operator" : "a tap";
-  return fmt::format("{}/{}: {}\n{}", info.path, info.op, kind, section);
+  return fmt::format("{}/{}: {}\n{}{}", info.path, info.op, kind, section, unknown);
 }
 
 }  // namespace tdump::launch

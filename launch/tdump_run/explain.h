@@ -9,8 +9,8 @@
 
 namespace tdump::launch {
 
-// NAME is a module's path ("." is the root), path/name of a tap, or path/aten::op. Error: an option
-// that is not in this version.
+// NAME is a module's path ("." is the root), path/name of a tap, or path/aten::op. Error: with
+// --from a name that the run does not know, with those that come near.
 Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Options& options);
 
 }  // namespace tdump::launch

@@ -85,7 +85,9 @@ void AddQuestions(CLI::App* app, Options* options) {
                 "bytes, files, memory and slowdown: from one run of COMMAND that writes hashes of "
                 "its first two selected steps, and of three more to time them, into a temporary "
                 "directory");
-  app->add_option("--from", options->from, "with --estimate: from this run, no job is started")
+  app->add_option("--from", options->from,
+                  "with --estimate: from this run, no job is started; with --explain: NAME and its "
+                  "class are looked up in it")
       ->type_name("RUN");
   app->add_flag("--print", options->print, "the effective config and the environment of COMMAND");
   app->add_flag("--recipes", options->recipes, "list the recipes");

@@ -31,6 +31,8 @@ struct TensorImage {
   bool late = false;
   Parts level = kLevelFull;
   Phase phase = Phase::kForward;
+  std::string root = "";
+  std::string cls = "Linear";
 };
 
 inline std::vector<TensorImage> OneOfEach(const std::vector<std::string>& paths) {
@@ -106,10 +108,10 @@ class ProcessImage {
     EXPECT_TRUE(manifest_->Append(kind, body).ok());
     return *this;
   }
-  ProcessImage& Expect(const std::string& path) {
+  ProcessImage& Expect(const std::string& path, const std::string& cls = "Linear") {
     io::ExpectSection expect;
     expect.path = path;
-    expect.cls = "Linear";
+    expect.cls = cls;
     return Add(expect);
   }
 
@@ -169,10 +171,11 @@ class ProcessImage {
 
   void Record(io::CaptureSink* sink, uint64_t pass, const TensorImage& tensor) {
     OperatorInfo info;
+    info.root = tensor.root;
     info.path = tensor.path;
     info.op = tensor.op;
     info.kind = tensor.op.empty() ? OperatorKind::kModule : OperatorKind::kAten;
-    info.cls = "Linear";
+    info.cls = tensor.cls;
     info.leaf = true;
     Call call;
     call.op = operators_.Intern(info);

@@ -208,10 +208,13 @@ def test_explain_names_the_rule(tmp_path):
     assert "off" in off.stdout and "norm" in off.stdout
     assert off.stdout.startswith("encoder.norm: a module without child modules\n")
     assert "  output       forward   off   rule 1\n" in off.stdout
+    assert off.stdout.endswith(
+        "whether the model has 'encoder.norm'; --from RUN takes that, and its class, from a run\n"
+    )
     operator = run(tmp_path, "--set", "collect.aten=on", "--explain", "encoder/aten::mm")
     assert operator.stdout.startswith("encoder/aten::mm: an ATen operator\n  rule 1   {leaf: true}   applies\n")
-    later = run(tmp_path, "--explain", "encoder", "--from", "latest")
-    assert later.returncode == 2 and "not in this version" in later.stderr
+    missing = run(tmp_path, "--explain", "encoder", "--from", "latest")
+    assert missing.returncode == 2 and "no runs in outputs/ here" in missing.stderr
     wrong = run(tmp_path, "--steps", "x", "--explain", "encoder")
     assert wrong.returncode == 2 and "'x'" in wrong.stderr
 

@@ -57,6 +57,16 @@ TEST(Explain, ConditionsUntilARuleDecidesAlways) {
                   "output forward full 0.3"));
 }
 
+TEST(Explain, StateIsOfNoCallAndNeverOfTheBackward) {
+  const auto lines = [](const std::string& phase) {
+    return RoleLines(
+        Explained("capture: [{role: [param, state], phase: " + phase + "}]\n", {.path = "a"}));
+  };
+  EXPECT_THAT(lines("[forward, backward]"),
+              ElementsAre("param forward full 0.1", "state forward full 0.1"));
+  EXPECT_THAT(lines("[backward]"), ElementsAre());
+}
+
 TEST(Explain, GradientsAreOfTheBackwardPhase) {
   const auto explanation =
       Explained("capture: [{leaf: true, role: [output, grad_output, param_grad], level: hash}]\n",
