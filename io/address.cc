@@ -41,29 +41,54 @@ bool LooksLikeRun(const std::vector<std::string>& names) {
   });
 }
 
-// "; runs here: outputs/a, outputs/b" or what to do when there is none.
-std::string RunsHere(Env* env) {
-  const auto names = env->List(std::string(kRunsDirectory));
-  std::string text;
-  int shown = 0;
-  if (names.ok()) {
-    for (auto name = names->rbegin(); name != names->rend() && shown < 5; ++name) {
-      const auto files = env->List(JoinPath(kRunsDirectory, *name));
-      if (*name == kLatest || !files.ok() || !LooksLikeRun(*files)) continue;
-      text += (shown++ == 0 ? "" : ", ") + JoinPath(kRunsDirectory, *name);
-    }
-  }
-  return shown == 0 ? "; no runs in outputs/ here. A run is made by: tdump-run --dump -- COMMAND"
-                    : "; runs here: " + text;
-}
-
-Status NoRun(Env* env, std::string_view text, std::string_view why) {
-  return NotFound(fmt::format("'{}': {}{}", text, why, RunsHere(env)));
-}
+constexpr size_t kMostRuns = 5;         // shown
+constexpr size_t kMostLookedAt = 1000;  // names in a directory
 
 std::string WithoutSlashes(std::string_view text) {
   while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
   return std::string(text);
+}
+
+// The last names first, which are the newest of those that tdump gave.
+std::vector<std::string> RunsIn(Env* env, const std::string& directory) {
+  std::vector<std::string> runs;
+  const auto names = env->List(directory);
+  if (!names.ok()) return runs;
+  size_t looked_at = 0;
+  for (auto name = names->rbegin(); name != names->rend(); ++name) {
+    if (runs.size() == kMostRuns || ++looked_at > kMostLookedAt) break;
+    const std::string path = directory == "." ? *name : JoinPath(directory, *name);
+    const auto files = env->List(path);
+    if (*name != kLatest && files.ok() && LooksLikeRun(*files)) runs.push_back(path);
+  }
+  return runs;
+}
+
+// Where a run that is not there would have others beside it.
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return path == kLatest ? std::string(kRunsDirectory) : ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// "; runs here: outputs/a, outputs/b" or what to do when there is none.
+std::string RunsHere(Env* env, std::string_view text) {
+  const std::string path = WithoutSlashes(text);
+  const auto info = env->Stat(path);
+  const bool inside = info.ok() && info->is_directory;  // of several, perhaps
+  const std::string beside = inside ? path : DirectoryOf(path);
+  std::vector<std::string> runs = RunsIn(env, beside);
+  if (runs.empty() && beside != kRunsDirectory) runs = RunsIn(env, std::string(kRunsDirectory));
+  std::string listed;
+  for (const std::string& run : runs) listed += (listed.empty() ? "" : ", ") + run;
+  if (!listed.empty()) return "; runs here: " + listed;
+  const std::string where = beside == "." || beside == kRunsDirectory ? "" : beside + "/ or ";
+  return fmt::format("; no runs in {}outputs/ here. A run is made by: tdump-run --dump -- COMMAND",
+                     where);
+}
+
+Status NoRun(Env* env, std::string_view text, std::string_view why) {
+  return NotFound(fmt::format("'{}': {}{}", text, why, RunsHere(env, text)));
 }
 
 // The place on disk a RUN without "@" means, and the rank in "RUN/rank3".
