@@ -58,6 +58,16 @@ bool IsGradient(Role role) {
   return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
 }
 
+// What keeps these parts: "hash, stats"; "" for shape and dtype alone.
+std::string LevelText(Parts parts) {
+  if ((parts & kPartPayload) != 0) return "full";
+  parts &= static_cast<Parts>(~kPartMeta);
+  std::string text;
+  for (const char c : parts == kPartNone ? std::string() : PartsToString(parts))
+    text += c == '+' ? std::string(", ") : std::string(1, c);
+  return text;
+}
+
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
@@ -210,6 +220,7 @@ class Differ {
     report_.parameters.differing_names = parameters_.differing.size();
     report_.parameters.buffers_compared = buffers_.seen.size();
     report_.parameters.buffers_differing = buffers_.differing.size();
+    report_.selects = static_cast<bool>(options_.pass.select);
     report_.steps.assign(steps_.begin(), steps_.end());
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
@@ -218,6 +229,7 @@ class Differ {
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     report_.growth = finder_.growth();
+    ListAllowed();
     Judge(a, b, pairing);
     for (std::string& note : unresolved_) report_.notes.push_back(std::move(note));
     if (unresolved_left_ > 0)
@@ -230,8 +242,24 @@ class Differ {
     return std::move(report_);
   }
 
+  // Behind what counts, where there is room.
+  void ListAllowed() {
+    for (Row& row : allowed_) {
+      if (report_.failing.size() >= options_.top) break;
+      report_.failing.push_back(std::move(row));
+    }
+    unpaired_.ListAllowed();
+  }
+
   // What would explain many pairs that fail.
   void AddHints() {
+    const RunFacts of_a = a_.Facts(), of_b = b_.Facts();
+    const bool other_rules = !of_a.config_hash.empty() && !of_b.config_hash.empty() &&
+                             of_a.config_hash != of_b.config_hash;
+    if (other_rules && report_.overall == Overall::kDiffers && report_.counts.failing == 0) {
+      if (std::string note = unpaired_.RulesHint(paired_roles_); !note.empty())
+        report_.notes.push_back(std::move(note));
+    }
     if (std::string note = precision_hints_.Note(); !note.empty())
       report_.notes.push_back(std::move(note));
     const bool has_row = report_.origin && report_.origin->row;
@@ -359,13 +387,16 @@ class Differ {
   }
 
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+    paired_roles_ |= RoleBit(outcome.role);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     Count(outcome);
     if (outcome.is_weight()) weights_at_.insert(pair.b.step);
     trains_ = trains_ || IsGradient(outcome.role);
     if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
+    NoteUnjudged(pass, outcome);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
-    const bool listed = outcome.fails && report_.failing.size() < options_.top;
+    std::vector<Row>& list = outcome.allowed ? allowed_ : report_.failing;
+    const bool listed = outcome.fails && list.size() < options_.top;
     for (const std::string& note : outcome.comparison.notes.Copy()) {
       if (note == *outcome.unresolved)
         NoteUnresolved(note);
@@ -379,7 +410,15 @@ class Differ {
     if (outcome.is_weight()) AddParameter(row, pair.b.rank, outcome);
     if (outcome.root_input) AddInput(row, outcome, counts_as_failing);
     if (options_.on_row) options_.on_row(row);
-    if (listed) report_.failing.push_back(std::move(row));
+    if (listed) list.push_back(std::move(row));
+  }
+
+  // What was kept of the first operator's pair of which nothing could be judged.
+  void NoteUnjudged(const PassDiff& pass, const Outcome& outcome) {
+    const bool of_operator = !outcome.is_weight() && !outcome.root_input;
+    if (outcome.comparison.verdict.Judged() || outcome.fails || !of_operator || unjudged_) return;
+    const auto a = pass.a->Get(outcome.ids.a), b = pass.b->Get(outcome.ids.b);
+    if (a.ok() && b.ok()) unjudged_.emplace(a->parts_kept, b->parts_kept);
   }
 
   void CountLayout(const PassDiff& pass, const Outcome& outcome) {
@@ -495,9 +534,10 @@ class Differ {
     ++inputs.differing_pairs;
     inputs.differing_by_hash += outcome.comparison.verdict.Unproven();
     if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
-    const bool listed = std::find(inputs.differing.begin(), inputs.differing.end(), row.key.arg) !=
-                        inputs.differing.end();
-    if (!listed && inputs.differing.size() < kMostListed) inputs.differing.push_back(row.key.arg);
+    const std::string name = RootInputName(row.key);
+    const bool listed =
+        std::find(inputs.differing.begin(), inputs.differing.end(), name) != inputs.differing.end();
+    if (!listed && inputs.differing.size() < kMostListed) inputs.differing.push_back(name);
   }
 
   void Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing) {
@@ -547,13 +587,24 @@ class Differ {
           "of {} of operators nothing but shape and dtype was kept on both sides, which agree; "
           "what the model "
           "was "
-          "given and holds does not tell what it did: capture with level hash, stats or full",
-          Plural(observations_, "pair"));
+          "given and holds does not tell what it did: {}",
+          Plural(observations_, "pair"), KeepAdvice("capture with level hash, stats or full"));
     const bool weights = report_.parameters.not_judged == c.paired;
     return fmt::format(
-        "of {} pairs nothing but shape and dtype was kept on both sides, which agree; capture with "
-        "{}",
-        c.paired, weights ? "a rule {role: [param, state], level: full}" : "level hash or full");
+        "of {} pairs nothing but shape and dtype was kept on both sides, which agree; {}", c.paired,
+        weights ? "capture with a rule {role: [param, state], level: full}"
+                : KeepAdvice("capture with level hash or full"));
+  }
+
+  // Where each side kept something, but not the same: what one of them needs besides.
+  std::string KeepAdvice(const char* otherwise) const {
+    if (!unjudged_) return otherwise;
+    const std::string kept_a = LevelText(unjudged_->first), kept_b = LevelText(unjudged_->second);
+    if (kept_a.empty() || kept_b.empty() || kept_a == kept_b) return otherwise;
+    return fmt::format(
+        "A kept {} and B {}: capture A again with level: [{}, {}], or B, or one of them with level "
+        "full",
+        kept_a, kept_b, kept_a, kept_b);
   }
 
   Origin FromParameter() const {
@@ -590,6 +641,9 @@ class Differ {
   PrecisionHints precision_hints_;
   MeanHints mean_hints_;
   UnpairedList unpaired_;
+  std::vector<Row> allowed_;                             // that fail; the first ones
+  std::optional<std::pair<Parts, Parts>> unjudged_;      // what A and B kept of the first such pair
+  uint32_t paired_roles_ = 0;                            // bits
   std::set<std::string> told_;                           // notes of passes
   uint64_t observations_ = 0, observations_judged_ = 0;  // but for what the model was given
   uint64_t compared_ = 0;                                // pairs but for what the model was given

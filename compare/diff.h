@@ -48,6 +48,7 @@ struct ParameterReport {
   uint64_t pairs = 0;          // of either, over ranks and steps
   uint64_t by_statistics = 0;  // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
+  uint64_t alone = 0;          // records of either without a partner
   std::set<uint64_t> first_steps;  // of B, at which those that are counted were first recorded
   std::vector<ParameterDifference> differing;  // the first ones
 };
@@ -60,7 +61,9 @@ struct InputReport {
   uint64_t differing_pairs = 0;                  // that fail
   uint64_t differing_by_hash = 0;                // of them: by how much is not known
   std::optional<uint64_t> first_differing_step;  // of B
-  std::vector<std::string> differing;            // argument names
+  // Argument names, of a second root with that: "kwargs.tokens", "1 of CrossEntropyLoss".
+  std::vector<std::string> differing;
+  uint64_t alone = 0;  // root inputs without a partner
   // Token ids (integer inputs of the model) differ from first_differing_step on: what follows is
   // other work, and nothing of it was judged.
   bool judging_stopped = false;
@@ -126,6 +129,7 @@ struct DiffReport {
   Counts counts;
   std::vector<std::pair<uint64_t, uint64_t>> steps;  // paired: A, B
   bool steps_aligned = false;                        // by equal integer inputs
+  bool selects = false;                              // some names only
   // Paired: A, B. None where the ranks of each side were put together: see `job`.
   std::vector<std::pair<int32_t, int32_t>> ranks;
   std::optional<JobReport> job;
@@ -135,9 +139,10 @@ struct DiffReport {
   BoundsUsed bounds;
   Growth growth;  // of the error, in the pass that holds the origin, else in the first
   std::optional<Origin> origin;
-  std::optional<Origin> first_bits;    // the first difference in bits, where it is not the origin
-  std::vector<Row> failing;            // the first ones, in order of step, rank and time
-  std::vector<Unpaired> unpaired;      // the first ones
+  std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
+  // The first ones, in order of step, rank and time: those that count, then those that are allowed.
+  std::vector<Row> failing;
+  std::vector<Unpaired> unpaired;
   std::vector<std::string> signature;  // in what the runs differ before any value is looked at
   std::vector<std::string> notes;      // "layout differs ..." and the like, with how often
   std::vector<io::Damage> damage;

@@ -65,7 +65,7 @@ struct WholeTensor {
   io::Record record;       // the first member's, but for what the whole has of its own
   std::string how;         // for the report
   std::string how_copies;  // the same of the copies, but for their ranks
-  std::string mean_dims;   // where its layout disagrees with the data: FindMean
+  std::string mean_dims;   // where a mean agrees with the data, and its layout does not: FindMean
   Status state;
   int32_t rank = kAllRanks;      // the only one of which it is
   std::vector<ShardRef> shards;  // that it and its copies consist of

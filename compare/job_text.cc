@@ -28,8 +28,9 @@ std::string InputNames(const InputReport& inputs) {
   if (inputs.differing.empty()) return "token ids";
   std::set<std::string> names;
   for (const std::string& name : inputs.differing) {
+    const std::string arg = name.substr(0, name.find(" of "));
     const bool tokens =
-        name.find("input_ids") != std::string::npos || name.find("token") != std::string::npos;
+        arg.find("input_ids") != std::string::npos || arg.find("token") != std::string::npos;
     names.insert(tokens ? "token ids" : "input " + name);
   }
   return fmt::format("{}", fmt::join(names, ", "));

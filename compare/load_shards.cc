@@ -6,6 +6,7 @@
 
 #include "compare/dtensor.h"
 #include "compare/pass_diff.h"
+#include "compare/record_patterns.h"
 #include "compare/shard_digests.h"
 #include "core/key.h"
 
@@ -70,7 +71,7 @@ void AddGiven(char side, const std::vector<DimsRule>& rules, LoadedShards* loade
   ShardSet& set = loaded->set;
   const MemberData& first = loaded->data.front();
   const std::string names[] = {set.name, loaded->shared_name, ToText(first.record.key),
-                               loaded->shared_key};
+                               PlainKey(first.record.key), loaded->shared_key};
   const auto matches = [&](const DimsRule& rule) {
     return std::any_of(std::begin(names), std::end(names), rule.matches);
   };

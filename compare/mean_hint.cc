@@ -30,6 +30,10 @@ std::string PatternOf(const io::Record& record) {
   return fmt::format("^{}@{}", NameOf(record), ToString(record.key.role));
 }
 
+std::string RuleFor(char side, const io::Record& record, const std::string& dims) {
+  return ShellWord(Printable(fmt::format("{}:{}: {}", side, PatternOf(record), dims)));
+}
+
 // What a remedy ends with: texts of several pairs may begin otherwise.
 std::string OptionOf(const std::string& remedy) {
   const size_t option = remedy.find("--dims");
@@ -67,8 +71,8 @@ std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Rec
   const auto mean = [&](char side, const std::string& dims, const io::Record& record) {
     return fmt::format(
         "the mean of what the ranks of {0} hold agrees with {1}; if it should, as of "
-        "parts of the batch: --dims '{0}:{2}: {3}'",
-        side, side == 'A' ? 'B' : 'A', PatternOf(record), dims);
+        "parts of the batch: --dims {2}",
+        side, side == 'A' ? 'B' : 'A', RuleFor(side, record, dims));
   };
   if (const std::string dims = pass.b->DimsOfMean(outcome.ids.b, 0); !dims.empty())
     return mean('B', dims, b);
@@ -78,8 +82,8 @@ std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Rec
                           const io::Record& record) {
     return fmt::format(
         "{0} is the sum over the ranks and {1} times {2}; if what each rank holds "
-        "is a mean, as of its part of the batch: --dims '{0}:{3}: {4}'",
-        side, times, side == 'A' ? 'B' : 'A', PatternOf(record), dims);
+        "is a mean, as of its part of the batch: --dims {3}",
+        side, times, side == 'A' ? 'B' : 'A', RuleFor(side, record, dims));
   };
   if (!m.cosine) return "";
   if (const uint64_t times = TimesLarger(*m.cosine, m.rms_b, m.rms_a); times > 0) {
@@ -108,7 +112,10 @@ MeanHints::MeanHints(const Topology& a, const Topology& b) {
 void MeanHints::Add(const PassDiff& pass, const Outcome& outcome) {
   if (times_.empty() || outcome.comparison.evidence != Evidence::kPayload) return;
   if (IsGradientOfValue(outcome.role)) return AddMultiple(outcome);
-  if (outcome.role != Role::kParamGrad) return;
+  // Of what a rank returns only a mean is told: a sum that is several times larger is no loss.
+  const bool has_mean = !pass.a->DimsOfMean(outcome.ids.a, 0).empty() ||
+                        !pass.b->DimsOfMean(outcome.ids.b, 0).empty();
+  if (outcome.role != Role::kParamGrad && !has_mean) return;
   const auto a = pass.a->Get(outcome.ids.a), b = pass.b->Get(outcome.ids.b);
   if (!a.ok() || !b.ok()) return;
   const std::string remedy = RemedyOf(pass, outcome, *a, *b);

@@ -7,6 +7,7 @@ namespace tdump::compare {
 namespace {
 
 constexpr double kMeanAgrees = 0.01;
+constexpr double kMuchBetter = 0.1;  // of the best candidate's error
 
 // Numbers of places that a mean in the place of the plan's sum may have.
 std::set<uint64_t> TimesOf(const UnshardPlan& plan) {
@@ -47,14 +48,16 @@ std::string DimsOfMean(const UnshardPlan& plan, uint64_t times) {
   return dims.ToText();
 }
 
-std::string FindMean(const std::vector<LayoutCandidate>& candidates, const CandidateError& error) {
+std::string FindMean(const std::vector<LayoutCandidate>& candidates, const CandidateError& error,
+                     double best_error) {
+  const double agrees = std::min(kMeanAgrees, kMuchBetter * best_error);
   for (const LayoutCandidate& candidate : candidates) {
     if (candidate.plan.summands.size() < 2) continue;
     for (const uint64_t times : TimesOf(candidate.plan)) {
       LayoutCandidate mean = candidate;
       mean.plan.divisor = times;
       const auto measured = error(mean);
-      if (measured.ok() && *measured <= kMeanAgrees) return DimsOfMean(candidate.plan, times);
+      if (measured.ok() && *measured <= agrees) return DimsOfMean(candidate.plan, times);
     }
   }
   return "";

@@ -15,8 +15,9 @@ namespace tdump::compare {
 // them, that of the batch before others, else all; "" where there are none.
 std::string DimsOfMean(const UnshardPlan& plan, uint64_t times);
 
-// Of a tensor whose candidates all disagree with the other side: the dims of the first of which a
-// mean in the place of a sum agrees; "" for none.
-std::string FindMean(const std::vector<LayoutCandidate>& candidates, const CandidateError& error);
+// Of a tensor whose best candidate is `best_error` off the other side: the dims of the first of
+// which a mean in the place of a sum agrees, much better than that; "" for none.
+std::string FindMean(const std::vector<LayoutCandidate>& candidates, const CandidateError& error,
+                     double best_error);
 
 }  // namespace tdump::compare

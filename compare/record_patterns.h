@@ -27,6 +27,13 @@ struct RecordPatterns {
   bool Match(const io::Record& record) const;
 };
 
+// How users write the record of a module, which of a second root is not its key's text:
+// "CrossEntropyLoss@output#", "fc@grad_output#~b".
+std::string PlainKey(const Key& key);
+
+// An input of a root: "kwargs.tokens", of another than the first "1 of CrossEntropyLoss".
+std::string RootInputName(const Key& key);
+
 // "output", "input 0 of call 2": what a record is to its operator, as tables say it.
 std::string ObservationText(const Key& key);
 

@@ -49,9 +49,15 @@ std::string PairedText(const DiffReport& report) {
   return text;
 }
 
+// `alone`: recorded, without a partner.
+std::string WhyNone(const DiffReport& report, uint64_t alone) {
+  if (alone > 0) return fmt::format("none compared: {} without a partner", Plural(alone, "record"));
+  return report.selects ? "none compared: not recorded, or not in --select" : "none recorded";
+}
+
 std::string WeightsText(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
-  if (p.pairs == 0) return "none recorded";
+  if (p.pairs == 0) return WhyNone(report, p.alone);
   std::string text = fmt::format("{} of {} parameters", CountText(p.compared - p.differing_names),
                                  CountText(p.compared));
   if (p.buffers_compared > 0)
@@ -92,7 +98,7 @@ std::string WeightsText(const DiffReport& report) {
 std::string InputsText(const DiffReport& report) {
   const InputReport& inputs = report.inputs;
   if (inputs.judging_stopped) return PartedText(report).substr(std::string("inputs ").size());
-  if (inputs.compared == 0) return "of the model: none recorded";
+  if (inputs.compared == 0) return "of the model: " + WhyNone(report, inputs.alone);
   if (inputs.first_differing_step) {
     const bool by_hash =
         inputs.differing_by_hash > 0 && inputs.differing_by_hash == inputs.differing_pairs;
@@ -179,17 +185,6 @@ std::string DistanceText(const Metrics& m) {
     text += fmt::format("; worst channel {} (mean {})", m.worst_channel->index,
                         Short(m.worst_channel->mean_error));
   return text;
-}
-
-std::string ShellWord(const std::string& text) {
-  constexpr std::string_view kPlain = "@%+=:,./-_";
-  const bool plain = std::all_of(text.begin(), text.end(), [&](unsigned char c) {
-    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain && !text.empty()) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 // `kept`: as PartsToString says it, "meta+hash+payload".

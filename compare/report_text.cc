@@ -30,7 +30,7 @@ std::string SideLine(const DiffReport& report, const SideInfo& side, bool is_a, 
     line += Wrap("  missing   " + Printable(side.holes[i]), kIndent + 2) + "\n";
   if (side.holes.size() > kMostHoles)
     line += fmt::format("  missing   {} more: tdump-view {}\n", side.holes.size() - kMostHoles,
-                        Printable(side.run));
+                        ShellWord(Printable(side.run)));
   return line;
 }
 
@@ -86,6 +86,16 @@ std::string ShareText(const Metrics& m) {
   return m.outside() > 0 && percent < 0.01 ? "<0.01 %" : fmt::format("{:.2f} %", percent);
 }
 
+// "  3 more like this, and 2 that are allowed: --all, or --jsonl FILE"; "" where all is shown.
+std::string MoreText(uint64_t more, std::string_view what, uint64_t allowed) {
+  std::string text;
+  if (more > 0) text = fmt::format("{} more {}", CountText(more), what);
+  if (allowed > 0)
+    text += fmt::format("{}{} that {} allowed", more > 0 ? ", and " : "", CountText(allowed),
+                        allowed == 1 ? "is" : "are");
+  return text.empty() ? "" : fmt::format("  {}: --all, or --jsonl FILE\n", text);
+}
+
 std::string FailingTable(const DiffReport& report, const Style& style) {
   if (report.failing.empty()) return "";
   std::vector<std::vector<std::string>> rows = {
@@ -101,11 +111,10 @@ std::string FailingTable(const DiffReport& report, const Style& style) {
   std::string text =
       "\n" + Table(std::move(rows), {true, true, false, true, true, true, true, true, false}, 2,
                    "  ", style);
-  const uint64_t all = report.counts.failing + report.counts.allowed;
-  if (all > report.failing.size())
-    text += fmt::format("  {} more like this: --all, or --jsonl FILE\n",
-                        CountText(all - report.failing.size()));
-  return text;
+  const auto allowed = static_cast<uint64_t>(std::count_if(
+      report.failing.begin(), report.failing.end(), [](const Row& row) { return row.allowed; }));
+  return text + MoreText(report.counts.failing - (report.failing.size() - allowed), "like this",
+                         report.counts.allowed - allowed);
 }
 
 std::string UnpairedText(const DiffReport& report) {
@@ -114,12 +123,11 @@ std::string UnpairedText(const DiffReport& report) {
   for (const Unpaired& unpaired : report.unpaired)
     text += Wrap("  " + UnpairedLine(unpaired), 4) + "\n";
   const Counts& c = report.counts;
-  uint64_t shown = 0;
-  for (const Unpaired& unpaired : report.unpaired) shown += unpaired.records;
-  if (c.unpaired_a + c.unpaired_b > shown)
-    text += fmt::format("  {} more records without a partner: --all, or --jsonl FILE\n",
-                        c.unpaired_a + c.unpaired_b - shown);
-  return text;
+  uint64_t shown = 0, allowed = 0;
+  for (const Unpaired& unpaired : report.unpaired)
+    (unpaired.allowed ? allowed : shown) += unpaired.records;
+  return text + MoreText(c.unpaired_a + c.unpaired_b - c.unpaired_allowed - shown,
+                         "records without a partner", c.unpaired_allowed - allowed);
 }
 
 std::string LookCloser(const DiffReport& report, const SideInfo& b) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "compare/job_text.h"
+#include "compare/names.h"
+#include "compare/record_patterns.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
 #include "core/text.h"
@@ -71,7 +73,10 @@ std::string InputsText(const DiffReport& report) {
                                  : fmt::format("step{} {} agree{}", before.size() == 1 ? "" : "s",
                                                RangesText(before), before.size() == 1 ? "s" : "");
   std::vector<std::string> names = report.inputs.differing;
-  if (names.empty() && origin.row) names = {origin.row->key.arg};
+  if (names.empty() && origin.row) names = {RootInputName(origin.row->key)};
+  for (std::string& name : names) {
+    if (IsDigits(name.substr(0, name.find(' ')))) name.insert(0, "input ");
+  }
   return fmt::format("INPUTS DIFFER  {} from step {} on; {}",
                      Printable(fmt::format("{}", fmt::join(names, ", "))), origin.step, judged);
 }

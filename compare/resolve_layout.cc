@@ -218,6 +218,15 @@ Result<LayoutCandidate> Replicated(const ShardSet& set) {
   return Planned(std::move(plan));
 }
 
+// Whether what was taken for copies may be numbers of each rank's own: losses of parts of a batch
+// are much alike.
+bool AreOwnNumbers(const ShardSet& set, const InferredLayout& inferred) {
+  constexpr uint64_t kMostUnits = 64;
+  uint64_t units = 0;
+  return inferred.error > 0 && inferred.candidate.plan.summands.size() <= 1 && !SameHashes(set) &&
+         UnitsOf(set.shards.front().shape, &units) && units <= kMostUnits;
+}
+
 struct Inferred {
   LayoutCandidate layout;
   std::string how;
@@ -234,8 +243,9 @@ Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const 
   };
   if (const auto best = InferLayout(candidates, error)) {
     if (best->verified) memory->Remember(question, *best);
+    const bool may_be_mean = best->error > kAgree || AreOwnNumbers(set, *best);
     return Inferred{best->candidate, InferredHow(*best),
-                    best->error > kAgree ? FindMean(candidates, error) : ""};
+                    may_be_mean ? FindMean(candidates, error, best->error) : ""};
   }
   if (!SameShapes(set) || !SameHashes(set)) return NothingFits(set, whole);
   TDUMP_ASSIGN_OR_RETURN(LayoutCandidate copies, Replicated(set));

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "compare/names.h"
 #include "core/utf8.h"
@@ -48,6 +50,64 @@ std::string Shorten(std::string_view text, size_t width) {
   return shortened;
 }
 
+namespace {
+
+// Bytes that all of them begin with, of whole characters.
+size_t SharedHead(const std::set<std::string_view>& texts) {
+  const std::string_view first = *texts.begin();
+  size_t shared = first.size();
+  for (const std::string_view text : texts) {
+    shared = std::min(shared, text.size());
+    while (text.substr(0, shared) != first.substr(0, shared)) --shared;
+  }
+  return CutUtf8(first, shared).size();
+}
+
+// Bytes that all of them end with behind the first `head` ones, of whole characters.
+size_t SharedTail(const std::set<std::string_view>& texts, size_t head) {
+  const std::string_view first = *texts.begin();
+  size_t shared = first.size() - head;
+  for (const std::string_view text : texts) {
+    shared = std::min(shared, text.size() - head);
+    while (!text.ends_with(first.substr(first.size() - shared))) --shared;
+  }
+  const auto goes_on = [&](size_t at) { return (static_cast<unsigned char>(first[at]) >> 6) == 2; };
+  while (shared > 0 && goes_on(first.size() - shared)) --shared;
+  return shared;
+}
+
+// What is not shared stays, of what is before and behind it a third and two thirds of the rest.
+// Whole where that is too little.
+std::string ShortenAround(std::string_view text, size_t head, size_t tail, size_t width) {
+  constexpr size_t kLeast = 8;
+  const std::string_view before = text.substr(0, head), behind = text.substr(text.size() - tail);
+  const std::string_view own = text.substr(head, text.size() - head - tail);
+  if (CharactersIn(text) <= width || CharactersIn(own) + kLeast > width) return std::string(text);
+  const size_t room = width - CharactersIn(own);
+  const size_t for_head = std::max(room / 3, room - std::min(room, CharactersIn(behind)));
+  const bool none = for_head < 4 && CharactersIn(before) > for_head;
+  const std::string cut = none ? "…" : Shorten(before, for_head);
+  return cut + std::string(own) + Shorten(behind, room - CharactersIn(cut));
+}
+
+}  // namespace
+
+std::vector<std::string> ShortenApart(const std::vector<std::string>& texts, size_t width) {
+  std::vector<std::string> cut;
+  std::map<std::string, std::set<std::string_view>> alike;  // by what they are cut to
+  for (const std::string& text : texts) {
+    cut.push_back(Shorten(text, width));
+    alike[cut.back()].insert(text);
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::set<std::string_view>& same = alike[cut[i]];
+    if (same.size() == 1) continue;
+    const size_t head = SharedHead(same);
+    cut[i] = ShortenAround(texts[i], head, SharedTail(same, head), width);
+  }
+  return cut;
+}
+
 std::string Wrap(std::string_view line, size_t hang) {
   std::string text;
   for (size_t indent = 0;; indent = hang) {
@@ -82,7 +142,13 @@ std::string Table(std::vector<std::vector<std::string>> rows, const std::vector<
   if (total > kReportWidth) {
     const size_t over = total - kReportWidth;
     widths[flexible] = std::max<size_t>(12, widths[flexible] - std::min(over, widths[flexible]));
-    for (auto& row : rows) row[flexible] = Shorten(row[flexible], widths[flexible]);
+    std::vector<std::string> cells;
+    for (const auto& row : rows) cells.push_back(row[flexible]);
+    cells = ShortenApart(cells, widths[flexible]);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      widths[flexible] = std::max(widths[flexible], CharactersIn(cells[i]));
+      rows[i][flexible] = std::move(cells[i]);
+    }
   }
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {

@@ -34,6 +34,10 @@ std::string LayerName(std::string_view path);
 
 inline constexpr size_t kReportWidth = 100;  // columns of a terminal that reports fit
 
+// Each at most `width` characters; those that would look the same are cut where they are equal, or
+// left whole.
+std::vector<std::string> ShortenApart(const std::vector<std::string>& texts, size_t width);
+
 // At most `width` characters: "model.lay….mlp.down_proj". Precondition: well-formed UTF-8.
 std::string Shorten(std::string_view text, size_t width);
 // Broken at spaces into lines of at most kReportWidth characters, those after the first indented by

@@ -7,7 +7,9 @@
 
 #include "compare/leftovers.h"
 #include "compare/metrics.h"
+#include "compare/roles.h"
 #include "core/key.h"
+#include "core/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -49,8 +51,14 @@ bool UnpairedList::IsAllowed(const io::Record& record) const {
   return options_->allow_unpaired && options_->allow_unpaired.Match(record);
 }
 
-bool UnpairedList::IsListed() const {
-  return options_->on_unpaired || report_->unpaired.size() < options_->top;
+bool UnpairedList::IsListed(bool allowed) const {
+  return options_->on_unpaired || (allowed ? allowed_ : report_->unpaired).size() < options_->top;
+}
+
+void UnpairedList::CountAlone(const Key& key) {
+  report_->inputs.alone += IsRootInput(key);
+  report_->parameters.alone +=
+      key.role == Role::kParam || (key.role == Role::kState && !IsOfOptimizer(key));
 }
 
 void UnpairedList::Add(Unpaired unpaired) {
@@ -58,7 +66,15 @@ void UnpairedList::Add(Unpaired unpaired) {
   (unpaired.side == 'A' ? c.unpaired_a : c.unpaired_b) += unpaired.records;
   if (unpaired.allowed) c.unpaired_allowed += unpaired.records;
   if (options_->on_unpaired) options_->on_unpaired(unpaired);
-  if (report_->unpaired.size() < options_->top) report_->unpaired.push_back(std::move(unpaired));
+  std::vector<Unpaired>& list = unpaired.allowed ? allowed_ : report_->unpaired;
+  if (list.size() < options_->top) list.push_back(std::move(unpaired));
+}
+
+void UnpairedList::ListAllowed() {
+  for (Unpaired& unpaired : allowed_) {
+    if (report_->unpaired.size() >= options_->top) break;
+    report_->unpaired.push_back(std::move(unpaired));
+  }
 }
 
 Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here,
@@ -72,9 +88,11 @@ Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here
     const std::string name = NameOf(record);
     if (options_->pass.select && !options_->pass.select(name)) return true;
     ++unpaired.records;
+    CountAlone(record.key);
     unpaired.allowed = unpaired.allowed && IsAllowed(record);
     return true;
   });
+  has_pass_ = has_pass_ || unpaired.records > 0;
   if (unpaired.records > 0) Add(std::move(unpaired));
   return status;
 }
@@ -91,16 +109,18 @@ void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& 
     Unpaired unpaired = NewUnpaired(side, here);
     if (here.rank == kAllRanks) unpaired.rank = view.RankAt(id, {});
     unpaired.records = 1;
+    CountAlone(record->key);
     unpaired.name = NameOf(*record);
     unpaired.key = ToText(record->key);
     unpaired.allowed = IsAllowed(*record);
+    if (!unpaired.allowed) (of_a ? roles_a_ : roles_b_) |= RoleBit(record->key.role);
     auto& names = of_a ? names_a_ : names_b_;
     if (names.size() < kMostNames) names.push_back(NameOfRecord(*record));
     std::string& sample = of_a ? sample_a_ : sample_b_;
     if (sample.empty()) sample = unpaired.name;
     if (other.part) {
       unpaired.why = "the other side's pass is unfinished";
-    } else if (IsListed() && sought++ < kMostNearest) {
+    } else if (IsListed(unpaired.allowed) && sought++ < kMostNearest) {
       if (!others)
         others = of_a ? LeftoversOf(*pass.b, pass.only_b) : LeftoversOf(*pass.a, pass.only_a);
       unpaired.why = NearestText(*record, *others);
@@ -120,6 +140,23 @@ std::string UnpairedList::Advice() const {
   if (advice.empty() && !names_a_.empty() && !names_b_.empty())
     advice = "if it is one model under other names, --suggest-map drafts a map from A and B";
   return advice;
+}
+
+std::string UnpairedList::RulesHint(uint32_t paired_roles) const {
+  const uint32_t alone = roles_a_ | roles_b_;
+  if (has_pass_ || alone == 0 || (roles_a_ & roles_b_) != 0) return "";
+  std::vector<std::string_view> roles;
+  for (uint32_t role = 0; role < kRoleCount; ++role) {
+    if (alone >> role & 1) roles.push_back(ToString(static_cast<Role>(role)));
+  }
+  std::string pattern = ".";
+  if ((alone & paired_roles) == 0)
+    pattern = roles.size() == 1 ? fmt::format("@{}#", roles.front())
+                                : fmt::format("@({})#", fmt::join(roles, "|"));
+  return fmt::format(
+      "the runs were captured with different rules: if that is why records are without a partner, "
+      "--allow-unpaired {} lists them and does not count them",
+      ShellWord(pattern));
 }
 
 std::string UnpairedList::NamesText() const {

@@ -13,6 +13,8 @@
 
 namespace tdump::compare {
 
+inline uint32_t RoleBit(Role role) { return 1u << static_cast<uint32_t>(role); }
+
 // Not thread-safe. Both outlive it.
 class UnpairedList {
  public:
@@ -25,6 +27,14 @@ class UnpairedList {
   // The records of a pair of passes that have none.
   void AddRecords(const PassDiff& pass, const PassPair& pair);
 
+  // Of runs that were captured with other rules, where that may be all that leaves records alone:
+  // the option that allows it. `paired_roles`: bits of those that records with a partner have. ""
+  // where both sides have records of one kind alone: those may be renamed.
+  std::string RulesHint(uint32_t paired_roles) const;
+
+  // Puts what is allowed behind what counts, where the report has room. Once, in the end.
+  void ListAllowed();
+
   // "A has names like x, B like y; B looks like megatron names: try --map hf-megatron"; "" when
   // only one side has something.
   std::string NamesText() const;
@@ -34,13 +44,17 @@ class UnpairedList {
  private:
   void AddRecordsOf(char side, const PassDiff& pass, const PassRef& here, const PassRef& other);
   void Add(Unpaired unpaired);
+  void CountAlone(const Key& key);
   bool IsAllowed(const io::Record& record) const;
-  bool IsListed() const;
+  bool IsListed(bool allowed) const;
 
   const DiffOptions* options_;
   DiffReport* report_;
+  std::vector<Unpaired> allowed_;               // the first ones
   std::vector<NamedTensor> names_a_, names_b_;  // the first ones
   std::string sample_a_, sample_b_;
+  uint32_t roles_a_ = 0, roles_b_ = 0;  // of records that are alone and not allowed; bits
+  bool has_pass_ = false;               // a whole pass is
 };
 
 }  // namespace tdump::compare

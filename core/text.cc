@@ -1,6 +1,7 @@
 #include "core/text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <ctime>
 
@@ -95,6 +96,17 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     above = row;
   }
   return above[b.size()];
+}
+
+std::string ShellWord(std::string_view text) {
+  constexpr std::string_view kPlain = "@%+=:,./-_";
+  const bool plain = std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 std::string BytesText(uint64_t bytes) {

@@ -22,6 +22,9 @@ std::string Plural(uint64_t count, std::string_view noun);  // "1 rank", "1,412 
 std::string BytesText(uint64_t bytes);                      // "17 B", "4.0 GiB", "512 MiB"
 std::string LocalTimeText();                                // now: "20261128-093000"
 
+// A word of a command line that a shell takes as it is: quoted where it has to be.
+std::string ShellWord(std::string_view text);
+
 // Edits from one word to the other: letters inserted, left out, replaced, or two neighbours swapped
 // (optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b);

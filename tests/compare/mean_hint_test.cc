@@ -110,6 +110,37 @@ TEST(MeanHint, ASumThatShouldBeAMeanIsNotedWhereTheOriginIsAnother) {
   EXPECT_THAT(notes(1), Not(Contains(HasSubstr("partial[dp:mean]"))));  // the origin says it
 }
 
+// What a loss beside the model returns on each rank; the model's first module returns `forward`.
+FakeRun WithLosses(const std::vector<float>& losses, float forward = 1) {
+  FakeRun run(static_cast<int32_t>(losses.size()));
+  for (size_t rank = 0; rank < losses.size(); ++rank) {
+    PassBuilder pass = run.Pass(static_cast<int32_t>(rank), 0);
+    pass.Module("first", Rows(kGradient, 1), Rows(kGradient, forward));
+    const Tensor loss = MakeTensor<float>("float32", {}, {losses[rank]});
+    pass.End(pass.Begin(".", "", {}), ".", "", {{"", loss}});
+    pass.last()->key.root = "CrossEntropyLoss";
+  }
+  return run;
+}
+
+TEST(MeanHint, LossesOfPartsOfTheBatchAreNamedWithTheOptionThatTakesTheirMean) {
+  // Losses of parts are often so alike that they pass for copies of one.
+  const std::vector<std::vector<float>> of_ranks = {{0.5f, 3.5f}, {2.01f, 1.99f}};
+  for (const std::vector<float>& losses : of_ranks) {
+    const FakeRun one = WithLosses({2}), two = WithLosses(losses, 1.5f);
+    EXPECT_THAT(DiffOk(one, two).notes,
+                Contains(HasSubstr("--dims 'B:^CrossEntropyLoss@output: ... partial[rank:mean]'")));
+    DiffOptions options = WithDims("CrossEntropyLoss@output", "partial[rank:mean]", 'B');
+    EXPECT_EQ(DiffOk(WithLosses({2}), WithLosses(losses), options).overall, Overall::kSame);
+  }
+}
+
+TEST(MeanHint, LossesWithAnotherMeanAreNotOne) {
+  for (const std::vector<float>& losses : std::vector<std::vector<float>>{{0.5f, 3}, {2.01f, 2}})
+    EXPECT_THAT(DiffOk(WithLosses({2}), WithLosses(losses)).notes,
+                Not(Contains(HasSubstr(":mean]"))));
+}
+
 TEST(MeanHint, RanksAgainstRanksAreNotLookedAt) {
   MeanHints hints;
   Outcome outcome;

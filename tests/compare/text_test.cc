@@ -27,6 +27,24 @@ TEST(ReportText, ANameKeepsItsStartAndItsEnd) {
   EXPECT_EQ(Shorten("äöüßäöüßäöüß", 7), "äö…äöüß");
 }
 
+TEST(ReportText, NamesThatWouldLookTheSameAreCutWhereTheyAreEqual) {
+  const std::vector<std::string> layers = {"model.layers.0.mlp.down_proj.linear",
+                                           "model.layers.1.mlp.down_proj.linear", "short"};
+  EXPECT_EQ(Shorten(layers[0], 18), Shorten(layers[1], 18));
+  const auto cut = ShortenApart(layers, 18);
+  EXPECT_EQ(cut[0], "m…rs.0.ml…j.linear");
+  EXPECT_EQ(cut[1], "m…rs.1.ml…j.linear");
+  EXPECT_EQ(CharactersIn(cut[0]), 18u);
+  EXPECT_EQ(cut[2], "short");
+  const std::vector<std::string> parts = {"äöü.ß.mlp.down_proj", "äöü.ü.mlp.down_proj"};
+  EXPECT_EQ(ShortenApart(parts, 12)[1], "…ü.ml…n_proj");
+  // Equal names may look the same.
+  EXPECT_EQ(ShortenApart({layers[0], layers[0]}, 18)[1], Shorten(layers[0], 18));
+  // Too much that differs: whole.
+  const std::vector<std::string> other = {"a.xabcdefghijkl.z.query", "a.xABCDEFGHIJKL.z.query"};
+  EXPECT_EQ(ShortenApart(other, 12)[1], other[1]);
+}
+
 TEST(ReportText, ALayerIsThePathUpToItsFirstNumber) {
   EXPECT_EQ(LayerName("model.layers.17.mlp.experts.3.down"), "model.layers.17");
   EXPECT_EQ(LayerName("layers.0"), "layers.0");

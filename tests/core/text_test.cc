@@ -38,6 +38,13 @@ TEST(Text, BytesHaveThreeDigitsAtMost) {
   EXPECT_EQ(BytesText(~0ull), "16 EiB");
 }
 
+TEST(Text, WordsOfACommandLineAreQuotedWhereAShellNeedsIt) {
+  EXPECT_EQ(ShellWord("runs/a@0:3/1/mlp"), "runs/a@0:3/1/mlp");
+  EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("my runs/a"), "'my runs/a'");
+  EXPECT_EQ(ShellWord("it's $HOME"), "'it'\\''s $HOME'");
+}
+
 TEST(Text, EditDistanceCountsASwapOfNeighboursOnce) {
   EXPECT_EQ(EditDistance("", "abc"), 3u);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);

@@ -1,0 +1,69 @@
+#include "compare/unpaired.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+const Tensor kValue = Vector<float>("float32", {1, 2});
+
+struct Capture {
+  std::string config;
+  std::vector<std::string> modules;
+  bool gradients = false;
+};
+
+FakeRun RunOf(const Capture& capture) {
+  FakeRun run(1);
+  run.identity(0)->config_hash = capture.config;
+  PassBuilder pass = run.Pass(0, 0);
+  for (const std::string& module : capture.modules) {
+    pass.End(pass.Begin(module, "", {}), module, "", {{"", kValue}});
+    if (!capture.gradients) continue;
+    pass.Param(module, "", kValue);
+    pass.last()->key.role = Role::kGradOutput;
+  }
+  return run;
+}
+
+std::vector<std::string> NotesOf(const Capture& a, const Capture& b) {
+  return DiffOk(RunOf(a), RunOf(b)).notes;
+}
+
+TEST(RulesHint, RolesThatOnlyOneRunCapturedAreNamed) {
+  EXPECT_THAT(NotesOf({"1", {"fc", "norm"}, true}, {"2", {"fc", "norm"}}),
+              Contains(HasSubstr("captured with different rules: if that is why records are "
+                                 "without a partner, --allow-unpaired '@grad_output#' lists")));
+}
+
+TEST(RulesHint, OperatorsThatOnlyOneRunCapturedAreAllOfThem) {
+  EXPECT_THAT(NotesOf({"1", {"fc"}}, {"2", {"fc", "norm"}}),
+              Contains(HasSubstr("--allow-unpaired . lists them")));
+}
+
+TEST(RulesHint, TheOptionThatIsNamedDoesIt) {
+  DiffOptions options;
+  options.allow_unpaired = {NameFilter(), Named("@grad_output#")};
+  EXPECT_EQ(
+      DiffOk(RunOf({"1", {"fc", "norm"}, true}), RunOf({"2", {"fc", "norm"}}), options).overall,
+      Overall::kSame);
+}
+
+TEST(RulesHint, NothingElseIsOne) {
+  const auto none = Not(Contains(HasSubstr("--allow-unpaired")));
+  EXPECT_THAT(NotesOf({"1", {"fc"}}, {"1", {"fc", "norm"}}), none);        // the same rules
+  EXPECT_THAT(NotesOf({"1", {"fc", "old"}}, {"2", {"fc", "new"}}), none);  // renamed, perhaps
+  FakeRun longer = RunOf({"1", {"fc"}});
+  longer.Pass(0, 1).Module("fc", kValue, kValue);
+  EXPECT_THAT(DiffOk(longer, RunOf({"2", {"fc"}})).notes, none);  // other steps
+}
+
+}  // namespace
+}  // namespace tdump::compare
