@@ -39,6 +39,7 @@ class Writer {
         index_(index),
         options_(options),
         shown_(options.shown.empty() ? index.run : options.shown),
+        word_(ShellWord(Printable(shown_))),
         ranks_(CoverRanks(store, index)),
         operators_(SummariseOperators(index)) {
     for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -80,7 +81,7 @@ class Writer {
       Line(i == 0 ? label : "", Printable(items[i]));
     if (items.size() > options_.most) {
       Line("", fmt::format("and {} more: tdump-view {} --coverage",
-                           CountText(items.size() - options_.most), Printable(shown_)));
+                           CountText(items.size() - options_.most), word_));
     }
   }
 
@@ -318,7 +319,7 @@ class Writer {
   }
 
   std::string Next() const {
-    const std::string run = Printable(shown_);
+    const std::string& run = word_;
     if (!index_.damage.empty()) return fmt::format("tdump-view {} --verify", run);
     const char* view = index_.complete() ? "--names" : "--coverage";
     return fmt::format("tdump-view {} {}    |    tdump-diff BASE {}", run, view, run);
@@ -328,6 +329,7 @@ class Writer {
   const io::RunIndex& index_;
   const CoverageOptions& options_;
   const std::string shown_;
+  const std::string word_;  // the same in a command line
   const std::vector<RankCoverage> ranks_;
   const OperatorSummary operators_;
   std::set<uint64_t> written_;  // by any rank, not extra
@@ -402,10 +404,20 @@ std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIn
   return ranks;
 }
 
+bool IsIdleContainer(const io::OperatorCoverage& coverage) {
+  static constexpr std::string_view kContainers[] = {"ModuleList",     "ModuleDict",
+                                                     "ParameterList",  "ParameterDict",
+                                                     "ModuleListImpl", "ModuleDictImpl"};
+  const std::string_view cls = coverage.cls;
+  const std::string_view last = cls.substr(cls.find_last_of(".:") + 1);
+  return coverage.ranks_called == 0 &&
+         std::find(std::begin(kContainers), std::end(kContainers), last) != std::end(kContainers);
+}
+
 OperatorSummary SummariseOperators(const io::RunIndex& index) {
   OperatorSummary summary;
   for (const io::OperatorCoverage& coverage : index.operators) {
-    if (coverage.ranks_expected == 0) continue;
+    if (coverage.ranks_expected == 0 || IsIdleContainer(coverage)) continue;
     ++summary.selected;
     if (coverage.ranks_called == 0) {
       summary.never_called.push_back(coverage.name);

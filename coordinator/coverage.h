@@ -33,6 +33,10 @@ struct RankCoverage {
 // One entry a rank of the index.
 std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIndex& index);
 
+// Of a container of modules (ModuleList and the like), which is only ever gone through: it was not
+// called, and nothing is missing.
+bool IsIdleContainer(const io::OperatorCoverage& coverage);
+
 // How many operators were asked for, were called, and are whole on every rank that has them.
 struct OperatorSummary {
   uint64_t selected = 0, seen = 0, complete = 0;

@@ -13,6 +13,7 @@
 #include "tools/diff_reports.h"
 #include "tools/diff_source.h"
 #include "tools/mpi_team.h"
+#include "tools/near_names.h"
 #include "tools/noise_runs.h"
 #include "tools/progress_line.h"
 #include "tools/replica_source.h"
@@ -58,6 +59,9 @@ constexpr const char* kTeach =
     "  tdump-diff golden.npy RUN:3/0/mlp           one file against one operator\n"
     "  tdump-diff runs/one runs/tp4                other numbers of ranks: shards are put "
     "together\n"
+    "  tdump-diff runs/one runs/ddp4 --topology B:dp=4     4 data parallel ranks, where the "
+    "capture\n"
+    "                                              does not say so\n"
     "  tdump-diff runs/hf runs/mcore --map hf-megatron     other names and layouts as well\n"
     "  tdump-diff A B --dims 'B:mlp.fc1: s b h[tp]'        how ranks share a tensor, where it is "
     "not\n"
@@ -160,10 +164,16 @@ std::vector<std::string> DiffCommand::UnusedRules(const compare::DiffOptions& di
 }
 
 // What was asked for and had nothing to do.
-void DiffCommand::NoteUnused(const compare::DiffOptions& diff, compare::DiffReport* report) const {
-  if (report->overall == compare::Overall::kNotComparable) return;
-  for (const std::string& text : watched_.Unused())
-    report->notes.push_back(text + " had nothing to do: it matches no name that it applies to");
+void DiffCommand::NoteUnused(const compare::DiffOptions& diff, const DiffSources& sources,
+                             compare::DiffReport* report) const {
+  const bool comparable = report->overall != compare::Overall::kNotComparable;
+  if (!comparable && !diff.pass.select) return;
+  for (const auto& [text, pattern] : watched_.AllUnused()) {
+    if (!comparable && !text.starts_with("--select")) continue;
+    report->notes.push_back(text + " had nothing to do: it matches no name that it applies to" +
+                            NearText({sources.a.run.get(), sources.b.run.get()}, pattern));
+  }
+  if (!comparable) return;
   for (const std::string& where : UnusedRules(diff))
     report->notes.push_back("rule " + where +
                             " decided nothing: it matches no name, or an earlier rule does");
@@ -228,9 +238,10 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   if (!IsFirst(*diff)) return kExitOk;
   if (!report.ok()) return Fail(kTool, report.status().message());
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
-  NoteUnused(*diff, &*report);
-  if (std::string hint = ReplicaHint(sources, *report); !hint.empty())
-    report->notes.push_back(std::move(hint));
+  NoteUnused(*diff, sources, &*report);
+  for (const std::string& hint :
+       {ReplicaHint(sources, *report), StepsHint(sources, diff->pairing, *report)})
+    if (!hint.empty()) report->notes.push_back(hint);
   const compare::SideInfo a = DescribeCompared(sources.a, diff->pairing.ranks);
   const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);
   if (const Status status = reports.Finish(*report, a, b, diff->pass.require_bits); !status.ok())

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/diff_options.h"
+#include "tools/diff_source.h"
 #include "tools/options.h"
 #include "tools/watched_patterns.h"
 
@@ -26,7 +27,8 @@ class DiffCommand {
   static bool IsFirst(const compare::DiffOptions& diff);
   static bool AllAreReady(const compare::DiffOptions& diff, const Status& status);
   std::vector<std::string> UnusedRules(const compare::DiffOptions& diff) const;
-  void NoteUnused(const compare::DiffOptions& diff, compare::DiffReport* report) const;
+  void NoteUnused(const compare::DiffOptions& diff, const DiffSources& sources,
+                  compare::DiffReport* report) const;
 
   Options options_;
   DiffSettings settings_;

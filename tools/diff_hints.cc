@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "compare/topology.h"
+#include "core/text.h"
 
 namespace tdump::tools {
 namespace {
@@ -30,6 +35,34 @@ std::optional<std::string> TopologyOption(const compare::RunSide& side) {
   return topology->Find(kAxis) ? std::optional<std::string>("") : std::nullopt;
 }
 
+// In the numbers of A.
+struct SideSteps {
+  std::set<uint64_t> all;
+  std::set<uint64_t> whole;  // of every rank that has any
+};
+
+// `shift`: how far the side's numbers are ahead of A's.
+SideSteps StepsOf(const compare::RunSide& side, const compare::PairOptions& pairing,
+                  int64_t shift) {
+  SideSteps steps;
+  std::set<int32_t> ranks;
+  std::map<uint64_t, std::set<int32_t>> whole;
+  for (const compare::PassRef& pass : side.passes()) {
+    const uint64_t step = pass.step - static_cast<uint64_t>(shift);
+    if (!compare::IsSelected(side, pairing, pass.rank) || !pairing.steps.Contains(step)) continue;
+    ranks.insert(pass.rank);
+    steps.all.insert(step);
+    if (!pass.part && !pass.extra) whole[step].insert(pass.rank);
+  }
+  for (const compare::PassRef& pass : side.passes()) {
+    if (pass.part) whole[pass.step - static_cast<uint64_t>(shift)].erase(pass.rank);
+  }
+  for (const auto& [step, of_ranks] : whole) {
+    if (of_ranks.size() == ranks.size()) steps.whole.insert(step);
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::string ReplicaHint(const DiffSources& sources, const compare::DiffReport& report) {
@@ -41,8 +74,30 @@ std::string ReplicaHint(const DiffSources& sources, const compare::DiffReport& r
       run.ref.generation ? fmt::format("@{}", *run.ref.generation) : std::string();
   return fmt::format(
       "A and B are ranks of one run; where each has its own part of the batch, what they hold as "
-      "copies (weights, at every step) is compared by: tdump-diff {}{} --across {}{}",
-      run.index.run, generation, kAxis, *topology);
+      "copies (weights, at every step) is compared by: tdump-diff {} --across {}{}",
+      ShellWord(Printable(run.index.run + generation)), kAxis, *topology);
+}
+
+std::string StepsHint(const DiffSources& sources, const compare::PairOptions& pairing,
+                      const compare::DiffReport& report) {
+  const bool of_runs = sources.a.run != nullptr && sources.b.run != nullptr && !sources.a.picked &&
+                       !sources.b.picked;
+  if (!of_runs || report.overall != compare::Overall::kDiffers || report.steps_aligned) return "";
+  const SideSteps a = StepsOf(*sources.a.side, pairing, 0);
+  const SideSteps b = StepsOf(*sources.b.side, pairing, pairing.step_shift);
+  std::vector<uint64_t> whole;
+  std::set_intersection(a.whole.begin(), a.whole.end(), b.whole.begin(), b.whole.end(),
+                        std::back_inserter(whole));
+  std::set<uint64_t> all = a.all;
+  all.insert(b.all.begin(), b.all.end());
+  if (whole.empty() || whole.size() == all.size()) return "";
+  std::string steps = RangesText(whole);
+  if (pairing.step_shift != 0) {
+    for (uint64_t& step : whole) step += static_cast<uint64_t>(pairing.step_shift);
+    steps += "=" + RangesText(whole);
+  }
+  return fmt::format("whole on both sides: step{} {}; to compare no others: --steps {}",
+                     whole.size() == 1 ? "" : "s", steps, steps);
 }
 
 }  // namespace tdump::tools

@@ -12,4 +12,9 @@ namespace tdump::tools {
 // compares what they hold as copies. "" of any other two sides.
 std::string ReplicaHint(const DiffSources& sources, const compare::DiffReport& report);
 
+// Of runs of which one lacks steps, or parts of them, as one that was killed does: the option that
+// compares the steps that are whole on both sides. "" where all are, or none is.
+std::string StepsHint(const DiffSources& sources, const compare::PairOptions& pairing,
+                      const compare::DiffReport& report);
+
 }  // namespace tdump::tools

@@ -52,7 +52,8 @@ Result<compare::DimsRule> ParseDimsRule(std::string text, WatchedPatterns* watch
         fmt::format("'{}': expected 'REGEX: dims', e.g. 'mlp.fc1: s b h[tp]'", text));
   }
   TDUMP_ASSIGN_OR_RETURN(rule.matches, MatchAny({text.substr(0, colon)}));
-  rule.matches = watched->Watch("--dims '" + whole + "'", std::move(rule.matches));
+  rule.matches =
+      watched->Watch("--dims '" + whole + "'", text.substr(0, colon), std::move(rule.matches));
   TDUMP_ASSIGN_OR_RETURN(rule.dims, compare::Dims::Parse(text.substr(colon + 2)));
   return rule;
 }
@@ -129,7 +130,8 @@ void DiffSettings::AddTo(Options* options) {
       "'REGEX: dims' as 'qkv: s b h[tp]': what the dimensions of these tensors are called "
       "and how ranks share them; 'A:' or 'B:' before it for one side; may be repeated");
   options->List("--topology", &topology, "AXES",
-                "'tp=4,dp=2', fastest axis first, where the capture does not say; 'B:tp=4' for one "
+                "how many ranks each axis has, fastest first, where the capture does not say: "
+                "tp=4,dp=2 is 8 ranks, ranks 0-3 the first tensor-parallel group; B:dp=4 for one "
                 "side; may be repeated");
   options->List(
       "--align", &align, "RE",

@@ -42,7 +42,8 @@ std::string InputsText(const SignatureFacts& facts) {
   std::string text;
   for (size_t i = 0; i < std::min(facts.inputs.size(), kMostInputs); ++i) {
     const SignatureFacts::Input& input = facts.inputs[i];
-    text += fmt::format("{}input {} {} {}", i == 0 ? "" : ", ", Printable(input.arg), input.shape,
+    text += fmt::format("{}input {}{} {} {}", i == 0 ? "" : ", ", Printable(input.arg),
+                        input.root.empty() ? "" : " of " + Printable(input.root), input.shape,
                         Printable(input.dtype));
   }
   if (facts.inputs.size() > kMostInputs)
@@ -84,8 +85,8 @@ SignatureFacts ReadSignature(const LoadedRun& run) {
     // Without what an optimizer keeps, "weight.exp_avg".
     if (key.role == Role::kState && key.arg.find('.') == std::string::npos) ++facts.states;
     if (key.role == Role::kInput && key.path == "." && key.op.empty() && key.call == 0)
-      facts.inputs.push_back(
-          {key.arg, std::string(record.dtype.view()), ShapeText(record), HashText(*record.hash)});
+      facts.inputs.push_back({key.arg, std::string(record.dtype.view()), ShapeText(record),
+                              HashText(*record.hash), key.root});
     return true;
   });
   if (facts.whole) FindLost(*pass, marked, &facts);

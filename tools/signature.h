@@ -14,8 +14,9 @@ struct SignatureFacts {
   uint64_t step = 0;  // looked at
   struct Input {
     std::string arg, dtype, shape, hash;
+    std::string root = "";  // the second root that it is of; "": the model
   };
-  std::vector<Input> inputs;            // of the root
+  std::vector<Input> inputs;            // of the roots
   uint64_t parameters = 0, states = 0;  // hashed; names, not calls
   bool whole = true;                    // false: the pass is longer than what was looked at
   // Records of that pass that left no trace, and operators that may lack them. Parameters may be

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/options.h"
 #include "tools/record_filter.h"
@@ -17,13 +18,17 @@ struct ViewRequest {
   std::string shown;  // how the user named the run: "latest", "runs/a@1"
   RecordFilter filter;
   CommonOptions common;
-  std::string sort = "none";  // none, absmax, rms, nan, bytes
-  uint64_t top = 40;          // rows; ~0: all
-  uint64_t values = 4;        // of each record
-  bool exponents = false;     // count those of all values
-  unsigned jobs = 0;          // threads; 0: one a core, at most 16
-  std::string name_pattern;   // of --names
+  std::string sort = "none";        // none, absmax, rms, nan, bytes
+  uint64_t top = 40;                // rows; ~0: all
+  uint64_t values = 4;              // of each record
+  bool exponents = false;           // count those of all values
+  unsigned jobs = 0;                // threads; 0: one a core, at most 16
+  std::string name_pattern;         // of --names
+  std::vector<std::string> select;  // the patterns behind the filter's
 };
+
+// That no record is what was asked for, with names that come near. Status 2.
+int FailWithoutRecords(const ViewRequest& request);
 
 int ViewRun(const ViewRequest& request);       // coverage and signature; without a face asked for
 int ViewCoverage(const ViewRequest& request);  // the same at length, by rank

@@ -117,6 +117,7 @@ Status ViewCommand::Read() {
   request_.exponents = exponents_;
   request_.jobs = jobs_;
   request_.name_pattern = names_pattern_;
+  request_.select = select_;
   return {};
 }
 

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/key.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
 #include "tools/names.h"
+#include "tools/near_names.h"
 #include "tools/table.h"
 #include "tools/view.h"
 
@@ -13,6 +16,35 @@ namespace {
 
 std::string RanksText(const io::OperatorCoverage& op) {
   return fmt::format("{} of {}", CountText(op.ranks_called), CountText(op.ranks_expected));
+}
+
+std::string AskedText(const ViewRequest& request) {
+  std::string text = request.name_pattern.empty() ? "" : "'" + request.name_pattern + "'";
+  for (const std::string& pattern : request.select)
+    text += fmt::format("{}--select '{}'", text.empty() ? "" : " and ", pattern);
+  return text;
+}
+
+std::string NearestTo(const ViewRequest& request) {
+  return request.name_pattern.empty() && !request.select.empty() ? request.select.front()
+                                                                 : request.name_pattern;
+}
+
+// Classes of roots, which no rule has to ask for: by name, from the first pass.
+std::map<std::string, std::string> ClassesOfRoots(const LoadedRun& run) {
+  constexpr uint64_t kMostRecords = 100'000;
+  std::map<std::string, std::string> classes;
+  if (run.index.passes.empty()) return classes;
+  const auto pass = Open(run, run.index.passes.front());
+  if (!pass.ok()) return classes;
+  uint64_t seen = 0;
+  (void)pass->reader->ForEachRecord([&](const io::Record& record) {
+    const Key& key = record.key;
+    if (key.path == "." && key.op.empty() && !record.cls.empty())
+      classes.try_emplace(PlainName(key.root, key.path, key.op), record.cls);
+    return ++seen < kMostRecords;
+  });
+  return classes;
 }
 
 }  // namespace
@@ -26,14 +58,17 @@ int ViewNames(const ViewRequest& request) {
   Table table({false, false, false, true, true, true, true});
   table.Add({"name", "kind", "class", "ranks called", "calls", "records", "not kept"});
   uint64_t shown = 0;
+  const std::map<std::string, std::string> classes = ClassesOfRoots(request.run);
   for (const io::OperatorCoverage& op : request.run.index.operators) {
     if (*matches && !(*matches)(op.name)) continue;
     if (request.filter.select && !request.filter.select(op.name)) continue;
     ++shown;
+    const auto root = classes.find(op.name);
+    const std::string& cls = op.cls.empty() && root != classes.end() ? root->second : op.cls;
     if (request.common.json) {
       rows.push_back({{"name", op.name},
                       {"kind", ToString(op.kind)},
-                      {"class", op.cls},
+                      {"class", cls},
                       {"ranks_expected", op.ranks_expected},
                       {"ranks_called", op.ranks_called},
                       {"calls", op.calls},
@@ -41,14 +76,15 @@ int ViewNames(const ViewRequest& request) {
                       {"not_kept", op.not_kept}});
     } else {
       table.Add({Printable(op.name), std::string(ToString(op.kind)),
-                 Printable(op.cls.substr(op.cls.rfind('.') + 1)), RanksText(op),
-                 CountText(op.calls), CountText(op.records), CountText(op.not_kept)});
+                 Printable(cls.substr(cls.rfind('.') + 1)), RanksText(op), CountText(op.calls),
+                 CountText(op.records), CountText(op.not_kept)});
     }
   }
   if (shown == 0 && !request.run.index.operators.empty() && !request.common.json)
     return Fail(kViewTool,
-                fmt::format("no operator matches '{}'; the run has {}", request.name_pattern,
-                            Plural(request.run.index.operators.size(), "operator")));
+                fmt::format("no operator matches {}; the run has {}{}", AskedText(request),
+                            Plural(request.run.index.operators.size(), "operator"),
+                            NearText(request.run, NearestTo(request))));
   if (request.common.quiet) return kExitOk;
   Print(request.common.json ? JsonText({{"run", request.run.ref.path}, {"operators", rows}})
                             : table.Take());

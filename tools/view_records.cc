@@ -12,6 +12,7 @@
 #include "coordinator/coverage.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
+#include "tools/near_names.h"
 #include "tools/record_text.h"
 #include "tools/table.h"
 #include "tools/value_stream.h"
@@ -192,6 +193,7 @@ int Sorted(const ViewRequest& request) {
     const auto record = open.reader->Get(ranked.record);
     if (record.ok()) printer.Row(open, *record, ranked.measure);
   }
+  if (seen == 0 && !request.common.json && troubles.count == 0) return FailWithoutRecords(request);
   printer.End(seen - best.size());
   return troubles.count != 0 || seen == 0 ? kExitTrouble : kExitOk;
 }
@@ -209,6 +211,7 @@ int InOrder(const ViewRequest& request) {
         return true;
       },
       [&](const std::string& text) { troubles(text); });
+  if (seen == 0 && !request.common.json && troubles.count == 0) return FailWithoutRecords(request);
   printer.End(seen - printer.rows());
   return troubles.count != 0 || seen == 0 ? kExitTrouble : kExitOk;
 }
@@ -229,11 +232,28 @@ std::string OverwrittenText(const ViewRequest& request) {
 
 }  // namespace
 
+int FailWithoutRecords(const ViewRequest& request) {
+  std::string asked, near;
+  const RecordFilter& filter = request.filter;
+  if (!filter.name.empty()) {
+    asked = " '" + filter.name + "'";
+    near = NearText(request.run, filter.name);
+  }
+  for (const std::string& pattern : request.select) {
+    asked += fmt::format(" --select '{}'", pattern);
+    if (near.empty()) near = NearText(request.run, pattern);
+  }
+  if (!filter.roles.empty()) asked += " --role";
+  if (filter.arg) asked += " --arg";
+  return Fail(kViewTool, fmt::format("no record matches{}{}; see tdump-view {} --names", asked,
+                                     near, ShellWord(Printable(request.shown))));
+}
+
 int ViewRecords(const ViewRequest& request) {
   if (SelectPasses(request.run, request.filter).empty())
     return Fail(kViewTool,
                 fmt::format("no pass of these steps and ranks{}; see tdump-view {} --coverage",
-                            OverwrittenText(request), request.shown));
+                            OverwrittenText(request), ShellWord(Printable(request.shown))));
   const int status = request.sort == "none" ? InOrder(request) : Sorted(request);
   return status;
 }

@@ -26,8 +26,11 @@ Json SignatureJson(const SignatureFacts& facts) {
   if (facts.rank < 0) return nullptr;
   Json inputs = Json::array();
   for (const auto& input : facts.inputs) {
-    inputs.push_back(
-        {{"arg", input.arg}, {"dtype", input.dtype}, {"shape", input.shape}, {"hash", input.hash}});
+    inputs.push_back({{"arg", input.arg},
+                      {"root", input.root},
+                      {"dtype", input.dtype},
+                      {"shape", input.shape},
+                      {"hash", input.hash}});
   }
   return {{"rank", facts.rank},          {"step", facts.step},
           {"inputs", std::move(inputs)}, {"parameters", facts.parameters},
@@ -126,6 +129,7 @@ std::string Gaps(const io::RunIndex& index) {
   table.Add({"operator", "ranks called", "of", "not kept"});
   for (const io::OperatorCoverage& op : index.operators) {
     if (op.ranks_called == op.ranks_expected && op.not_kept == 0) continue;
+    if (coordinator::IsIdleContainer(op)) continue;
     table.Add({Printable(op.name), CountText(op.ranks_called), CountText(op.ranks_expected),
                CountText(op.not_kept)});
   }

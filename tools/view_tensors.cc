@@ -6,11 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "coordinator/coverage_names.h"
+#include "coordinator/coverage.h"
 #include "core/text.h"
 #include "io/value_parts.h"
 #include "tools/coverage_json.h"
 #include "tools/exponents.h"
+#include "tools/near_names.h"
 #include "tools/record_text.h"
 #include "tools/statistics_text.h"
 #include "tools/value_stream.h"
@@ -242,19 +243,20 @@ class Viewer {
     if (SelectPasses(request_.run, request_.filter).empty()) {
       return Fail(kViewTool, fmt::format("no pass of that step and rank; see tdump-view {} "
                                          "--coverage",
-                                         request_.shown));
+                                         ShellWord(Printable(request_.shown))));
     }
-    std::vector<std::string> names;
     for (const io::OperatorCoverage& op : request_.run.index.operators) {
-      if (op.name == request_.filter.name && op.ranks_called == 0)
-        return Fail(kViewTool, fmt::format("'{}' was selected but never called", op.name));
-      names.push_back(op.name);
+      if (op.name != request_.filter.name || op.ranks_called != 0) continue;
+      if (coordinator::IsIdleContainer(op))
+        return Fail(kViewTool,
+                    fmt::format("'{}' is a {}, which is never called: only its modules are",
+                                op.name, op.cls.substr(op.cls.find_last_of(".:") + 1)));
+      return Fail(kViewTool, fmt::format("'{}' was selected but never called", op.name));
     }
-    std::string near;
-    for (const std::string& name : coordinator::NearNames(request_.filter.name, names, 3))
-      near += fmt::format("{} '{}'", near.empty() ? ". Near:" : ",", name);
-    return Fail(kViewTool, fmt::format("no record '{}' there{}. See tdump-view {} --names",
-                                       request_.filter.name, near, request_.shown));
+    return Fail(kViewTool,
+                fmt::format("no record '{}' there{}. See tdump-view {} --names",
+                            request_.filter.name, NearText(request_.run, request_.filter.name),
+                            ShellWord(Printable(request_.shown))));
   }
 
   static constexpr size_t kMostCalls = 64;

@@ -23,8 +23,7 @@ int ViewText(const ViewRequest& request, const std::string& path) {
       });
   if (failed.ok() && out.records() != 0) failed = out.Close();
   if (!failed.ok()) return Fail(kViewTool, failed.message());
-  if (out.records() == 0)
-    return Fail(kViewTool, "no record matches; see tdump-view " + request.shown + " --records");
+  if (out.records() == 0) return FailWithoutRecords(request);
   if (path != "-" && !request.common.quiet) {
     std::string text = fmt::format("{} in {}", Plural(out.records(), "record"), Printable(path));
     if (out.without_values() != 0)

@@ -13,7 +13,7 @@ Result<WatchedPatterns::NameTest> WatchedPatterns::MatchAny(
   std::vector<NameTest> tests;
   for (const std::string& pattern : patterns) {
     TDUMP_ASSIGN_OR_RETURN(NameTest test, tools::MatchAny({pattern}, otherwise));
-    tests.push_back(Watch(fmt::format("{} '{}'", option, pattern), std::move(test)));
+    tests.push_back(Watch(fmt::format("{} '{}'", option, pattern), pattern, std::move(test)));
   }
   if (tests.empty()) return NameTest{};
   return NameTest([tests = std::move(tests)](const std::string& name) {
@@ -23,9 +23,10 @@ Result<WatchedPatterns::NameTest> WatchedPatterns::MatchAny(
   });
 }
 
-WatchedPatterns::NameTest WatchedPatterns::Watch(std::string text, NameTest test) {
+WatchedPatterns::NameTest WatchedPatterns::Watch(std::string text, std::string pattern,
+                                                 NameTest test) {
   auto used = std::make_shared<std::atomic<bool>>(false);
-  watched_.push_back({std::move(text), used});
+  watched_.push_back({std::move(text), std::move(pattern), used});
   return [used = std::move(used), test = std::move(test)](const std::string& name) {
     const bool found = test(name);
     if (found && !used->load(std::memory_order_relaxed)) used->store(true);
@@ -41,10 +42,10 @@ Status WatchedPatterns::Share(compare::Team* team) {
   return {};
 }
 
-std::vector<std::string> WatchedPatterns::Unused() const {
-  std::vector<std::string> unused;
+std::vector<WatchedPatterns::Unused> WatchedPatterns::AllUnused() const {
+  std::vector<Unused> unused;
   for (const Watched& watched : watched_) {
-    if (!watched.used->load()) unused.push_back(watched.text);
+    if (!watched.used->load()) unused.push_back({watched.text, watched.pattern});
   }
   return unused;
 }

@@ -21,16 +21,19 @@ class WatchedPatterns {
   // outlive this.
   Result<NameTest> MatchAny(const std::string& option, const std::vector<std::string>& patterns,
                             bool otherwise = false);
-  // `text`: how a test that was made elsewhere is told.
-  NameTest Watch(std::string text, NameTest test);
+  // `text`: how a test that was made elsewhere, of `pattern`, is told.
+  NameTest Watch(std::string text, std::string pattern, NameTest test);
   // With what other processes found; all of the team must call it, with the same patterns.
   Status Share(compare::Team* team);
   // Those that were not found in any name they were asked about.
-  std::vector<std::string> Unused() const;
+  struct Unused {
+    std::string text, pattern;
+  };
+  std::vector<Unused> AllUnused() const;
 
  private:
   struct Watched {
-    std::string text;
+    std::string text, pattern;
     std::shared_ptr<std::atomic<bool>> used;
   };
   std::vector<Watched> watched_;

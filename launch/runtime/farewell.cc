@@ -110,7 +110,7 @@ void GiveVerdict(Env* env, const FarewellFacts& facts, const Others& others) {
   const Status status = Conclude(env, facts);
   if (!status.ok()) {
     TellUser(fmt::format("the run is not merged: {}; when that is mended: tdump-merge {}",
-                         status.message(), facts.shown));
+                         status.message(), ShellWord(facts.shown)));
   }
   if (const int unseen = facts.identity.world - 1 - others.seen; unseen > 0) {
     TellUser(
@@ -125,7 +125,7 @@ void TellWhoStillRuns(const FarewellFacts& facts, const Others& others) {
   TellUser(fmt::format(
       "rank 0 is done, {}; the last one gives the verdict, or: tdump-view {}",
       count == 1 ? "another rank still runs" : fmt::format("{} others still run", count),
-      facts.shown));
+      ShellWord(facts.shown)));
 }
 
 }  // namespace

@@ -65,6 +65,42 @@ TEST_F(DiffHintsTest, RanksWithBatchesOfTheirOwnAreComparedByWeights) {
               HasSubstr("SAME 1 of 1 bit for bit"));
 }
 
+TEST_F(DiffHintsTest, APathIsQuotedAsAShellNeedsIt) {
+  MakeRun("my run's", {1, 2}, {0.5f, 0.5f});
+  EXPECT_THAT(Diff({"my run's/rank0", "my run's/rank1"}, 1),
+              HasSubstr("by: tdump-diff 'my run'\\''s' --across dp --topology dp=2"));
+}
+
+// Steps 0 and 1, and the beginning of step 2 where it was killed then.
+TEST_F(DiffHintsTest, OfARunThatWasKilledTheStepsThatAreWholeAreNamed) {
+  for (const char* name : {"whole", "killed"}) {
+    ProcessImage process(env_, Path(name), {});
+    process.Pass(0).Pass(1);
+    if (std::string(name) == "killed")
+      process.TornPass(2, {"a", "b"}, 8);
+    else
+      process.Pass(2).Pass(3).Exit(4);
+  }
+  EXPECT_THAT(Diff({"whole", "killed"}, 1),
+              HasSubstr("whole on both sides: steps 0-1; to compare no others: --steps 0-1 "));
+  EXPECT_THAT(Diff({"whole", "killed", "--steps", "0-1"}, 0), Not(HasSubstr("to compare no")));
+  EXPECT_THAT(Diff({"whole", "killed", "--steps", "1-3"}, 1), HasSubstr("--steps 1 "));
+}
+
+TEST_F(DiffHintsTest, APatternThatMatchesNothingGetsNamesThatComeNear) {
+  for (const char* name : {"a", "b"})
+    ProcessImage(env_, Path(name), {})
+        .Tensors(0, {{.path = "encoder.dense"}, {.path = ".", .root = "CrossEntropyLoss"}})
+        .Add(io::OperatorCountSection{"", "encoder.dense", "", 1, 1, 0})
+        .Add(io::OperatorCountSection{"CrossEntropyLoss", ".", "", 1, 1, 0})
+        .Exit(1);
+  EXPECT_THAT(Diff({"a", "b", "--allow-failed", "encoder.dens$"}, 0),
+              HasSubstr("that it applies to. Near: 'encoder.dense'"));
+  EXPECT_THAT(Diff({"a", "b", "--dims", "B:CrossEntropy_Loss@output: b"}, 0),
+              HasSubstr("Near: 'CrossEntropyLoss'"));
+  EXPECT_THAT(Diff({"a", "b", "--select", "encodr"}, 2), HasSubstr("Near: 'encoder.dense'"));
+}
+
 TEST_F(DiffHintsTest, AWeightThatDiffersIsNamed) {
   MakeRun("run", {1, 2}, {0.5f, 0.25f});
   EXPECT_THAT(Diff({"run/rank0", "run/rank1"}, 1), HasSubstr("not on rank 1: fc.weight"));

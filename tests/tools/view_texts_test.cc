@@ -89,6 +89,73 @@ TEST_F(ViewTextsTest, WithoutBothTheLevelIsNamed) {
   EXPECT_THAT(View({"run:0/0/x"}), Not(HasSubstr("exponents")));
 }
 
+TEST_F(ViewTextsTest, TheSignatureNamesTheRootOfAnInput) {
+  TensorImage input = Floats(".", {1, 2}, kPartMeta | kPartHash);
+  input.role = Role::kInput;
+  input.arg = "1";
+  input.root = "CrossEntropyLoss";
+  MakeRun({input});
+  EXPECT_THAT(View({"run"}), HasSubstr("input 1 of CrossEntropyLoss [2] float32, hashed each"));
+  EXPECT_EQ(nlohmann::json::parse(View({"run", "--json"}))["signature"]["inputs"][0]["root"],
+            "CrossEntropyLoss");
+}
+
+TEST_F(ViewTextsTest, PatternsThatMatchNothingGetNamesThatComeNear) {
+  ProcessImage(env_, Path("my run"), {})
+      .Tensors(0, {Floats("encoder.dense", {1})})
+      .Add(io::OperatorCountSection{"", "encoder.dense", "", 1, 1, 0})
+      .Exit(1);
+  const std::vector<std::vector<std::string>> asked = {{"--names", "encodr"},
+                                                       {"--names", "--select", "encodr"},
+                                                       {"--records", "--select", "encodr"},
+                                                       {"--select", "encodr", "--sort", "bytes"},
+                                                       {"--select", "encodr", "--txt", "-"}};
+  for (std::vector<std::string> arguments : asked) {
+    arguments.insert(arguments.begin(), "my run");
+    const auto done = Run("tdump-view", arguments);
+    EXPECT_EQ(done.status, 2) << arguments[1];
+    EXPECT_EQ(done.out, "");
+    EXPECT_THAT(done.err, HasSubstr(". Near: 'encoder.dense'")) << arguments[1];
+  }
+  EXPECT_THAT(Run("tdump-view", {"my run:0/0/encoder.dens"}).err,
+              HasSubstr("Near: 'encoder.dense'. See tdump-view 'my run' --names"));
+  EXPECT_THAT(View({"my run"}), HasSubstr("next       tdump-view 'my run' --names"));
+}
+
+TEST_F(ViewTextsTest, ARootHasTheClassOfItsRecords) {
+  TensorImage input = Floats(".", {1}, kPartMeta | kPartHash);
+  input.role = Role::kInput;
+  input.cls = "job.Net";
+  ProcessImage(env_, Path("run"), {})
+      .Tensors(0, {input})
+      .Add(io::OperatorCountSection{"", ".", "", 1, 1, 0})
+      .Exit(1);
+  EXPECT_THAT(View({"run", "--names"}), ContainsRegex("\\. +module +Net "));
+}
+
+TEST_F(ViewTextsTest, AContainerIsNeverCalledAndNotMissed) {
+  ProcessImage(env_, Path("run"), {})
+      .Expect("blocks", "torch.nn.modules.container.ModuleList")
+      .Expect("unused")
+      .Pass(0)
+      .Exit(1);
+  const std::string text = View({"run"});
+  EXPECT_THAT(text, HasSubstr("never called: unused"));
+  EXPECT_THAT(text, Not(HasSubstr("blocks")));
+  EXPECT_THAT(View({"run", "--coverage"}), Not(HasSubstr("blocks")));
+  EXPECT_THAT(Run("tdump-view", {"run:0/0/blocks"}).err, HasSubstr("'blocks' is a ModuleList"));
+}
+
+TEST_F(ViewTextsTest, ARunThatIsNotThereNamesThoseBesideIt) {
+  ProcessImage(env_, Path("runs/first"), {}).Pass(0).Exit(1);
+  for (const char* tool : {"tdump-view", "tdump-merge"}) {
+    EXPECT_THAT(Run(tool, {"runs/frist"}).err, HasSubstr("; runs here: runs/first")) << tool;
+    EXPECT_THAT(Run(tool, {"runs"}).err, HasSubstr("; runs here: runs/first")) << tool;
+    EXPECT_THAT(Run(tool, {"ruins/first"}).err, HasSubstr("; no runs in ruins/ or outputs/ here"))
+        << tool;
+  }
+}
+
 TEST_F(ViewTextsTest, ARunWithADirectoryOfItsOwnIsNamedByIt) {
   MakeRun({Floats("x", {1})});
   const auto done = Run("tdump-view", {});
