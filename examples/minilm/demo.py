@@ -124,6 +124,14 @@ def answer(report: dict[str, Any]) -> str:
     return "answer    " + "\n          ".join(lines)
 
 
+def your_job() -> str:
+    """How to go on with a job of one's own; how to look into these runs tdump-diff has said."""
+    folder = shlex.quote(str(TOOLS))
+    return (
+        f"your job  PATH={folder}:$PATH; mpirun -n 4 tdump-run --dump -- python train.py; tdump-view    (docs/guide.md)"
+    )
+
+
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./demo", description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -171,9 +179,7 @@ def main(argv: list[str]) -> int:
         Path(called_from, options.json).write_text(done.stdout, encoding="utf-8")
     report = json.loads(done.stdout)
     print("\n" + answer(report))
-    if report["origin"]:
-        address = f"{other}:{report['origin']['step']}/{report['origin']['rank']}/{report['origin']['name']}"
-        print(f"next      {tool('tdump-view')} {address} --values 4")
+    print(your_job())
     return 0
 
 

@@ -70,6 +70,8 @@ def test_text(demo):
     assert f"\nanswer    rank 2, step 0, {QUERY}: its inputs agree, its output does not\n" in text
     assert "; ranks 0, 1 and 3 agree\n" in text
     assert f"\n          1 of 103 parameters differs: {QUERY}.weight on rank 2\n" in text
+    assert "\nnext " not in text and len(re.findall(r"^look closer: ", text, re.MULTILINE)) == 1  # one way to go on
+    assert text.splitlines()[-1].startswith("your job  PATH=") and "tdump-run --dump -- " in text.splitlines()[-1]
     lines = text[text.index("DIFFERS") :].splitlines()
     assert max(len(line) for line in lines if not line.startswith("look closer: ")) <= 140  # its path may be long
 
