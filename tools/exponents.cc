@@ -37,10 +37,12 @@ std::string Bars(const std::vector<std::pair<std::string, uint64_t>>& rows,
   return text;
 }
 
-// "-7..0": the exponents of a bin.
+// "-7..0": the exponents of a bin. The first and the last one have all beyond them too: "..-120",
+// "121..".
 std::string BinText(int bin) {
   const int first = kLeastExponent + kBinExponents * bin;
-  return fmt::format("{}..{}", first, first + kBinExponents - 1);
+  return fmt::format("{}..{}", bin == 0 ? "" : std::to_string(first),
+                     bin == kHistogramBins - 1 ? "" : std::to_string(first + kBinExponents - 1));
 }
 
 uint64_t InfiniteOf(const Statistics& statistics) {

@@ -74,6 +74,24 @@ TEST_F(ViewTextsTest, BinsOfStatisticsAreShownWhereNoValuesWereKept) {
   EXPECT_EQ(bins["records"][0]["exponents"]["bins"]["-7..0"], 3);
 }
 
+// 1e-200 is 2^-665 and 1e200 is 2^664: beyond what the bins name.
+TEST_F(ViewTextsTest, TheOutermostBinsHaveNoEnd) {
+  const std::vector<double> values = {1e-200, -1e200, 0x1p-120, 0x1p-119, 0x1p120, 0x1p121};
+  MakeRun({{.path = "x",
+            .bytes = BytesOf(values),
+            .dtype = "float64",
+            .bits = 64,
+            .sizes = {6},
+            .level = kPartMeta | kPartStats}});
+  const std::string text = View({"run:0/0/x", "--exponents"});
+  EXPECT_THAT(text, ContainsRegex("2\\^\\.\\.-120 +2  #+\n"));
+  EXPECT_THAT(text, ContainsRegex("2\\^-119\\.\\.-112 +1  #+\n"));
+  EXPECT_THAT(text, ContainsRegex("2\\^113\\.\\.120 +1  #+\n"));
+  EXPECT_THAT(text, ContainsRegex("2\\^121\\.\\. +2  #+\n"));
+  const auto bins = nlohmann::json::parse(View({"run:0/0/x", "--exponents", "--json"}));
+  EXPECT_EQ(bins["records"][0]["exponents"]["bins"]["..-120"], 2);
+}
+
 TEST_F(ViewTextsTest, ThePythonLineIsOfTheOutputRatherThanOfAWeight) {
   TensorImage weight = Floats("x", {1, 2}, kPartMeta | kPartHash);
   weight.role = Role::kParam;
