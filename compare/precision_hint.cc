@@ -40,7 +40,7 @@ void PrecisionHints::Add(const Outcome& outcome) {
   const std::optional<Explanation>& explanation = outcome.explanation;
   if (!outcome.fails || !explanation || explanation->within || explanation->follows) return;
   ++failing_;
-  for (const std::string& note : outcome.comparison.notes) {
+  for (const std::string& note : outcome.comparison.notes.Copy()) {
     if (!IsPrecisionNote(note)) continue;
     for (size_t i = 0; i < kLowerPrecisions.size(); ++i)
       alike_[i] += note == PrecisionNote(kLowerPrecisions[i]);

@@ -51,6 +51,20 @@ TEST(PrecisionHint, WhatFollowsFromAnotherSaysNothing) {
   EXPECT_THAT(hints.Note(), HasSubstr("(1 of the 1 pair"));
 }
 
+// Of millions of pairs notes lie in a file: looking at them leaves them there.
+TEST(PrecisionHint, NotesThatLieInAFileStayThere) {
+  SpillFile file({.env = Env::Posix(), .directory = "", .in_memory = 0});
+  Outcome outcome = Failing("bf16");
+  outcome.comparison.notes.MoveTo(&file);
+  const auto end = [&] { return *file.Add("end"); };
+  const uint64_t before = end(), step = end() - before;
+  PrecisionHints hints;
+  hints.Add(outcome);
+  EXPECT_THAT(hints.Note(), HasSubstr("(1 of the 1 pair"));
+  outcome.comparison.notes.MoveTo(&file);  // writes them again, were they in memory
+  EXPECT_EQ(end(), before + 2 * step);
+}
+
 // Of each module what it returns: as it should be, with noise on all elements, or with one of them
 // wrong.
 enum class Kind { kRight, kNoisy, kOneWrong };
