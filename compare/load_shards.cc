@@ -115,8 +115,9 @@ LoadedShards LoadShards(const JobStep& step, char side, const Group& group,
     set.refs.assign(1, {group.members.front(), nullptr});
     return loaded;
   }
-  // One that cannot be read is told where it is compared.
-  if (auto digests = ShardDigests(loaded); digests.ok() && !digests->empty())
+  if (auto digests = ShardDigests(loaded); !digests.ok())
+    loaded.status = std::move(digests).status();
+  else if (!digests->empty())
     set.hashes = *std::move(digests);
   const MemberData& first = loaded.data.front();
   set.name = NameOf(first.record);

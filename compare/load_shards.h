@@ -24,7 +24,7 @@ struct LoadedShards {
   ShardSet set;
   std::vector<MemberData> data;         // of set.refs; tile digests left out
   std::string shared_name, shared_key;  // NameOf and text of the group's key
-  Status status;                        // a record that could not be read
+  Status status;                        // a record, or its values, that could not be read
 };
 
 // Dims by precedence: the first of `rules` that matches the captured or the shared name or key

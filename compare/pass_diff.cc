@@ -128,7 +128,7 @@ class PassComparer {
     TDUMP_ASSIGN_OR_RETURN(const io::Record a, diff_->a->Get(outcome->ids.a));
     TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
     Place(b, outcome);
-    if (assembled_) Resolve(outcome);
+    if (assembled_) TDUMP_RETURN_IF_ERROR(Resolve(outcome));
     if (!outcome->unresolved->empty()) return {};
     if (large != nullptr && IsRead(a, b, JudgeMeta(a, b)) &&
         a.payload->logical_bytes >= kLargePair) {
@@ -272,13 +272,15 @@ class PassComparer {
     *notes = Notes(std::move(others));
   }
 
-  // Whether both tensors could be put together.
-  void Resolve(Outcome* outcome) const {
+  // Whether both tensors could be put together. Error: not for damage.
+  Status Resolve(Outcome* outcome) const {
     for (const auto& [view, id] :
          {std::pair(diff_->a.get(), outcome->ids.a), std::pair(diff_->b.get(), outcome->ids.b)}) {
       const Status state = view->StateOf(id);
+      if (state.code() == StatusCode::kCorrupt || state.code() == StatusCode::kIo) return state;
       if (!state.ok()) outcome->unresolved = state.message();
     }
+    return {};
   }
 
   // Whether the whole payloads are.

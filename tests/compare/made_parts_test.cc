@@ -277,6 +277,23 @@ TEST(CopiesWithoutValues, OfWhichOneKeptThemAreCompared) {
   EXPECT_EQ(DiffOk(one, OnRanks({WithoutHash(Matrix()), bad}), dims).overall, Overall::kDiffers);
 }
 
+// Of a copy that is not the one which is compared nobody else reads the values.
+TEST(CopiesWithoutValues, OneThatCannotBeReadIsDamage) {
+  const FakeRun one = OnRanks({WithoutHash(Matrix())});
+  FakeRun copies(2);
+  const Tensor in = Vector<float>("float32", {1, 2});
+  copies.Pass(0, 0).Module("norm", in, Reduced(Matrix(), kPartStats));
+  PassBuilder second = copies.Pass(1, 0);
+  second.Module("norm", in, WithoutHash(Matrix()));
+  second.Damage(second.last()->id);
+  const DiffReport report = DiffOk(one, copies, WithDims("norm", "... replicated[rank]"));
+  EXPECT_EQ(report.overall, Overall::kDamaged);
+  EXPECT_EQ(report.counts.unreadable, 1u);
+  EXPECT_EQ(report.counts.failing, 0u);
+  ASSERT_EQ(report.damage.size(), 1u);
+  EXPECT_EQ(report.damage[0].what, "pass.tdp: offset 4096: digest");
+}
+
 // Summands: that the statistics of one are not those of the sum says nothing.
 TEST(CopiesWithoutValues, ThatAreNoCopiesAreNotJudged) {
   const FakeRun one = OnRanks({WithoutHash(Matrix())});
