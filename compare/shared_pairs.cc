@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "compare/made_parts.h"
 #include "compare/pass_diff_archive.h"
 #include "io/hash.h"
 
@@ -57,11 +58,20 @@ uint64_t FingerprintOf(const PassDiff& diff) {
   return hash == kNotOpened ? 1 : hash;
 }
 
+// Of a record's values, for what the other side kept instead of its own.
+uint64_t BytesBeside(const io::Record& record, const StepView& other_view,
+                     const io::Record& other) {
+  const bool summarised = other_view.SummaryOf(other).has_value();
+  return PartsLacking(record, other, summarised).bytes() ? record.payload->logical_bytes : 0;
+}
+
 // Bytes of a pair that are read, as far as is known before.
 uint64_t BytesOf(const PassDiff& diff, const RecordIds& ids) {
   const io::Record* a = diff.a->Known(ids.a);
   const io::Record* b = diff.b->Known(ids.b);
-  if (a == nullptr || b == nullptr || !a->payload || !b->payload) return 0;
+  if (a == nullptr || b == nullptr) return 0;
+  if (!a->payload || !b->payload)
+    return BytesBeside(*a, *diff.b, *b) + BytesBeside(*b, *diff.a, *a);
   if (a->hash && a->hash == b->hash) return 0;
   return a->payload->logical_bytes + b->payload->logical_bytes;
 }
