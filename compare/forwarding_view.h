@@ -37,6 +37,9 @@ class ForwardingView : public StepView {
   std::string DimsOfMean(uint64_t id, uint64_t times) const override {
     return view_->DimsOfMean(id, times);
   }
+  std::string DimsOfAgreeingMean(uint64_t id) const override {
+    return view_->DimsOfAgreeingMean(id);
+  }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     return view_->RankAt(id, position);
   }

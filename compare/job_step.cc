@@ -338,10 +338,13 @@ Status JobStep::StateOf(uint64_t id) const {
 
 std::string JobStep::DimsOfMean(uint64_t id, uint64_t times) const {
   const Found found = Find(id);
-  if (found.tensor == nullptr) return "";
-  if (times == 0) return found.tensor->mean_dims;
-  return found.tensor->layout ? ::tdump::compare::DimsOfMean(found.tensor->layout->plan, times)
-                              : "";
+  const bool is_joined = found.tensor != nullptr && found.tensor->layout;
+  return is_joined ? ::tdump::compare::DimsOfMean(found.tensor->layout->plan, times) : "";
+}
+
+std::string JobStep::DimsOfAgreeingMean(uint64_t id) const {
+  const Found found = Find(id);
+  return found.tensor == nullptr ? "" : found.tensor->mean_dims;
 }
 
 int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {

@@ -115,6 +115,7 @@ class JobStep : public StepView {
   std::string LayoutOf(uint64_t id) const override;
   Status StateOf(uint64_t id) const override;
   std::string DimsOfMean(uint64_t id, uint64_t times) const override;
+  std::string DimsOfAgreeingMean(uint64_t id) const override;
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override;
 
  private:

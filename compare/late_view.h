@@ -56,6 +56,10 @@ class LateView : public StepView {
     const auto view = View();
     return view.ok() ? (*view)->DimsOfMean(id, times) : "";
   }
+  std::string DimsOfAgreeingMean(uint64_t id) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->DimsOfAgreeingMean(id) : "";
+  }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     const auto view = View();
     return view.ok() ? (*view)->RankAt(id, position) : kAllRanks;

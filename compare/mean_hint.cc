@@ -74,9 +74,9 @@ std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Rec
         "parts of the batch: --dims {2}",
         side, side == 'A' ? 'B' : 'A', RuleFor(side, record, dims));
   };
-  if (const std::string dims = pass.b->DimsOfMean(outcome.ids.b, 0); !dims.empty())
+  if (const std::string dims = pass.b->DimsOfAgreeingMean(outcome.ids.b); !dims.empty())
     return mean('B', dims, b);
-  if (const std::string dims = pass.a->DimsOfMean(outcome.ids.a, 0); !dims.empty())
+  if (const std::string dims = pass.a->DimsOfAgreeingMean(outcome.ids.a); !dims.empty())
     return mean('A', dims, a);
   const auto remedy = [&](char side, uint64_t times, const std::string& dims,
                           const io::Record& record) {

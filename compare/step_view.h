@@ -73,9 +73,11 @@ class StepView {
   virtual Status StateOf(uint64_t /*id*/) const { return Status(); }
 
   // The dims under which a tensor that is a sum over ranks were their mean, and `times` times
-  // smaller; for 0: under which one whose layout was inferred, and disagrees with the other side,
-  // were such a mean and agreed. "" where there are none.
+  // smaller; "" where there are none.
   virtual std::string DimsOfMean(uint64_t /*id*/, uint64_t /*times*/) const { return ""; }
+  // Those under which one whose layout was inferred, and disagrees with the other side, were such a
+  // mean and agreed.
+  virtual std::string DimsOfAgreeingMean(uint64_t /*id*/) const { return ""; }
 
   // The rank whose capture holds the element at `position` (in elements), -1 where several hold it
   // or the view is of one rank only.
