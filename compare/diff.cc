@@ -347,7 +347,7 @@ class Differ {
     finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill && !pass.spill->status().ok())  // since it was compared
-      AddDamage({"", 0, "a temporary file (TMPDIR): " + pass.spill->status().message()});
+      AddDamage({"", 0, pass.spill->status().message()});
   }
 
   void AddPlace(const PassPair& pair) {

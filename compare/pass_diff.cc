@@ -438,8 +438,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   for (const Outcome& outcome : diff.outcomes) {
     if (!outcome.error->empty()) diff.damage.push_back({"", 0, outcome.error});
   }
-  if (!diff.spill->status().ok())
-    diff.damage.push_back({"", 0, "a temporary file (TMPDIR): " + diff.spill->status().message()});
+  if (!diff.spill->status().ok()) diff.damage.push_back({"", 0, diff.spill->status().message()});
   return diff;
 }
 

@@ -93,8 +93,7 @@ const std::string* SpillFile::BlockAt(uint64_t offset) const {
   oldest->bytes.resize(kBlock);
   const Result<size_t> got = in_->ReadAt(offset, std::as_writable_bytes(std::span(oldest->bytes)));
   if (!got.ok() || *got != kBlock) {
-    if (status_.ok())
-      status_ = got.ok() ? Corrupt("a temporary file was cut") : Status(got.status());
+    if (status_.ok()) status_ = got.ok() ? Corrupt("it was cut") : Status(got.status());
     return nullptr;
   }
   oldest->offset = offset;
@@ -104,7 +103,7 @@ const std::string* SpillFile::BlockAt(uint64_t offset) const {
 
 Status SpillFile::status() const {
   const std::lock_guard lock(mutex_);
-  return status_;
+  return Status(status_).Annotate("a temporary file (TMPDIR)");
 }
 
 }  // namespace tdump::compare
