@@ -18,6 +18,7 @@
 #include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
+#include "compare/state_hints.h"
 #include "compare/step_align.h"
 #include "compare/text.h"
 #include "compare/topology.h"
@@ -263,6 +264,8 @@ class Differ {
     if (std::string note = precision_hints_.Note(); !note.empty())
       report_.notes.push_back(std::move(note));
     const bool has_row = report_.origin && report_.origin->row;
+    if (std::string note = state_hints_.Note(); !note.empty())
+      report_.notes.push_back(std::move(note));
     for (std::string& note : mean_hints_.Notes(has_row ? report_.origin->row->remedy : ""))
       report_.notes.push_back(std::move(note));
   }
@@ -405,6 +408,7 @@ class Differ {
     }
     precision_hints_.Add(outcome);
     if (counts_as_failing) mean_hints_.Add(pass, outcome);
+    if (counts_as_failing) state_hints_.Add(outcome);
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
     if (outcome.is_weight()) AddParameter(row, pair.b.rank, outcome);
@@ -640,6 +644,7 @@ class Differ {
   uint64_t unresolved_left_ = 0;         // pairs with others
   PrecisionHints precision_hints_;
   MeanHints mean_hints_;
+  StateHints state_hints_;
   UnpairedList unpaired_;
   std::vector<Row> allowed_;                             // that fail; the first ones
   std::optional<std::pair<Parts, Parts>> unjudged_;      // what A and B kept of the first such pair

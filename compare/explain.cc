@@ -57,6 +57,22 @@ struct Errors {
   }
 };
 
+ErrorLevel Sum(const ErrorLevel& x, const ErrorLevel& y) {
+  return {.power = x.power + y.power,
+          .peak = x.peak + y.peak,
+          .gain = x.gain + y.gain,
+          .common = x.common + y.common};
+}
+// Of the squares of numbers: (x + e)^2 - x^2 is 2 x e, and e^2, which is less.
+ErrorLevel OfSquares(const ErrorLevel& level) {
+  return {.power = 4 * level.power,
+          .peak = 2 * level.peak,
+          .gain = 2 * level.gain,
+          .common = 4 * level.common};
+}
+
+bool IsState(const Sample& sample) { return sample.state != StateKind::kNone; }
+
 struct Judged {
   Explanation explanation;
   ErrorLevel counted;  // the error that counts for what follows
@@ -87,8 +103,9 @@ class Explainer {
 
  private:
   struct Input : Errors {
-    bool known = false;   // recorded
-    bool unseen = false;  // operators that were not recorded lie between
+    bool known = false;    // recorded
+    bool unseen = false;   // operators that were not recorded lie between
+    ErrorLevel roundings;  // that explain some of it whatever its error is
   };
   struct Inputs {      // recorded ones of a call
     double power = 0;  // the largest, also of what is not judged yet
@@ -115,6 +132,7 @@ class Explainer {
     calibrates_.resize(samples_.count);
     for (size_t i = 0; i < samples_.count; ++i) {
       const Sample sample = samples_.at(i);
+      if (IsState(sample)) continue;
       calibrates_[i] = sample.output && !sample.backward;
       if (!sample.output) {
         double& power = inputs_[sample.call].power;
@@ -174,7 +192,7 @@ class Explainer {
     Judged judged;
     Explanation& out = judged.explanation;
     const ErrorLevel& error = sample.error;
-    const Input in = InputOf(sample);
+    const Input in = IsState(sample) ? GradientsOf(sample) : InputOf(sample);
     out.in = in.level;
     out.in_known = in.known;
     out.bound = BoundOf(sample, in);
@@ -197,10 +215,9 @@ class Explainer {
   }
 
   ErrorLevel BoundOf(const Sample& sample, const Input& in) const {
-    const ErrorLevel& local = sample.local;
-    const double amplification = in.unseen
-                                     ? std::max(kUnseenAmplification, Amplification(sample.kind))
-                                     : Amplification(sample.kind);
+    const ErrorLevel local = Sum(sample.local, in.roundings);
+    const double own = IsState(sample) ? kAmplification : Amplification(sample.kind);
+    const double amplification = in.unseen ? std::max(kUnseenAmplification, own) : own;
     ErrorLevel bound;
     bound.power = local.power + amplification * in.level.power;
     bound.peak = local.peak + kPeakAmplification * in.level.peak;
@@ -255,6 +272,23 @@ class Explainer {
     return in.known || encloses ? in : AddRecent(in);
   }
 
+  // Of what is made of a parameter's gradients.
+  Input GradientsOf(const Sample& sample) const {
+    Input in;
+    const auto own = gradients_.find(sample.parameter);
+    if (own != gradients_.end()) in = own->second;
+    if (IsNone(in.level)) {
+      const bool failing = in.failing;
+      in = AddRecent(in);
+      if (in.known) in.failing = failing;
+    }
+    if (sample.state == StateKind::kOfSquares) {
+      in.level = OfSquares(in.level);
+      in.roundings = OfSquares(in.roundings);
+    }
+    return in;
+  }
+
   Input AddRecent(Input in) const {
     in.unseen = true;
     for (const Errors& errors : recent_) in.Add(errors);
@@ -278,6 +312,7 @@ class Explainer {
   }
 
   void Remember(size_t i, const Sample& sample, const Judged& judged) {
+    if (IsState(sample)) return;  // nothing of this step follows from it
     const Errors errors = judged.errors();
     while (moments_[moment_].order != sample.order || moments_[moment_].call != sample.call)
       ++moment_;
@@ -288,6 +323,12 @@ class Explainer {
     else
       recent_[next_++ % kRecent] = errors;
     if (links_[i] != 0 && (links_[i] & kMetBefore) == 0) met_[i] = {judged, links_[i]};
+    if (sample.parameter != 0) {
+      Input& gradients = gradients_[sample.parameter];
+      gradients.Add(errors);
+      gradients.known = true;
+      gradients.roundings = Larger(gradients.roundings, sample.local);
+    }
     if (!sample.backward) {
       ErrorLevel& own = forward_[sample.path];
       own = Larger(own, judged.counted);
@@ -307,6 +348,7 @@ class Explainer {
   std::vector<uint32_t> links_;
   std::unordered_map<size_t, Met> met_;
   std::unordered_map<uint64_t, ErrorLevel> forward_;  // by path
+  std::unordered_map<uint64_t, Input> gradients_;     // by parameter
   std::array<double, 8> amplification_{};             // by OperatorClass
   std::vector<Errors> recent_;
   size_t next_ = 0;

@@ -17,7 +17,11 @@
 //   4. The gain that noise alone may have is that of a mean over many elements that should be 0. A
 //      part of the noise is the same in all rows: that of rounded weights, and where a text repeats
 //      itself all of it. That part is averaged over the channels only, the rest over all elements.
-//   5. An observation outside its bound fails; for what follows it counts as if its operator had
+//   5. What an optimizer keeps of a parameter is made of its gradients, by one operator for each
+//      element: what explains them explains it, their own roundings and 20 times their error in
+//      power; of a mean of squares, twice as much in size. Where no gradient was recorded, or it is
+//      equal (one of an earlier step may not have been), the errors seen shortly before stand in.
+//   6. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.
 #pragma once
@@ -30,6 +34,9 @@
 #include "compare/bounds.h"
 
 namespace tdump::compare {
+
+// What an optimizer keeps: means of gradients ("exp_avg"), or of their squares ("exp_avg_sq").
+enum class StateKind : uint8_t { kNone, kOfGradients, kOfSquares };
 
 // One observation.
 struct Sample {
@@ -48,6 +55,10 @@ struct Sample {
   bool louder = false;  // B is larger than A, along A
   ErrorLevel local;     // what rounding explains
   ErrorLevel weights;   // of the module's own parameters, 0 where they are equal or not known
+  // Of a parameter's gradient, and of what an optimizer keeps: equal for those of one parameter; 0:
+  // of neither.
+  uint64_t parameter = 0;
+  StateKind state = StateKind::kNone;
   // All elements are within the bound of each, which is enough unless the precision was given.
   bool within_local = true;
 };

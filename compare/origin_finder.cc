@@ -2,12 +2,27 @@
 
 #include <algorithm>
 
+#include "compare/roles.h"
+
 namespace tdump::compare {
 namespace {
+
+// The gradients that what an optimizer keeps is made of.
+std::vector<Row> GradientsOf(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+  std::vector<Row> gradients;
+  const auto state = pass.b->Get(outcome.ids.b);
+  for (const Outcome& other : pass.outcomes) {
+    if (!state.ok() || other.role != Role::kParamGrad || other.path != outcome.path) continue;
+    Row row = MakeRow(pass, pair, other);
+    if (row.key.arg == ParameterOf(state->key)) gradients.push_back(std::move(row));
+  }
+  return gradients;
+}
 
 // The inputs of the call that `outcome` came out of.
 std::vector<Row> InputsOf(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
   std::vector<Row> inputs;
+  if (outcome.of_optimizer) return GradientsOf(pass, pair, outcome);
   if (!outcome.is_output()) return inputs;
   for (const Outcome& other : pass.outcomes) {
     if (other.call == outcome.call && !other.is_output() && !other.is_weight())
@@ -83,10 +98,11 @@ std::vector<Observed> Timeline(const PassDiff& pass) {
   for (uint32_t i = 0; i < pass.outcomes.size(); ++i) {
     const Outcome& outcome = pass.outcomes[i];
     const bool tells = outcome.comparison.verdict.Judged() || outcome.fails;
-    if (outcome.is_weight() || outcome.allowed || !tells || !outcome.unresolved->empty()) continue;
+    const bool is_event = !outcome.is_weight() || outcome.of_optimizer;
+    if (!is_event || outcome.allowed || !tells || !outcome.unresolved->empty()) continue;
     observed.push_back({.order = outcome.order,
                         .call = outcome.call,
-                        .output = outcome.is_output(),
+                        .output = outcome.is_output() || outcome.of_optimizer,
                         .root_input = outcome.root_input,
                         .fails = outcome.fails,
                         .bits_differ = outcome.bits_differ,
@@ -170,6 +186,10 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
   origin.rank = suspect.candidate.rank = origin.row->rank_b;
   NameOperator(pass, outcome, &origin);
   origin.inputs = InputsOf(pass, pair, outcome);
+  if (outcome.of_optimizer) {  // they are of other calls
+    suspect.candidate.first.inputs_recorded = static_cast<uint32_t>(origin.inputs.size());
+    origin.certain = suspect.candidate.first.certain();
+  }
   if (first.last_agreeing)
     origin.last_agreeing = MakeRow(pass, pair, pass.outcomes[*first.last_agreeing]);
   const uint64_t from = first.last_agreeing ? pass.outcomes[*first.last_agreeing].order : 0;
@@ -196,7 +216,8 @@ const ParameterDifference* OriginFinder::PassedParameter(const PassDiff& pass, c
                                                          const Outcome& input) const {
   if (input.is_output()) return nullptr;
   for (const Outcome& weight : pass.outcomes) {
-    if (!weight.is_weight() || !weight.bits_differ || !HaveTheSameValues(pass, weight, input))
+    if (!weight.is_weight() || weight.of_optimizer || !weight.bits_differ ||
+        !HaveTheSameValues(pass, weight, input))
       continue;
     const std::string name = MakeRow(pass, pair, weight).name;
     for (const ParameterDifference& parameter : *parameters_) {

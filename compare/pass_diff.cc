@@ -15,6 +15,7 @@
 #include "compare/made_parts.h"
 #include "compare/parts.h"
 #include "compare/pass_judge.h"
+#include "compare/roles.h"
 #include "compare/same_bytes.h"
 #include "compare/shared_pairs.h"
 #include "core/add_thread.h"
@@ -329,7 +330,8 @@ class PassComparer {
     outcome->call = is_tap && span->parent != 0 ? span->parent : b.call_begin;
     outcome->order = OrderOf(b, outcome->is_output(), span);
     outcome->path = std::hash<std::string>()(b.key.root + "\n" + b.key.path);
-    outcome->root_input = b.key.path == "." && b.key.op.empty() && b.key.role == Role::kInput;
+    outcome->root_input = IsRootInput(b.key);
+    outcome->of_optimizer = IsOfOptimizer(b.key);
   }
 
   // Hashes that differ leave the tolerance unproven, which fails; but for parameters, where the

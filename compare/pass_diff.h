@@ -73,6 +73,7 @@ struct Outcome {
   [[no_unique_address]] Comparison comparison;  // what follows begins in its padding
   Role role = Role::kOutput;
   bool root_input = false;
+  bool of_optimizer = false;  // what an optimizer keeps of a parameter
   // Shape, dtype, special values, tolerance, or bits where required; or not proven within.
   bool fails = false;
   bool bits_differ = false;  // includes `fails`

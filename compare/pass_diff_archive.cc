@@ -109,9 +109,10 @@ void serialize(Archive& archive, Comparison& comparison) {
 template <class Archive>
 void serialize(Archive& archive, Outcome& outcome) {
   auto& [ids, call, order, path, key_hash, rounding, rule, explanation, unresolved, error,
-         comparison, role, root_input, fails, bits_differ, allowed, rank_a, rank_b] = outcome;
+         comparison, role, root_input, of_optimizer, fails, bits_differ, allowed, rank_a, rank_b] =
+      outcome;
   archive(ids, call, order, path, key_hash, rounding, explanation, unresolved, error, comparison,
-          rank_a, rank_b, role, root_input, fails, bits_differ, allowed);
+          rank_a, rank_b, role, root_input, of_optimizer, fails, bits_differ, allowed);
 }
 
 template <class Archive>

@@ -8,6 +8,7 @@
 
 #include "compare/dequantised.h"
 #include "compare/element.h"
+#include "compare/optimizer_states.h"
 #include "compare/precision_hint.h"
 
 namespace tdump::compare {
@@ -37,7 +38,7 @@ void TightenCast(const DType& a, const DType& b, LocalBound* local) {
 
 // Whether its values are known well enough to take part: measured numbers, or equal bits.
 bool IsSample(const Outcome& outcome) {
-  if (!outcome.error->empty() || outcome.is_weight()) return false;
+  if (!outcome.error->empty() || (outcome.is_weight() && !outcome.of_optimizer)) return false;
   const Comparison& comparison = outcome.comparison;
   if (comparison.verdict.bitwise == Answer::kSame) return true;
   return comparison.evidence == Evidence::kPayload && comparison.metrics->numeric &&
@@ -204,10 +205,12 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
   std::vector<Outcome>& outcomes = pass->outcomes;
   std::vector<uint32_t> indices;
   std::unordered_map<uint64_t, ErrorLevel> weights;  // by path
+  const OptimizerStates states(*pass);
   bool any = false;
   for (uint32_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& outcome = outcomes[i];
-    if (outcome.is_weight() && outcome.comparison.evidence == Evidence::kPayload) {
+    if (outcome.is_weight() && !outcome.of_optimizer &&
+        outcome.comparison.evidence == Evidence::kPayload) {
       const ErrorLevel level = MeasuredLevel(outcome, outcome.comparison.metrics);
       ErrorLevel& of = weights[outcome.path];
       of.power = std::max(of.power, std::min(level.power, outcome.local().level.power));
@@ -215,7 +218,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
       of.gain = std::max(of.gain, std::min(level.gain, outcome.local().level.gain));
       of.common = of.power;  // all rows meet the same weights
     }
-    if (!IsSample(outcome)) continue;
+    if (!IsSample(outcome) || (outcome.of_optimizer && !states.IsOfGradients(i))) continue;
     indices.push_back(i);
     any = any || outcome.comparison.verdict.bitwise != Answer::kSame;
   }
@@ -231,6 +234,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
     Sample sample = SampleOf(outcomes[indices[i]]);
     if (const auto own = weights.find(sample.path); own != weights.end())
       sample.weights = own->second;
+    states.Complete(indices[i], &sample);
     return sample;
   };
   Explain({indices.size(), sample_of}, calls, {.compute = options_.compute.has_value()},

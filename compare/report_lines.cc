@@ -10,6 +10,7 @@
 #include "compare/bound_text.h"
 #include "compare/job_text.h"
 #include "compare/record_patterns.h"
+#include "compare/roles.h"
 #include "compare/text.h"
 #include "core/key.h"
 
@@ -115,6 +116,10 @@ std::string InputsText(const DiffReport& report) {
   return text;
 }
 
+bool IsStateOfOptimizer(const Origin& origin) {
+  return origin.row && IsOfOptimizer(origin.row->key);
+}
+
 ptrdiff_t JudgedOf(const std::vector<Row>& rows) {
   return std::count_if(rows.begin(), rows.end(),
                        [](const Row& r) { return r.comparison.verdict.Judged(); });
@@ -131,21 +136,34 @@ bool ByStatistics(const std::vector<Row>& rows) {
   });
 }
 
+std::string HowTheyAgree(const std::vector<Row>& rows) {
+  return AllBitsEqual(rows)   ? "bit for bit"
+         : ByStatistics(rows) ? "as far as statistics tell"
+                              : "within bounds";
+}
+
+// Of what an optimizer keeps.
+std::string GradientOfOrigin(const Origin& origin) {
+  if (origin.inputs.empty())
+    return "its gradient was not recorded: capture role param_grad to be sure";
+  if (JudgedOf(origin.inputs) == 0)
+    return "its gradient is not judged: its values were not kept on both sides";
+  return "its gradient agrees " + HowTheyAgree(origin.inputs);
+}
+
 // What is known of the data that went into the origin.
 std::string InputsOfOrigin(const Origin& origin) {
   switch (origin.kind) {
     case OriginKind::kInputs:
       return "the runs were given different data: what follows from it is not judged";
     case OriginKind::kOperator:
+      if (IsStateOfOptimizer(origin)) return GradientOfOrigin(origin);
       if (origin.inputs.empty())
         return "its inputs were not recorded: capture role input to be sure";
       if (JudgedOf(origin.inputs) == 0)
         return "its inputs are not judged: their values were not kept on both sides";
       return fmt::format("inputs agree: {} of {}, {}", JudgedOf(origin.inputs),
-                         origin.inputs.size(),
-                         AllBitsEqual(origin.inputs)   ? "bit for bit"
-                         : ByStatistics(origin.inputs) ? "as far as statistics tell"
-                                                       : "within bounds");
+                         origin.inputs.size(), HowTheyAgree(origin.inputs));
     case OriginKind::kInterval:
     case OriginKind::kParameter:
       if (!origin.row) return "";
@@ -328,6 +346,7 @@ std::vector<std::string> OriginLines(const Origin& origin) {
     const Row& row = *origin.row;
     const char* what = origin.kind != OriginKind::kOperator ? ""
                        : IsTap(origin)                      ? "tap does not: "
+                       : IsStateOfOptimizer(origin)         ? "what is kept does not: "
                                                             : "output does not: ";
     lines.push_back(what + ValuesText(row));
     if (const std::string text = ExplainedText(row.comparison, row.explanation); !text.empty())

@@ -21,6 +21,8 @@ inline bool IsOutput(Role role) {
 inline bool IsOfOptimizer(const Key& key) {
   return key.role == Role::kState && key.arg.find('.') != std::string::npos;
 }
+// The parameter that a gradient is of, or what an optimizer keeps: "weight" of "weight.exp_avg".
+inline std::string ParameterOf(const Key& key) { return key.arg.substr(0, key.arg.find('.')); }
 // What the model as a whole was given.
 inline bool IsRootInput(const Key& key) {
   return key.path == "." && key.op.empty() && key.role == Role::kInput;

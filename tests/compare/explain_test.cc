@@ -169,6 +169,30 @@ TEST(Explain, EqualInputsExplainNothing) {
   EXPECT_FALSE(program.Run(false)[out].within);
 }
 
+// At 60 dB, 13 dB less in means of it, and 6 dB less than that in means of its square.
+TEST(Explain, AGradientExplainsWhatIsMadeOfIt) {
+  const auto within = [](StateKind kind, double db, uint64_t parameter = 7) {
+    Program program;
+    const size_t gradient = program.Add(OperatorClass::kProduct, 60, 60);
+    program.samples[gradient].parameter = 7;
+    program.samples[gradient].local = program.samples[gradient - 1].local = {};
+    program.samples[gradient - 1].within_local = true;
+    Sample state = program.Base(OperatorClass::kLookup, db, 0);
+    state.local = {};
+    state.order = state.call = ++program.clock;
+    state.parameter = parameter;
+    state.state = kind;
+    program.samples.push_back(state);
+    return program.Run(false).back();
+  };
+  EXPECT_TRUE(within(StateKind::kOfGradients, 47.1).within);
+  EXPECT_FALSE(within(StateKind::kOfGradients, 46.9).within);
+  EXPECT_TRUE(within(StateKind::kOfSquares, 41.1).within);
+  EXPECT_FALSE(within(StateKind::kOfSquares, 40.9).within);
+  EXPECT_TRUE(within(StateKind::kOfGradients, 47.1).in_known);
+  EXPECT_FALSE(within(StateKind::kOfGradients, 47.1, 8).in_known);  // another parameter's
+}
+
 TEST(Explain, TheSameTensorsAreJudgedOnce) {
   Program program;
   const size_t out = program.Add(OperatorClass::kProduct, 60, 20);

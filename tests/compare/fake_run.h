@@ -124,6 +124,7 @@ class PassBuilder {
     return End(Begin(path, name, {}), path, name, {{"", value}});
   }
   io::Record* last() { return &content_->records.back(); }
+  io::CallRecord* last_call() { return &content_->calls.back(); }
   void Damage(uint64_t record) { content_->unreadable.insert(record); }
 
  private:

@@ -1,0 +1,220 @@
+// What an optimizer keeps, held to what the gradients that it is made of explain.
+#include "compare/optimizer_states.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <regex>
+
+#include "compare/report.h"
+#include "tests/compare/job_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr size_t kCount = 64 * 32;
+using Numbers = std::vector<float>;
+
+// Gradients are of the order of 1; `noise`: of their rounding.
+Numbers Gradient(uint32_t of = 1, double noise = 0, uint32_t seed = 7) {
+  std::mt19937 values(of), errors(seed);
+  std::normal_distribution<double> normal(0, 1);
+  Numbers gradient(kCount);
+  for (float& x : gradient) {
+    const double exact = normal(values);
+    x = static_cast<float>(exact + noise * normal(errors));
+  }
+  return gradient;
+}
+
+Numbers Mean(const Numbers& x, const Numbers& y) {
+  Numbers mean(x.size());
+  for (size_t i = 0; i < x.size(); ++i) mean[i] = (x[i] + y[i]) / 2;
+  return mean;
+}
+
+Tensor TensorOf(const Numbers& numbers) {
+  return Matrix(64, static_cast<int64_t>(kCount / 64), numbers);
+}
+
+struct Adam {
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float step = 1;
+};
+
+void AddKept(PassBuilder* pass, const std::string& name, const Tensor& tensor) {
+  pass->Param("fc", name, tensor);
+  pass->last()->key.role = Role::kState;
+  pass->last()->payload = tensor.record.payload;
+}
+
+// What Adam keeps after its first step.
+void AddStates(PassBuilder* pass, const Numbers& gradient, const Adam& adam = {}) {
+  Numbers mean, squares;
+  for (const float x : gradient) {
+    mean.push_back((1 - adam.beta1) * x);
+    squares.push_back((1 - adam.beta2) * x * x);
+  }
+  AddKept(pass, "weight.exp_avg", TensorOf(mean));
+  AddKept(pass, "weight.exp_avg_sq", TensorOf(squares));
+  AddKept(pass, "weight.step", MakeTensor<float>("float32", {}, {adam.step}));
+}
+
+// The gradient of a weight that has seen 1024 rows, which explain a rounding of 8e-6 of rms.
+void AddGradient(PassBuilder* pass, const Numbers& gradient) {
+  const uint64_t call = pass->Begin("fc", "", {});
+  pass->End(call, "fc", "", {{"weight", TensorOf(gradient)}});
+  pass->last()->key.role = Role::kParamGrad;
+  pass->last_call()->arguments = {
+      {.role = Role::kGradOutput, .arg = "", .dtype = "float32", .sizes = {1024, 32}}};
+}
+
+constexpr double kRounding = 1.5e-6;
+
+FakeRun OneStep(const Numbers& gradient, const Numbers& of_states, const Adam& adam = {},
+                bool records_gradient = true) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  pass.Module("fc", kInput, kWhole);
+  if (records_gradient) AddGradient(&pass, gradient);
+  AddStates(&pass, of_states, adam);
+  return run;
+}
+FakeRun Stepped(const Numbers& gradient, const Adam& adam = {}) {
+  return OneStep(gradient, gradient, adam);
+}
+FakeRun StatesOnly(const Numbers& gradient) { return OneStep({}, gradient, {}, false); }
+
+std::vector<std::string> FailingArguments(const DiffReport& report) {
+  std::vector<std::string> arguments;
+  for (const Row& row : report.failing) arguments.push_back(row.key.arg);
+  return arguments;
+}
+
+TEST(OptimizerStates, TheRoundingOfTheirGradientExplainsThem) {
+  const DiffReport report = DiffOk(Stepped(Gradient()), Stepped(Gradient(1, kRounding)));
+  EXPECT_EQ(report.overall, Overall::kSame) << Text(report, 1, 1);
+  EXPECT_THAT(report.notes, Not(Contains(HasSubstr("optimizer"))));
+}
+
+TEST(OptimizerStates, AWrongBetaIsFound) {
+  const FakeRun a = Stepped(Gradient());
+  const Numbers rounded = Gradient(1, kRounding);
+  const DiffReport mean = DiffOk(a, Stepped(rounded, {.beta1 = 0.9001f}));
+  EXPECT_THAT(FailingArguments(mean), testing::ElementsAre("weight.exp_avg"));
+  const DiffReport squares = DiffOk(a, Stepped(rounded, {.beta2 = 0.99901f}));
+  EXPECT_THAT(FailingArguments(squares), testing::ElementsAre("weight.exp_avg_sq"));
+}
+
+TEST(OptimizerStates, TheFirstThatIsWrongIsTheOriginBesideItsGradient) {
+  const DiffReport report =
+      DiffOk(Stepped(Gradient()), Stepped(Gradient(1, kRounding), {.beta1 = 0.95f}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_TRUE(report.origin->certain);
+  const std::string text = Joined(Text(report, 1, 1));
+  EXPECT_THAT(text, HasSubstr("ORIGIN rank 0, step 0, fc, state weight.exp_avg"));
+  EXPECT_THAT(text, HasSubstr("its gradient agrees within bounds"));
+}
+
+// Two ranks that did not add up their gradients, against one process that had the whole batch.
+TEST(OptimizerStates, AMissedReductionIsFound) {
+  const Numbers whole = Mean(Gradient(1), Gradient(2));
+  const Numbers left = Gradient(1, kRounding, 8), right = Gradient(2, kRounding, 9);
+  DiffOptions options = WithDims("@param_grad", "... partial[rank:mean]");
+  options.job->dims.push_back({0, Named("@state"), *Dims::Parse("... replicated[rank]")});
+  const auto ranks = [&](bool reduced) {
+    FakeRun run(2);
+    for (const int32_t rank : {0, 1}) {
+      PassBuilder pass = run.Pass(rank, 0);
+      const Numbers& own = rank == 0 ? left : right;
+      pass.Module("fc", kInput, kWhole);
+      AddGradient(&pass, own);
+      AddStates(&pass, reduced ? Mean(left, right) : own);
+    }
+    return run;
+  };
+  EXPECT_EQ(DiffOk(Stepped(whole), ranks(true), options).overall, Overall::kSame);
+  const DiffReport report = DiffOk(Stepped(whole), ranks(false), options);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->row->key.arg, "weight.exp_avg");
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("its gradient agrees"));
+}
+
+TEST(OptimizerStates, ANumberBesideAParameterIsNotMadeOfGradients) {
+  DiffOptions options;
+  options.pass.compute = *ParsePrecision("fp8");
+  const FakeRun a = Stepped(Gradient());
+  const Numbers coarse = Gradient(1, 0.03);
+  EXPECT_EQ(DiffOk(a, Stepped(coarse), options).overall, Overall::kSame);
+  const DiffReport report = DiffOk(a, Stepped(coarse, {.step = 1.01f}), options);
+  EXPECT_THAT(FailingArguments(report), testing::ElementsAre("weight.step"));
+}
+
+TEST(OptimizerStates, FollowFromAGradientThatFails) {
+  Numbers twice = Gradient();
+  for (float& x : twice) x *= 2;
+  const DiffReport report = DiffOk(Stepped(Gradient()), Stepped(twice));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->row->key.role, Role::kParamGrad);
+  ASSERT_EQ(report.failing.size(), 3u);
+  EXPECT_FALSE(report.failing[0].explanation->follows);
+  EXPECT_TRUE(report.failing[1].explanation->follows);
+  EXPECT_TRUE(report.failing[2].explanation->follows);
+}
+
+// A gradient of this step that is equal does not say that those of earlier steps were.
+TEST(OptimizerStates, WhatWasSeenBeforeStandsInForGradientsOfEarlierSteps) {
+  const auto run = [](double noise, double kept) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    AddGradient(&pass, Gradient(3, noise));
+    const uint64_t call = pass.Begin("fc", "", {});
+    pass.End(call, "fc", "", {{"weight", TensorOf(Gradient())}});
+    pass.last()->key.role = Role::kParamGrad;
+    AddStates(&pass, Gradient(1, kept));
+    return run;
+  };
+  const FakeRun a = run(0, 0);
+  EXPECT_EQ(DiffOk(a, run(kRounding, kRounding)).overall, Overall::kSame);
+  EXPECT_EQ(DiffOk(a, run(0, kRounding)).overall, Overall::kDiffers);
+}
+
+TEST(OptimizerStates, WithoutGradientsTheReportSaysWhatToDo) {
+  const FakeRun a = StatesOnly(Gradient()), b = StatesOnly(Gradient(1, kRounding));
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.counts.failing, 2u);
+  ASSERT_TRUE(report.origin);
+  const std::string text = Joined(Text(report, 1, 1));
+  EXPECT_THAT(text, HasSubstr("ORIGIN rank 0, step 0, fc, state weight.exp_avg"));
+  EXPECT_THAT(text, HasSubstr("its gradient was not recorded: capture role param_grad"));
+  EXPECT_THAT(text, HasSubstr("2 pairs of what the optimizer keeps: no gradient was recorded"));
+  EXPECT_THAT(text, HasSubstr("--allow-failed '@state#.*[.]' lists them"));
+  DiffOptions options;
+  options.pass.allow_failed = {NameFilter(), [](const std::string& text) {
+                                 return std::regex_search(text, std::regex("@state#.*[.]"));
+                               }};
+  const DiffReport allowed = DiffOk(a, b, options);
+  EXPECT_EQ(allowed.overall, Overall::kSame);
+  EXPECT_EQ(allowed.counts.allowed, 2u);
+  EXPECT_FALSE(allowed.origin);
+}
+
+TEST(OptimizerStates, NamesTellWhatIsMadeOfSquares) {
+  for (const char* name : {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum"})
+    EXPECT_EQ(StateKindOf(name), StateKind::kOfSquares) << name;
+  for (const char* name : {"exp_avg", "momentum_buffer", "grad_avg", "old_dirs.0"})
+    EXPECT_EQ(StateKindOf(name), StateKind::kOfGradients) << name;
+  EXPECT_EQ(StateKindOf("step"), StateKind::kNone);
+}
+
+}  // namespace
+}  // namespace tdump::compare
