@@ -222,6 +222,7 @@ class Differ {
     report_.parameters.buffers_compared = buffers_.seen.size();
     report_.parameters.buffers_differing = buffers_.differing.size();
     report_.selects = static_cast<bool>(options_.pass.select);
+    report_.parameters.by_hash = parameters_.by_hash() + buffers_.by_hash();
     report_.steps.assign(steps_.begin(), steps_.end());
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
@@ -391,6 +392,7 @@ class Differ {
 
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
     paired_roles_ |= RoleBit(outcome.role);
+    if (outcome.rule != nullptr) report_.rules_used.insert(outcome.rule);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     Count(outcome);
     if (outcome.is_weight()) weights_at_.insert(pair.b.step);
@@ -447,6 +449,8 @@ class Differ {
     ++c.paired;
     c.failing += outcome.fails && !outcome.allowed;
     c.allowed += outcome.allowed;
+    c.agreeing += v.Judged() && !outcome.fails && !v.Unproven();
+    c.failing_by_hash += outcome.fails && !outcome.allowed && v.Unproven() && !v.Fails(false);
     c.judged += v.Judged();
     c.unresolved += !outcome.unresolved->empty();
     c.not_judged += !v.Judged() && !outcome.fails;
@@ -455,6 +459,7 @@ class Differ {
     c.read += outcome.comparison.evidence == Evidence::kPayload;
     c.unproven += v.Unproven();
     c.unproven_weights += v.Unproven() && outcome.is_weight();
+    c.unproven_states += v.Unproven() && outcome.of_optimizer;
     c.by_statistics += v.statistics == Answer::kSame && !outcome.fails;
     c.shape += v.shape == Answer::kDiffers;
     c.dtype += v.dtype == Answer::kDiffers;
@@ -488,7 +493,8 @@ class Differ {
   // "weight.exp_avg", depends on what was computed from the start.
   // `rank`: of the pass; where ranks are put together the row's is that of one element.
   void AddParameter(const Row& row, int32_t rank, const Outcome& outcome) {
-    if (IsOfOptimizer(row.key)) return;
+    if (outcome.of_optimizer) return;
+    report_.parameters.failing_pairs += outcome.fails && !outcome.allowed;
     const auto [first, added] = weight_steps_.try_emplace({rank, row.name}, row.step_b);
     const bool later = !added && first->second != row.step_b;
     if (later && (!outcome.bits_differ || finder_.DiffersBefore(row.step_b, !outcome.fails)))
@@ -507,6 +513,7 @@ class Differ {
     names.seen.insert(row.name);
     if (!outcome.bits_differ) return;
     names.differing.insert(row.name);
+    if (!v.Unproven()) names.measured.insert(row.name);
     const auto same = [&](const ParameterDifference& d) {
       return d.rank == row.rank_b && d.name == row.name;
     };
@@ -631,6 +638,8 @@ class Differ {
   OriginFinder finder_;
   struct Names {
     std::set<std::string> seen, differing;
+    std::set<std::string> measured;  // of `differing`: by how much is known
+    uint64_t by_hash() const { return differing.size() - measured.size(); }
   };
   Names parameters_, buffers_;
   std::map<std::pair<int32_t, std::string>, uint64_t> weight_steps_;  // rank, name: first step

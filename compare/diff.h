@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct ParameterReport {
   uint64_t by_statistics = 0;  // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
   uint64_t alone = 0;          // records of either without a partner
+  uint64_t failing_pairs = 0;  // of either; what is allowed to is none
+  uint64_t by_hash = 0;        // of the names that differ: nothing says by how much
   std::set<uint64_t> first_steps;  // of B, at which those that are counted were first recorded
   std::vector<ParameterDifference> differing;  // the first ones
 };
@@ -80,9 +83,12 @@ struct JobReport {
 
 struct Counts {
   uint64_t paired = 0, judged = 0, failing = 0, allowed = 0;
+  uint64_t agreeing = 0;         // judged, as far as that goes: neither failing nor allowed to
+  uint64_t failing_by_hash = 0;  // of `failing`: known to differ, nothing says by how much
   uint64_t bits_equal = 0, equal_by_hash = 0, read = 0, not_judged = 0, unproven = 0;
   uint64_t by_statistics = 0;     // agree as far as these tell
-  uint64_t unproven_weights = 0;  // of `unproven`: parameters and buffers
+  uint64_t unproven_weights = 0;  // of `unproven`: parameters, buffers, what optimizers keep
+  uint64_t unproven_states = 0;   // of those: the latter
   uint64_t unresolved = 0;        // could not be put together; they fail
   uint64_t unreadable = 0;        // pairs of which a side is damaged; nothing else is said of them
   uint64_t shape = 0, dtype = 0, special = 0, bits = 0, tolerance = 0;  // differing in
@@ -137,6 +143,7 @@ struct DiffReport {
   ParameterReport parameters;
   InputReport inputs;
   BoundsUsed bounds;
+  std::unordered_set<const BoundRule*> rules_used;  // that decided some pair; of the options
   Growth growth;  // of the error, in the pass that holds the origin, else in the first
   std::optional<Origin> origin;
   std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin

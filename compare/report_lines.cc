@@ -93,6 +93,11 @@ std::string WeightsText(const DiffReport& report) {
   if (places.size() > kMostNames)
     text += fmt::format("\n{} more: --json",
                         CountText(p.differing_names + p.buffers_differing - kMostNames));
+  if (p.by_hash > 0)
+    text += fmt::format("\n{}by hash, which does not say by how much",
+                        p.by_hash == p.differing_names + p.buffers_differing
+                            ? ""
+                            : CountText(p.by_hash) + " of them ");
   return text;
 }
 

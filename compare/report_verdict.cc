@@ -18,13 +18,7 @@ uint64_t WeightsDiffer(const DiffReport& report) {
   return report.parameters.differing_names + report.parameters.buffers_differing;
 }
 
-// Pairs of weights that fail.
-uint64_t WeightsOutside(const DiffReport& report) {
-  const std::vector<ParameterDifference>& differing = report.parameters.differing;
-  return static_cast<uint64_t>(
-      std::count_if(differing.begin(), differing.end(),
-                    [](const ParameterDifference& difference) { return difference.outside; }));
-}
+constexpr std::string_view kByHash = "by hash, which does not say by how much";
 
 // "2 parameters", "1 buffer", "2 parameters and 1 buffer".
 std::string DifferingWeights(const DiffReport& report) {
@@ -34,6 +28,14 @@ std::string DifferingWeights(const DiffReport& report) {
   if (p.buffers_differing > 0)
     text += (text.empty() ? "" : " and ") + Plural(p.buffers_differing, "buffer");
   return text;
+}
+
+// How they differ: `otherwise`, but for what is known by hash alone.
+std::string HowWeightsDiffer(const DiffReport& report, std::string_view otherwise) {
+  const uint64_t by_hash = report.parameters.by_hash;
+  if (by_hash == 0) return std::string(otherwise);
+  if (by_hash == WeightsDiffer(report)) return fmt::format(" {}", kByHash);
+  return fmt::format("{}, {} of them by hash alone", otherwise, CountText(by_hash));
 }
 
 // What agreement does not cover.
@@ -56,7 +58,12 @@ std::string SameText(const DiffReport& report) {
                         CountText(judged - c.allowed - c.unproven), CountText(judged),
                         CountText(c.bits_equal), statistics);
   if (const uint64_t weights = WeightsDiffer(report); weights > 0)
-    text += fmt::format("; {} differ{} in bits", DifferingWeights(report), weights == 1 ? "s" : "");
+    text += fmt::format("; {} differ{}{}", DifferingWeights(report), weights == 1 ? "s" : "",
+                        HowWeightsDiffer(report, " in bits"));
+  if (c.unproven_states > 0)
+    text +=
+        fmt::format("; {} of what the optimizer keeps differ{} {}",
+                    Plural(c.unproven_states, "pair"), c.unproven_states == 1 ? "s" : "", kByHash);
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
   return text + NotJudgedText(c);
 }
@@ -90,32 +97,40 @@ std::string PartedVerdict(const DiffReport& report) {
   });
   std::string text = "DIFFERS  " + PartedText(report);
   if (const uint64_t weights = WeightsDiffer(report); weights > 0)
-    text += fmt::format("; {} differ{}", DifferingWeights(report), weights == 1 ? "s" : "");
+    text += fmt::format("; {} differ{}{}", DifferingWeights(report), weights == 1 ? "s" : "",
+                        HowWeightsDiffer(report, ""));
   else if (!before && p.pairs > 0)
     text += "; weights agree";
   if (!before) return text;
-  const uint64_t differing = report.inputs.differing_pairs + p.differing.size();
-  return text + fmt::format(": {} same within bounds",
-                            CountText(c.judged - std::min(c.judged, differing)));
+  return text + fmt::format(": {} same within bounds", CountText(c.agreeing));
+}
+
+std::string HowPairsFail(const Counts& c, bool required_bits) {
+  if (required_bits) return " not equal";
+  if (c.failing_by_hash == 0) return " outside their bound";
+  if (c.failing_by_hash == c.failing) return fmt::format(" {}", kByHash);
+  return fmt::format(": {} outside their bound, {} {}", CountText(c.failing - c.failing_by_hash),
+                     CountText(c.failing_by_hash), kByHash);
 }
 
 std::string DiffersText(const DiffReport& report, bool required_bits) {
   const Counts& c = report.counts;
   const uint64_t alone = c.unpaired_a + c.unpaired_b - c.unpaired_allowed;
   if (report.inputs.judging_stopped &&
-      c.failing <= report.inputs.differing_pairs + WeightsOutside(report))
+      c.failing <= report.inputs.differing_pairs + report.parameters.failing_pairs)
     return PartedVerdict(report);
   if (report.origin && report.origin->kind == OriginKind::kInputs) return InputsText(report);
   if (c.failing > 0) {
-    return fmt::format("DIFFERS  {} of {} {}{}", CountText(c.failing), CountText(c.paired),
-                       required_bits ? "not equal" : "outside their bound",
+    return fmt::format("DIFFERS  {} of {}{}{}", CountText(c.failing), CountText(c.paired),
+                       HowPairsFail(c, required_bits),
                        alone == 0 ? "" : fmt::format(", {} without a partner", CountText(alone)));
   }
   if (alone > 0) {
     return fmt::format("DIFFERS  {} without a partner; the {} agree{}", Plural(alone, "record"),
                        Plural(c.paired - c.not_judged, "pair"), NotJudgedText(c));
   }
-  return fmt::format("DIFFERS  in {}{}", DifferingWeights(report), NotJudgedText(c));
+  return fmt::format("DIFFERS  in {}{}{}", DifferingWeights(report), HowWeightsDiffer(report, ""),
+                     NotJudgedText(c));
 }
 
 }  // namespace

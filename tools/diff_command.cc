@@ -153,12 +153,13 @@ bool DiffCommand::AllAreReady(const compare::DiffOptions& diff, const Status& st
   return worst == 0;
 }
 
-std::vector<std::string> DiffCommand::UnusedRules(const compare::DiffOptions& diff) const {
+std::vector<std::string> DiffCommand::UnusedRules(const compare::DiffOptions& diff,
+                                                  const compare::DiffReport& report) {
   std::vector<std::string> unused;
   if (diff.pass.rules == nullptr) return unused;
   int64_t index = 0;
   while (const compare::BoundRule* rule = diff.pass.rules->At(index++)) {
-    if (!rules_used_.contains(rule)) unused.push_back(rule->where);
+    if (!report.rules_used.contains(rule)) unused.push_back(rule->where);
   }
   return unused;
 }
@@ -174,7 +175,7 @@ void DiffCommand::NoteUnused(const compare::DiffOptions& diff, const DiffSources
                             NearText({sources.a.run.get(), sources.b.run.get()}, pattern));
   }
   if (!comparable) return;
-  for (const std::string& where : UnusedRules(diff))
+  for (const std::string& where : UnusedRules(diff, *report))
     report->notes.push_back("rule " + where +
                             " decided nothing: it matches no name, or an earlier rule does");
 }
@@ -225,11 +226,6 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
     if (!AllAreReady(*diff, noise.status())) return kExitTrouble;
     diff->pass.noise = std::move(*noise);
   }
-  diff->on_pass = [this, also = diff->on_pass](const compare::PassDiff& pass,
-                                               const compare::PassPair& pair) {
-    for (const compare::Outcome& outcome : pass.outcomes) rules_used_.insert(outcome.rule);
-    if (also) also(pass, pair);
-  };
   auto report = compare::Diff(*sources.a.side, *sources.b.side, *diff);
   if (diff->team != nullptr) {
     const Status shared = watched_.Share(diff->team);

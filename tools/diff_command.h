@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "tools/diff_options.h"
@@ -26,14 +25,14 @@ class DiffCommand {
                         const compare::RunSide& b);
   static bool IsFirst(const compare::DiffOptions& diff);
   static bool AllAreReady(const compare::DiffOptions& diff, const Status& status);
-  std::vector<std::string> UnusedRules(const compare::DiffOptions& diff) const;
+  static std::vector<std::string> UnusedRules(const compare::DiffOptions& diff,
+                                              const compare::DiffReport& report);
   void NoteUnused(const compare::DiffOptions& diff, const DiffSources& sources,
                   compare::DiffReport* report) const;
 
   Options options_;
   DiffSettings settings_;
   WatchedPatterns watched_;
-  std::unordered_set<const compare::BoundRule*> rules_used_;
 };
 
 }  // namespace tdump::tools

@@ -305,13 +305,14 @@ TEST(Diff, WeightsKnownByHashDecideOnlyAlone) {
   const DiffReport report = DiffOk(a, b);
   EXPECT_EQ(report.overall, Overall::kSame);
   EXPECT_THAT(Text(report),
-              HasSubstr("SAME  2 of 3 within bounds (bitwise 2); 1 parameter differs in bits"));
+              HasSubstr("SAME  2 of 3 within bounds (bitwise 2); 1 parameter differs by hash"));
   DiffOptions only;
   only.pass.select = Named("weight");
   const DiffReport weights = DiffOk(a, b, only);
   EXPECT_EQ(weights.overall, Overall::kDiffers);
   EXPECT_EQ(weights.origin->parameter, "first.weight");
-  EXPECT_THAT(Text(weights), HasSubstr("DIFFERS  in 1 parameter\n"));
+  EXPECT_THAT(Text(weights),
+              HasSubstr("DIFFERS  in 1 parameter by hash, which does not say by how much\n"));
 }
 
 TEST(Diff, ShapesAreNotBroadcast) {
@@ -542,6 +543,43 @@ TEST(Diff, HashesThatDifferWithoutValuesFail) {
   const DiffReport report = DiffOk(a, b);
   EXPECT_EQ(report.overall, Overall::kDiffers);
   EXPECT_THAT(Text(report), HasSubstr("bits differ (hash; values were not kept)"));
+  EXPECT_EQ(RenderVerdict(report, false),
+            "DIFFERS  1 of 2 by hash, which does not say by how much");
+  for (FakeRun* run : {&a, &b}) run->Pass(0, 1).Module("x", kInput, run == &a ? kGood : kBad);
+  EXPECT_EQ(RenderVerdict(DiffOk(a, b), false),
+            "DIFFERS  2 of 4: 1 outside their bound, 1 by hash, which does not say by how much");
+}
+
+// What the operators return tells more.
+TEST(Diff, WeightsThatDifferByHashAreToldAsThat) {
+  const auto verdict = [](const Tensor& first, const Tensor& second, const Tensor& kept) {
+    FakeRun a(1), b(1);
+    for (FakeRun* run : {&a, &b}) {
+      PassBuilder pass = run->Pass(0, 0);
+      pass.Param("fc", "weight", run == &a ? kGood : first);
+      pass.Param("fc", "bias", run == &a ? kGood : second);
+      pass.last()->payload = kGood.record.payload;
+      pass.Module("fc", kInput, kGood);
+      pass.Param("fc", "weight.exp_avg", run == &a ? kGood : kept);
+      pass.last()->key.role = Role::kState;
+    }
+    const DiffReport report = DiffOk(a, b);
+    EXPECT_EQ(report.overall, Overall::kSame);
+    const std::string told = "\n          by hash, which does not say by how much\n";
+    EXPECT_EQ(report.parameters.by_hash == 1 && report.parameters.differing_names == 1,
+              Text(report).find(told) != std::string::npos);
+    return RenderVerdict(report, false);
+  };
+  EXPECT_EQ(verdict(kGood, kGood, kGood), "SAME  5 of 5 bit for bit");
+  EXPECT_EQ(verdict(kNear, kGood, kGood),
+            "SAME  4 of 5 within bounds (bitwise 4); 1 parameter differs by hash, which does not "
+            "say by how much");
+  EXPECT_EQ(verdict(kNear, kNear, kGood),
+            "SAME  4 of 5 within bounds (bitwise 3); 2 parameters differ in bits, 1 of them by "
+            "hash alone");
+  EXPECT_EQ(verdict(kGood, kGood, kNear),
+            "SAME  4 of 5 within bounds (bitwise 4); 1 pair of what the optimizer keeps differs "
+            "by hash, which does not say by how much");
 }
 
 TEST(Diff, TheSameAnswerOnAnyNumberOfThreads) {

@@ -73,9 +73,9 @@ TEST(Parting, AWeightThatDiffersIsNamed) {
   const DiffReport report = DiffOk(a, RunOf({{{.tokens = 9, .weight = kOther}}}));
   EXPECT_EQ(report.parameters.differing_names, 1u);
   EXPECT_THAT(Text(report), HasSubstr("not on rank 0: fc.weight\n"));
-  EXPECT_THAT(Text(report), HasSubstr("no step judged; 1 parameter differs\n"));
+  EXPECT_THAT(Text(report), HasSubstr("no step judged; 1 parameter differs by hash"));
   const DiffReport buffer = DiffOk(a, RunOf({{{.tokens = 9, .buffer = kOther}}}));
-  EXPECT_THAT(Text(buffer), HasSubstr("no step judged; 1 buffer differs\n"));
+  EXPECT_THAT(Text(buffer), HasSubstr("no step judged; 1 buffer differs by hash"));
 }
 
 TEST(Parting, AWeightWhoseValuesDifferIsNamedInTheSameWords) {
@@ -105,7 +105,48 @@ TEST(Parting, WeightsOfEveryRankAreComparedThere) {
   EXPECT_THAT(Text(report), HasSubstr("not on rank 1 from step 1 on: fc.weight\n"));
   // Of step 0 of both ranks the parameter, the buffer, what the optimizer keeps and 4 values; of
   // step 1 the tokens of rank 0, and weights, of which one differs.
-  EXPECT_THAT(Text(report), HasSubstr("step 0 judged; 1 parameter differs: 17 same within\n"));
+  EXPECT_THAT(RenderVerdict(report, false), HasSubstr("; 1 parameter differs by hash"));
+  EXPECT_THAT(RenderVerdict(report, false), HasSubstr(": 17 same within bounds"));
+}
+
+// Reports list 1,000 weights, and count all.
+TEST(Parting, AllPairsThatAgreeAreCountedHoweverManyWeightsDiffer) {
+  constexpr int kWeights = 1200;
+  for (const bool by_hash : {false, true}) {
+    FakeRun a(1), b(1);
+    for (FakeRun* run : {&a, &b}) {
+      for (const uint64_t step : {0, 1}) {
+        const bool parted = run == &b && step == 1;
+        PassBuilder pass = run->Pass(0, step);
+        for (int i = 0; i < kWeights; ++i) {
+          const Tensor& weight = parted && i > 0 ? kOther : kValue;
+          pass.Param("fc", "weight" + std::to_string(i), weight);
+          if (!by_hash) pass.last()->payload = weight.record.payload;
+        }
+        pass.Module(".", Tokens(parted ? 9 : 0), kValue);
+      }
+    }
+    const DiffReport report = DiffOk(a, b);
+    // Of step 0 the weights, the tokens and the result; of step 1 one weight.
+    EXPECT_EQ(report.counts.agreeing, 1203u);
+    EXPECT_EQ(report.counts.failing, by_hash ? 1u : 1200u);
+    const std::string text = RenderVerdict(report, false);
+    EXPECT_THAT(text, HasSubstr("DIFFERS  inputs differ: "));
+    EXPECT_THAT(text, HasSubstr("; 1,199 parameters differ"));
+    EXPECT_THAT(text, HasSubstr(": 1,203 same within bounds"));
+  }
+}
+
+TEST(Parting, TheRuleThatDecidesOnAWeightIsKnown) {
+  auto rules = std::make_shared<BoundRules>();
+  rules->Add({.matches = Named("weight"), .roles = {Role::kParam}});
+  rules->Add({.roles = {Role::kOutput}});  // of no output anything is said
+  DiffOptions options;
+  options.pass.rules = rules;
+  const FakeRun a = RunOf({{{.tokens = 0}}}), b = RunOf({{{.tokens = 9}}});
+  EXPECT_THAT(DiffOk(a, b, options).rules_used, testing::UnorderedElementsAre(rules->At(0)));
+  EXPECT_THAT(DiffOk(a, a, options).rules_used,
+              testing::UnorderedElementsAre(rules->At(0), rules->At(1)));
 }
 
 TEST(Parting, DamageOfAnotherRankIsTold) {
