@@ -3,32 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "compare/diff_progress.h"
 #include "compare/main_dtype.h"
-#include "compare/mean_hint.h"
+#include "compare/note_list.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
-#include "compare/precision_hint.h"
-#include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
-#include "compare/state_hints.h"
 #include "compare/step_align.h"
 #include "compare/text.h"
 #include "compare/topology.h"
 #include "compare/unpaired.h"
+#include "compare/weight_list.h"
 #include "core/key.h"
 
 namespace tdump::compare {
 namespace {
 
-constexpr size_t kMostListed = 1000;  // parameters, damage, notes
+constexpr size_t kMostListed = 1000;  // damage, inputs
 
 bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
   return !a.rank() && !b.rank() && a.world() != b.world();
@@ -55,10 +51,6 @@ std::string WhyNotStages(const RunSide& a, const RunSide& b, const DiffOptions& 
       a.label(), *of_a, b.label(), *of_b);
 }
 
-bool IsGradient(Role role) {
-  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
-}
-
 // What keeps these parts: "hash, stats"; "" for shape and dtype alone.
 std::string LevelText(Parts parts) {
   if ((parts & kPartPayload) != 0) return "full";
@@ -77,7 +69,10 @@ class Differ {
         options_(options),
         pairing_options_(options.pairing),
         finder_(&report_.parameters.differing),
-        unpaired_(&options, &report_) {}
+        weights_(&finder_, &report_),
+        notes_(&options, &report_),
+        unpaired_(&options, &report_),
+        progress_(options.on_progress) {}
 
   Result<DiffReport> Run() {
     if (std::string why = WhyNotStages(a_, b_, options_); !why.empty()) {
@@ -138,7 +133,7 @@ class Differ {
     TDUMP_RETURN_IF_ERROR(opened.status());
     const JobSide &a = opened->a, &b = opened->b;
     JobPairs pairs(&a, &b, &job);
-    mean_hints_ = MeanHints(a.topology(), b.topology());
+    notes_.HintAtMeans(MeanHints(a.topology(), b.topology()));
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
     if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
@@ -175,9 +170,7 @@ class Differ {
   // Error (kInvalidArgument): the map, or the models, do not fit.
   Result<OpenedPair> OpenStep(JobPairs* pairs, const PassPair& pair,
                               const PassDiffOptions& options) {
-    const auto show = [this](size_t done, size_t all) {
-      ShowPart(passes_done_, Progress::Doing::kPuttingTogether, done, all);
-    };
+    const auto show = [this](size_t done, size_t all) { progress_.ShowPuttingTogether(done, all); };
     TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs->Open(pair, Wanted(options), show));
     report_.job->map = pairs->MapText();
     const bool has_map = options_.job && options_.job->map;
@@ -217,30 +210,20 @@ class Differ {
     if (!report_.why_not.empty()) return std::move(report_);  // of the first step, as it was opened
     for (const PassRef& pass : pairing.only_a) AddStatus(unpaired_.AddPass('A', pass, a, b));
     for (const PassRef& pass : pairing.only_b) AddStatus(unpaired_.AddPass('B', pass, b, a));
-    report_.parameters.compared = parameters_.seen.size();
-    report_.parameters.differing_names = parameters_.differing.size();
-    report_.parameters.buffers_compared = buffers_.seen.size();
-    report_.parameters.buffers_differing = buffers_.differing.size();
     report_.selects = static_cast<bool>(options_.pass.select);
-    report_.parameters.by_hash = parameters_.by_hash() + buffers_.by_hash();
+    weights_.CountNames();
     report_.steps.assign(steps_.begin(), steps_.end());
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
     report_.origin = std::move(choice.origin);
-    if (report_.origin) report_.origin->weights_unseen = AreWeightsUnseen(*report_.origin);
+    if (report_.origin) report_.origin->weights_unseen = weights_.AreUnseen(*report_.origin, b_);
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     report_.growth = finder_.growth();
     ListAllowed();
     Judge(a, b, pairing);
-    for (std::string& note : unresolved_) report_.notes.push_back(std::move(note));
-    if (unresolved_left_ > 0)
-      report_.notes.push_back(
-          fmt::format("{} more could not be put together: --all, or --jsonl FILE",
-                      CountText(unresolved_left_)));
-    for (const auto& [note, count] : notes_)
-      report_.notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
-    AddHints();
+    notes_.Finish();
+    AddRulesHint();
     return std::move(report_);
   }
 
@@ -253,29 +236,21 @@ class Differ {
     unpaired_.ListAllowed();
   }
 
-  // What would explain many pairs that fail.
-  void AddHints() {
+  // Of rules of the capture that differ.
+  void AddRulesHint() {
     const RunFacts of_a = a_.Facts(), of_b = b_.Facts();
     const bool other_rules = !of_a.config_hash.empty() && !of_b.config_hash.empty() &&
                              of_a.config_hash != of_b.config_hash;
-    if (other_rules && report_.overall == Overall::kDiffers && report_.counts.failing == 0) {
-      if (std::string note = unpaired_.RulesHint(paired_roles_); !note.empty())
-        report_.notes.push_back(std::move(note));
-    }
-    if (std::string note = precision_hints_.Note(); !note.empty())
-      report_.notes.push_back(std::move(note));
-    const bool has_row = report_.origin && report_.origin->row;
-    if (std::string note = state_hints_.Note(); !note.empty())
-      report_.notes.push_back(std::move(note));
-    for (std::string& note : mean_hints_.Notes(has_row ? report_.origin->row->remedy : ""))
+    if (!other_rules || report_.overall != Overall::kDiffers || report_.counts.failing > 0) return;
+    if (std::string note = unpaired_.RulesHint(paired_roles_); !note.empty())
       report_.notes.push_back(std::move(note));
   }
 
   Status ComparePasses(const RunSide& a, const RunSide& b, const std::vector<PassPair>& pairs,
                        const DiffPair& diff_pair, const PassResults::Ways& ways) {
-    PassResults results(a, b, options_.pass, WithProgress(diff_pair, pairs), ways,
+    PassResults results(a, b, options_.pass, progress_.Watch(diff_pair, pairs), ways,
                         report_.job ? nullptr : options_.team);
-    passes_ = pairs.size();
+    progress_.Begin(pairs.size());
     Status misfit;
     TDUMP_RETURN_IF_ERROR(results.ForEach(pairs, [&](size_t i, const PassResults::Diff& diff) {
       if (shared_ && !shared_->status().ok()) return false;
@@ -293,39 +268,10 @@ class Differ {
       } else {
         AddDamage({"", 0, diff.status().message()});
       }
-      ShowPassesDone(i + 1);
+      progress_.ShowPassesDone(i + 1);
       return misfit.ok();
     }));
     return shared_ && !shared_->status().ok() ? shared_->status() : misfit;
-  }
-
-  // `diff_pair`, which tells how far it is.
-  DiffPair WithProgress(const DiffPair& diff_pair, const std::vector<PassPair>& pairs) {
-    if (!options_.on_progress) return diff_pair;
-    return [this, &diff_pair, &pairs](const PassPair& pair, const PassDiffOptions& options) {
-      PassDiffOptions watched = options;
-      watched.on_pairs = [this, number = static_cast<size_t>(&pair - pairs.data())](size_t done,
-                                                                                    size_t all) {
-        ShowPart(number, Progress::Doing::kComparing, done, all);
-      };
-      return diff_pair(pair, watched);
-    };
-  }
-
-  void ShowPassesDone(size_t done) {
-    if (!options_.on_progress) return;
-    const std::lock_guard lock(showing_);
-    passes_done_ = done;
-    options_.on_progress({.passes_done = done, .passes = passes_});
-  }
-
-  // Of several passes at a time the one that is next tells.
-  void ShowPart(size_t pass, Progress::Doing doing, size_t done, size_t all) {
-    if (!options_.on_progress || pass != passes_done_) return;
-    const std::lock_guard lock(showing_);
-    if (pass != passes_done_) return;
-    options_.on_progress(
-        {.passes_done = pass, .passes = passes_, .doing = doing, .done = done, .all = all});
   }
 
   void AddPass(const PassDiff& pass, const PassPair& pair) {
@@ -337,10 +283,7 @@ class Differ {
       report_.dtype_b = MainDType(*pass.b);
     }
     AddPlace(pair);
-    for (const std::string& note : pass.notes) {
-      if (report_.notes.size() < kMostListed && told_.insert(note).second)
-        report_.notes.push_back(note);
-    }
+    notes_.AddPass(pass);
     for (const io::Damage& damage : pass.damage) AddDamage(damage);
     for (const Outcome& outcome : pass.outcomes) {
       if (parted && !TellsOfOtherWork(pass, outcome)) continue;
@@ -395,25 +338,16 @@ class Differ {
     if (outcome.rule != nullptr) report_.rules_used.insert(outcome.rule);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     Count(outcome);
-    if (outcome.is_weight()) weights_at_.insert(pair.b.step);
-    trains_ = trains_ || IsGradient(outcome.role);
+    weights_.See(outcome, pair.b.step);
     if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
     NoteUnjudged(pass, outcome);
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     std::vector<Row>& list = outcome.allowed ? allowed_ : report_.failing;
     const bool listed = outcome.fails && list.size() < options_.top;
-    for (const std::string& note : outcome.comparison.notes.Copy()) {
-      if (note == *outcome.unresolved)
-        NoteUnresolved(note);
-      else if (!IsPrecisionNote(note))
-        CountNote(note);
-    }
-    precision_hints_.Add(outcome);
-    if (counts_as_failing) mean_hints_.Add(pass, outcome);
-    if (counts_as_failing) state_hints_.Add(outcome);
+    notes_.Add(pass, outcome);
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
-    if (outcome.is_weight()) AddParameter(row, pair.b.rank, outcome);
+    if (outcome.is_weight()) weights_.Add(row, pair.b.rank, outcome);
     if (outcome.root_input) AddInput(row, outcome, counts_as_failing);
     if (options_.on_row) options_.on_row(row);
     if (listed) list.push_back(std::move(row));
@@ -472,69 +406,6 @@ class Differ {
     observations_judged_ += v.Judged();
   }
 
-  // Notes carry numbers (strides): their head, up to the colon, is counted.
-  void CountNote(const std::string& note) {
-    std::string head = note.substr(0, note.find(':'));
-    if (const size_t in = head.find(" in "); in != std::string::npos) head.resize(in);
-    if (notes_.size() < kMostListed) ++notes_[head];
-  }
-
-  // Whole: each says something else of another tensor.
-  void NoteUnresolved(const std::string& note) {
-    if (std::find(unresolved_.begin(), unresolved_.end(), note) != unresolved_.end()) return;
-    if (unresolved_.size() < std::min(kMostListed, std::max<size_t>(options_.top, 1)))
-      unresolved_.push_back(note);
-    else
-      ++unresolved_left_;
-  }
-
-  // Of the first step that has the weight; of a later one, which depends on what was computed,
-  // where no step before it differs: then what updates the weight does. What an optimizer keeps,
-  // "weight.exp_avg", depends on what was computed from the start.
-  // `rank`: of the pass; where ranks are put together the row's is that of one element.
-  void AddParameter(const Row& row, int32_t rank, const Outcome& outcome) {
-    if (outcome.of_optimizer) return;
-    report_.parameters.failing_pairs += outcome.fails && !outcome.allowed;
-    const auto [first, added] = weight_steps_.try_emplace({rank, row.name}, row.step_b);
-    const bool later = !added && first->second != row.step_b;
-    if (later && (!outcome.bits_differ || finder_.DiffersBefore(row.step_b, !outcome.fails)))
-      return;
-    ParameterReport& p = report_.parameters;
-    if (!outcome.fails && !outcome.comparison.verdict.Judged()) {
-      ++p.not_judged;
-      return;
-    }
-    ++p.pairs;
-    if (!later) p.first_steps.insert(row.step_b);
-    const Verdict& v = outcome.comparison.verdict;
-    p.by_statistics += v.bitwise == Answer::kNotJudged && v.statistics == Answer::kSame;
-    const bool buffer = row.key.role == Role::kState;
-    Names& names = buffer ? buffers_ : parameters_;
-    names.seen.insert(row.name);
-    if (!outcome.bits_differ) return;
-    names.differing.insert(row.name);
-    if (!v.Unproven()) names.measured.insert(row.name);
-    const auto same = [&](const ParameterDifference& d) {
-      return d.rank == row.rank_b && d.name == row.name;
-    };
-    if (p.differing.size() < kMostListed &&
-        std::none_of(p.differing.begin(), p.differing.end(), same))
-      p.differing.push_back({.name = row.name,
-                             .path = row.key.path,
-                             .rank = row.rank_b,
-                             .step = row.step_b,
-                             .buffer = buffer,
-                             .outside = outcome.fails,
-                             .within = outcome.comparison.verdict.tolerance == Answer::kSame,
-                             .drifted = later});
-  }
-
-  bool AreWeightsUnseen(const Origin& origin) const {
-    const bool trains = trains_ || b_.Facts().boundary.starts_with("optimizer");
-    return trains && origin.kind != OriginKind::kInputs && !weights_at_.contains(origin.step) &&
-           finder_.DiffersBefore(origin.step, /*bits=*/true);
-  }
-
   void AddInput(const Row& row, const Outcome& outcome, bool failing) {
     InputReport& inputs = report_.inputs;
     ++inputs.compared;
@@ -565,7 +436,7 @@ class Differ {
       report_.overall = Overall::kDiffers;
       if (c.unpaired_a + c.unpaired_b > c.paired) AddAdvice();
       if (!report_.origin && !report_.parameters.differing.empty())
-        report_.origin = FromParameter();
+        report_.origin = weights_.FirstDiffering();
     } else if (c.judged == 0 || (observations_ > 0 && observations_judged_ == 0)) {
       report_.why_not = WhyNoneJudged();
     } else {
@@ -618,56 +489,28 @@ class Differ {
         kept_a, kept_b, kept_a, kept_b);
   }
 
-  Origin FromParameter() const {
-    const ParameterDifference& first = report_.parameters.differing.front();
-    Origin origin;
-    origin.kind = OriginKind::kParameter;
-    origin.step = first.step;
-    origin.rank = first.rank;
-    origin.name = origin.path = first.path;
-    origin.parameter = first.name;
-    origin.drifted = first.drifted;
-    return origin;
-  }
-
   const RunSide& a_;
   const RunSide& b_;
   const DiffOptions& options_;
   PairOptions pairing_options_;
   DiffReport report_;
   OriginFinder finder_;
-  struct Names {
-    std::set<std::string> seen, differing;
-    std::set<std::string> measured;  // of `differing`: by how much is known
-    uint64_t by_hash() const { return differing.size() - measured.size(); }
-  };
-  Names parameters_, buffers_;
-  std::map<std::pair<int32_t, std::string>, uint64_t> weight_steps_;  // rank, name: first step
-  std::set<uint64_t> weights_at_;                                     // steps of B
-  bool trains_ = false;                                               // gradients were seen
+  WeightList weights_;
+  NoteList notes_;
+  UnpairedList unpaired_;
+  DiffProgress progress_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::set<std::pair<std::string, std::string>> damaged_;  // file, what
-  std::map<std::string, uint64_t> notes_;
-  std::vector<std::string> unresolved_;  // the first ones
-  uint64_t unresolved_left_ = 0;         // pairs with others
-  PrecisionHints precision_hints_;
-  MeanHints mean_hints_;
-  StateHints state_hints_;
-  UnpairedList unpaired_;
-  std::vector<Row> allowed_;                             // that fail; the first ones
+  std::vector<Row> allowed_;                               // that fail; the first ones
   std::optional<std::pair<Parts, Parts>> unjudged_;      // what A and B kept of the first such pair
   uint32_t paired_roles_ = 0;                            // bits
-  std::set<std::string> told_;                           // notes of passes
   uint64_t observations_ = 0, observations_judged_ = 0;  // but for what the model was given
   uint64_t compared_ = 0;                                // pairs but for what the model was given
   // Of jobs whose ranks are put together.
   bool signature_checked_ = false;
   std::optional<SharedPairs> shared_;  // none: this process compares all
   bool stopped_ = false;               // by process 0
-  std::mutex showing_;
-  std::atomic<size_t> passes_done_{0};
-  size_t passes_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,67 @@
+#include "compare/note_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compare/text.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr size_t kMostListed = 1000;
+
+}  // namespace
+
+void NoteList::AddPass(const PassDiff& pass) {
+  for (const std::string& note : pass.notes) {
+    if (report_->notes.size() < kMostListed && told_.insert(note).second)
+      report_->notes.push_back(note);
+  }
+}
+
+void NoteList::Add(const PassDiff& pass, const Outcome& outcome) {
+  for (const std::string& note : outcome.comparison.notes.Copy()) {
+    if (note == *outcome.unresolved)
+      AddUnresolved(note);
+    else if (!IsPrecisionNote(note))
+      Count(note);
+  }
+  precision_hints_.Add(outcome);
+  if (!outcome.fails || outcome.allowed) return;
+  mean_hints_.Add(pass, outcome);
+  state_hints_.Add(outcome);
+}
+
+// Notes carry numbers (strides): their head, up to the colon, is counted.
+void NoteList::Count(const std::string& note) {
+  std::string head = note.substr(0, note.find(':'));
+  if (const size_t in = head.find(" in "); in != std::string::npos) head.resize(in);
+  if (pairs_.size() < kMostListed) ++pairs_[head];
+}
+
+// Whole: each says something else of another tensor.
+void NoteList::AddUnresolved(const std::string& note) {
+  if (std::find(unresolved_.begin(), unresolved_.end(), note) != unresolved_.end()) return;
+  if (unresolved_.size() < std::min(kMostListed, std::max<size_t>(options_->top, 1)))
+    unresolved_.push_back(note);
+  else
+    ++unresolved_left_;
+}
+
+void NoteList::Finish() {
+  std::vector<std::string>& notes = report_->notes;
+  for (std::string& note : unresolved_) notes.push_back(std::move(note));
+  if (unresolved_left_ > 0)
+    notes.push_back(fmt::format("{} more could not be put together: --all, or --jsonl FILE",
+                                CountText(unresolved_left_)));
+  for (const auto& [note, count] : pairs_)
+    notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
+  if (std::string note = precision_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
+  if (std::string note = state_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
+  const bool has_row = report_->origin && report_->origin->row;
+  for (std::string& note : mean_hints_.Notes(has_row ? report_->origin->row->remedy : ""))
+    notes.push_back(std::move(note));
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,46 @@
+// NoteList: what is said of pairs in words, each once with how often, and what would explain many
+// of those that fail.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compare/diff.h"
+#include "compare/mean_hint.h"
+#include "compare/pass_diff.h"
+#include "compare/precision_hint.h"
+#include "compare/state_hints.h"
+
+namespace tdump::compare {
+
+// Not thread-safe. Both outlive it.
+class NoteList {
+ public:
+  NoteList(const DiffOptions* options, DiffReport* report) : options_(options), report_(report) {}
+
+  // Of ranks that are put together.
+  void HintAtMeans(MeanHints hints) { mean_hints_ = std::move(hints); }
+  void AddPass(const PassDiff& pass);
+  void Add(const PassDiff& pass, const Outcome& outcome);
+  // Into the report, once the origin is there.
+  void Finish();
+
+ private:
+  void Count(const std::string& note);
+  void AddUnresolved(const std::string& note);
+
+  const DiffOptions* options_;
+  DiffReport* report_;
+  std::set<std::string> told_;             // of passes
+  std::map<std::string, uint64_t> pairs_;  // by note
+  std::vector<std::string> unresolved_;    // the first ones
+  uint64_t unresolved_left_ = 0;           // pairs with others
+  PrecisionHints precision_hints_;
+  MeanHints mean_hints_;
+  StateHints state_hints_;
+};
+
+}  // namespace tdump::compare

@@ -1,0 +1,84 @@
+#include "compare/weight_list.h"
+
+#include <algorithm>
+
+namespace tdump::compare {
+namespace {
+
+constexpr size_t kMostListed = 1000;
+
+bool IsGradient(Role role) {
+  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
+}
+
+}  // namespace
+
+void WeightList::See(const Outcome& outcome, uint64_t step) {
+  if (outcome.is_weight()) seen_at_.insert(step);
+  trains_ = trains_ || IsGradient(outcome.role);
+}
+
+void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
+  if (outcome.of_optimizer) return;
+  report_->parameters.failing_pairs += outcome.fails && !outcome.allowed;
+  const auto [first, added] = first_steps_.try_emplace({rank, row.name}, row.step_b);
+  const bool later = !added && first->second != row.step_b;
+  if (later && (!outcome.bits_differ || finder_->DiffersBefore(row.step_b, !outcome.fails))) return;
+  ParameterReport& p = report_->parameters;
+  if (!outcome.fails && !outcome.comparison.verdict.Judged()) {
+    ++p.not_judged;
+    return;
+  }
+  ++p.pairs;
+  if (!later) p.first_steps.insert(row.step_b);
+  const Verdict& v = outcome.comparison.verdict;
+  p.by_statistics += v.bitwise == Answer::kNotJudged && v.statistics == Answer::kSame;
+  const bool buffer = row.key.role == Role::kState;
+  Names& names = buffer ? buffers_ : parameters_;
+  names.seen.insert(row.name);
+  if (!outcome.bits_differ) return;
+  names.differing.insert(row.name);
+  if (!v.Unproven()) names.measured.insert(row.name);
+  const auto same = [&](const ParameterDifference& d) {
+    return d.rank == row.rank_b && d.name == row.name;
+  };
+  if (p.differing.size() < kMostListed &&
+      std::none_of(p.differing.begin(), p.differing.end(), same))
+    p.differing.push_back({.name = row.name,
+                           .path = row.key.path,
+                           .rank = row.rank_b,
+                           .step = row.step_b,
+                           .buffer = buffer,
+                           .outside = outcome.fails,
+                           .within = outcome.comparison.verdict.tolerance == Answer::kSame,
+                           .drifted = later});
+}
+
+void WeightList::CountNames() {
+  ParameterReport& p = report_->parameters;
+  p.compared = parameters_.seen.size();
+  p.differing_names = parameters_.differing.size();
+  p.buffers_compared = buffers_.seen.size();
+  p.buffers_differing = buffers_.differing.size();
+  p.by_hash = parameters_.by_hash() + buffers_.by_hash();
+}
+
+Origin WeightList::FirstDiffering() const {
+  const ParameterDifference& first = report_->parameters.differing.front();
+  Origin origin;
+  origin.kind = OriginKind::kParameter;
+  origin.step = first.step;
+  origin.rank = first.rank;
+  origin.name = origin.path = first.path;
+  origin.parameter = first.name;
+  origin.drifted = first.drifted;
+  return origin;
+}
+
+bool WeightList::AreUnseen(const Origin& origin, const RunSide& b) const {
+  const bool trains = trains_ || b.Facts().boundary.starts_with("optimizer");
+  return trains && origin.kind != OriginKind::kInputs && !seen_at_.contains(origin.step) &&
+         finder_->DiffersBefore(origin.step, /*bits=*/true);
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,51 @@
+// WeightList: parameters and buffers, counted by name, and those that differ listed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "compare/diff.h"
+#include "compare/origin_finder.h"
+#include "compare/pass_diff.h"
+
+namespace tdump::compare {
+
+// Not thread-safe. Both outlive it.
+class WeightList {
+ public:
+  WeightList(const OriginFinder* finder, DiffReport* report) : finder_(finder), report_(report) {}
+
+  // Any outcome.
+  void See(const Outcome& outcome, uint64_t step);
+  // Of the first step that has the weight; of a later one, which depends on what was computed,
+  // where no step before it differs: then what updates the weight does. What an optimizer keeps,
+  // "weight.exp_avg", depends on what was computed from the start.
+  // `rank`: of the pass; where ranks are put together the row's is that of one element.
+  void Add(const Row& row, int32_t rank, const Outcome& outcome);
+  // Once all are added.
+  void CountNames();
+
+  // Precondition: some weight differs.
+  Origin FirstDiffering() const;
+  // Whether weights may have parted before the origin without being recorded at its step.
+  bool AreUnseen(const Origin& origin, const RunSide& b) const;
+
+ private:
+  struct Names {
+    std::set<std::string> seen, differing;
+    std::set<std::string> measured;  // of `differing`: by how much is known
+    uint64_t by_hash() const { return differing.size() - measured.size(); }
+  };
+
+  const OriginFinder* finder_;
+  DiffReport* report_;
+  Names parameters_, buffers_;
+  std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;  // by rank and name
+  std::set<uint64_t> seen_at_;                                       // steps of B
+  bool trains_ = false;                                              // gradients were seen
+};
+
+}  // namespace tdump::compare
