@@ -14,7 +14,7 @@ bool IsGradient(Role role) {
 }  // namespace
 
 void WeightList::See(const Outcome& outcome, uint64_t step) {
-  if (outcome.is_weight()) seen_at_.insert(step);
+  if (outcome.is_weight() && !outcome.of_optimizer) seen_at_.insert(step);
   trains_ = trains_ || IsGradient(outcome.role);
 }
 

@@ -149,6 +149,8 @@ TEST(Drift, WeightsThatWereNotSeenAtTheStepAreTold) {
     first.last()->key.role = Role::kParamGrad;
     PassBuilder later = run->Pass(0, 1);
     later.Module("second", kInput, other ? kBad : kGood);
+    later.Param("second", "weight.exp_avg", kGood);  // which is no weight
+    later.last()->key.role = Role::kState;
   }
   const DiffReport report = DiffOk(a, b);
   ASSERT_TRUE(report.origin);
