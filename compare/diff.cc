@@ -428,11 +428,13 @@ class Differ {
     // Where the precision is lower, what the operators return does not tell.
     const bool weights_tell = observations_judged_ == 0 || options_.pass.compute;
     const bool weights_decide = weights_tell && !report_.parameters.differing.empty();
+    const bool states_decide = observations_judged_ == 0 && c.unproven_states > 0;
     if (c.paired == 0) {
       report_.why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord();
     } else if (unpaired && compared_ == 0 && !unpaired_.NamesText().empty()) {
       report_.why_not = WhyNoRecord();  // nothing but what the model was given
-    } else if (c.failing > 0 || unpaired || weights_decide || report_.inputs.judging_stopped) {
+    } else if (c.failing > 0 || unpaired || weights_decide || states_decide ||
+               report_.inputs.judging_stopped) {
       report_.overall = Overall::kDiffers;
       if (c.unpaired_a + c.unpaired_b > c.paired) AddAdvice();
       if (!report_.origin && !report_.parameters.differing.empty())

@@ -129,6 +129,9 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
     return fmt::format("DIFFERS  {} without a partner; the {} agree{}", Plural(alone, "record"),
                        Plural(c.paired - c.not_judged, "pair"), NotJudgedText(c));
   }
+  if (WeightsDiffer(report) == 0)
+    return fmt::format("DIFFERS  in {} of what the optimizer keeps, {}{}",
+                       Plural(c.unproven_states, "pair"), kByHash, NotJudgedText(c));
   return fmt::format("DIFFERS  in {}{}{}", DifferingWeights(report), HowWeightsDiffer(report, ""),
                      NotJudgedText(c));
 }

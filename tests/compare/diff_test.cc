@@ -582,6 +582,23 @@ TEST(Diff, WeightsThatDifferByHashAreToldAsThat) {
             "by hash, which does not say by how much");
 }
 
+TEST(Diff, WhereNothingElseTellsWhatAnOptimizerKeepsDecides) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    for (const char* name : {"weight.exp_avg", "bias.exp_avg"}) {
+      pass.Param("fc", name, run == &b && name[0] == 'w' ? kNear : kGood);
+      pass.last()->key.role = Role::kState;
+    }
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(RenderVerdict(report, false),
+            "DIFFERS  in 1 pair of what the optimizer keeps, by hash, which does not say by how "
+            "much");
+  EXPECT_EQ(DiffOk(a, a).overall, Overall::kSame);
+}
+
 TEST(Diff, TheSameAnswerOnAnyNumberOfThreads) {
   FakeRun a(1), b(1);
   PassBuilder left = a.Pass(0, 0), right = b.Pass(0, 0);
