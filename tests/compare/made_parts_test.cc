@@ -150,7 +150,7 @@ TEST_P(OneSideKeptLess, OthersDifferAndAreTheOrigin) {
 INSTANTIATE_TEST_SUITE_P(Levels, OneSideKeptLess, testing::ValuesIn(kLevels),
                          [](const auto& info) { return info.param.name; });
 
-// The matrix with one element changed: outside of the slice and the sample.
+// The matrix with one element, of 1, changed: outside of the slice and the sample.
 Tensor Spoiled(float value) {
   Tensor tensor = Matrix();
   std::memcpy(tensor.payload.data() + 30 * sizeof(float), &value, sizeof(value));
@@ -163,10 +163,11 @@ TEST(OneSideKeptLess, StatisticsContradictAPartThatAgrees) {
     EXPECT_EQ(DiffOf(Spoiled(99), Reduced(Matrix(), part)).overall, Overall::kSame);
     EXPECT_EQ(DiffOf(Spoiled(99), Reduced(Matrix(), part | kPartStats)).overall, Overall::kDiffers);
     EXPECT_EQ(DiffOf(Spoiled(NAN), Reduced(Matrix(), part | kPartStats)).counts.special, 1u);
+    const Tensor near = Spoiled(1.0000001f), kept = Reduced(Matrix(), part | kPartStats);
+    EXPECT_EQ(DiffOf(near, kept).overall, Overall::kSame);
     DiffOptions bits;
     bits.pass.require_bits = true;
-    EXPECT_EQ(DiffOf(Spoiled(0.7500001f), Reduced(Matrix(), part | kPartStats), bits).overall,
-              Overall::kDiffers);
+    EXPECT_EQ(DiffOf(near, kept, bits).overall, Overall::kDiffers);
   }
 }
 
@@ -228,7 +229,7 @@ TEST(OneSideKeptLess, FlushedNumbersOfASliceAreNoDifference) {
 TEST(OneSideKeptLess, OfSliceAndSampleTheFartherOneCounts) {
   Tensor other = Matrix();
   const float near = 0.75f + 0x1p-12f, far = 99;
-  std::memcpy(other.payload.data() + 9 * sizeof(float), &near, sizeof(near));  // in the slice
+  std::memcpy(other.payload.data() + 8 * sizeof(float), &near, sizeof(near));  // in the slice
   std::memcpy(other.payload.data(), &far, sizeof(far));                        // in the sample
   const DiffReport report = DiffOf(WithoutHash(other), Reduced(Matrix(), kPartSlice | kPartSample));
   ASSERT_EQ(report.failing.size(), 1u);
@@ -244,6 +245,14 @@ TEST(OneSideKeptLess, AHashThatDiffersHidesNoPart) {
   const DiffReport report = DiffOf(other, less);
   EXPECT_EQ(report.overall, Overall::kDiffers);
   EXPECT_EQ(report.counts.tolerance, 1u);
+}
+
+TEST(OneSideKeptLess, APartThatAgreesExcusesNoHash) {
+  Tensor other = Spoiled(99);
+  other.record.hash = io::HashPayload(other.payload);
+  const DiffReport report = DiffOf(other, Reduced(Matrix(), kPartHash | kPartSlice));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.tolerance, 0u);
 }
 
 // ---- copies on several ranks ----
