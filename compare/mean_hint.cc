@@ -30,16 +30,6 @@ std::string PatternOf(const io::Record& record) {
   return fmt::format("^{}@{}", NameOf(record), ToString(record.key.role));
 }
 
-std::string RuleFor(char side, const io::Record& record, const std::string& dims) {
-  return ShellWord(Printable(fmt::format("{}:{}: {}", side, PatternOf(record), dims)));
-}
-
-// What a remedy ends with: texts of several pairs may begin otherwise.
-std::string OptionOf(const std::string& remedy) {
-  const size_t option = remedy.find("--dims");
-  return option == std::string::npos ? "" : remedy.substr(option);
-}
-
 bool IsGradientOfValue(Role role) { return role == Role::kGradInput || role == Role::kGradOutput; }
 
 // What is left of the larger side without `times` the other one, relative to that: as exact as the
@@ -64,37 +54,51 @@ void AddSizes(const Topology& topology, std::set<uint64_t>* sizes) {
 
 }  // namespace
 
-std::string RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Record& a,
-                     const io::Record& b) {
-  const Metrics& m = *outcome.comparison.metrics;
-  if (!outcome.fails || outcome.comparison.evidence != Evidence::kPayload) return "";
-  const auto mean = [&](char side, const std::string& dims, const io::Record& record) {
+std::string Remedy::Option() const {
+  return "--dims " + ShellWord(Printable(fmt::format("{}:{}: {}", side, pattern, dims)));
+}
+
+std::string Remedy::Text() const {
+  const char other = side == 'A' ? 'B' : 'A';
+  if (times == 0)
     return fmt::format(
-        "the mean of what the ranks of {0} hold agrees with {1}; if it should, as of "
-        "parts of the batch: --dims {2}",
-        side, side == 'A' ? 'B' : 'A', RuleFor(side, record, dims));
+        "the mean of what the ranks of {} hold agrees with {}; if it should, as of parts of the "
+        "batch: {}",
+        side, other, Option());
+  return fmt::format(
+      "{} is the sum over the ranks and {} times {}; if what each rank holds is a mean, as of its "
+      "part of the batch: {}",
+      side, times, other, Option());
+}
+
+std::optional<Remedy> RemedyOf(const PassDiff& pass, const Outcome& outcome, const io::Record& a,
+                               const io::Record& b) {
+  if (!outcome.fails || outcome.comparison.evidence != Evidence::kPayload) return std::nullopt;
+  struct Side {
+    char name;
+    const StepView& view;
+    uint64_t id;
+    const io::Record& record;
   };
-  if (const std::string dims = pass.b->DimsOfAgreeingMean(outcome.ids.b); !dims.empty())
-    return mean('B', dims, b);
-  if (const std::string dims = pass.a->DimsOfAgreeingMean(outcome.ids.a); !dims.empty())
-    return mean('A', dims, a);
-  const auto remedy = [&](char side, uint64_t times, const std::string& dims,
-                          const io::Record& record) {
-    return fmt::format(
-        "{0} is the sum over the ranks and {1} times {2}; if what each rank holds "
-        "is a mean, as of its part of the batch: --dims {3}",
-        side, times, side == 'A' ? 'B' : 'A', RuleFor(side, record, dims));
+  const Side sides[] = {{'B', *pass.b, outcome.ids.b, b}, {'A', *pass.a, outcome.ids.a, a}};
+  const auto remedy_of = [](const Side& side, uint64_t times) -> std::optional<Remedy> {
+    std::string dims =
+        times == 0 ? side.view.DimsOfAgreeingMean(side.id) : side.view.DimsOfMean(side.id, times);
+    if (dims.empty()) return std::nullopt;
+    return Remedy{side.name, PatternOf(side.record), std::move(dims), times};
   };
-  if (!m.cosine) return "";
-  if (const uint64_t times = TimesLarger(*m.cosine, m.rms_b, m.rms_a); times > 0) {
-    const std::string dims = pass.b->DimsOfMean(outcome.ids.b, times);
-    return dims.empty() ? "" : remedy('B', times, dims, b);
+  for (const Side& side : sides) {
+    if (auto remedy = remedy_of(side, 0)) return remedy;
   }
-  if (const uint64_t times = TimesLarger(*m.cosine, m.rms_a, m.rms_b); times > 0) {
-    const std::string dims = pass.a->DimsOfMean(outcome.ids.a, times);
-    return dims.empty() ? "" : remedy('A', times, dims, a);
+  const Metrics m = outcome.comparison.metrics;
+  if (!m.cosine) return std::nullopt;
+  for (const Side& side : sides) {
+    const bool is_b = side.name == 'B';
+    const uint64_t times =
+        TimesLarger(*m.cosine, is_b ? m.rms_b : m.rms_a, is_b ? m.rms_a : m.rms_b);
+    if (times > 0) return remedy_of(side, times);
   }
-  return "";
+  return std::nullopt;
 }
 
 MeanHints::MeanHints(const Topology& a, const Topology& b) {
@@ -113,18 +117,18 @@ void MeanHints::Add(const PassDiff& pass, const Outcome& outcome) {
   if (times_.empty() || outcome.comparison.evidence != Evidence::kPayload) return;
   if (IsGradientOfValue(outcome.role)) return AddMultiple(outcome);
   // Of what a rank returns only a mean is told: a sum that is several times larger is no loss.
-  const bool has_mean = !pass.a->DimsOfMean(outcome.ids.a, 0).empty() ||
-                        !pass.b->DimsOfMean(outcome.ids.b, 0).empty();
+  const bool has_mean = !pass.a->DimsOfAgreeingMean(outcome.ids.a).empty() ||
+                        !pass.b->DimsOfAgreeingMean(outcome.ids.b).empty();
   if (outcome.role != Role::kParamGrad && !has_mean) return;
   const auto a = pass.a->Get(outcome.ids.a), b = pass.b->Get(outcome.ids.b);
   if (!a.ok() || !b.ok()) return;
-  const std::string remedy = RemedyOf(pass, outcome, *a, *b);
-  if (remedy.empty()) return;
-  const auto known = remedies_.find(OptionOf(remedy));
+  const auto remedy = RemedyOf(pass, outcome, *a, *b);
+  if (!remedy) return;
+  const auto known = remedies_.find(remedy->Option());
   if (known != remedies_.end())
     ++known->second.pairs;
   else if (remedies_.size() < kMostRemedies)
-    remedies_.emplace(OptionOf(remedy), Remedy{remedy, 1});
+    remedies_.emplace(remedy->Option(), Offered{*remedy, 1});
 }
 
 void MeanHints::AddMultiple(const Outcome& outcome) {
@@ -143,9 +147,9 @@ void MeanHints::AddMultiple(const Outcome& outcome) {
 
 std::vector<std::string> MeanHints::Notes(const std::string& told) const {
   std::vector<std::string> notes;
-  for (const auto& [option, remedy] : remedies_) {
-    if (option != OptionOf(told))
-      notes.push_back(fmt::format("{} ({})", remedy.text, Plural(remedy.pairs, "pair")));
+  for (const auto& [option, offered] : remedies_) {
+    if (!told.ends_with(option))
+      notes.push_back(fmt::format("{} ({})", offered.remedy.Text(), Plural(offered.pairs, "pair")));
   }
   for (const auto& [which, multiple] : multiples_) {
     const auto& [side, times] = which;

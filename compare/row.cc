@@ -46,8 +46,10 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   row.kept_a = KeptText(*a);
   row.kept_b = KeptText(*b);
   row.bound = BoundText(outcome);
-  row.remedy = RemedyOf(pass, outcome, *a, *b);
-  if (!row.remedy.empty()) row.comparison.notes.push_back(row.remedy);
+  if (const auto remedy = RemedyOf(pass, outcome, *a, *b)) {
+    row.remedy = remedy->Text();
+    row.comparison.notes.push_back(row.remedy);
+  }
   return row;
 }
 

@@ -142,11 +142,22 @@ TEST(MeanHint, LossesWithAnotherMeanAreNotOne) {
 }
 
 TEST(MeanHint, RanksAgainstRanksAreNotLookedAt) {
-  MeanHints hints;
+  Metrics metrics;
+  metrics.cosine = 1;
+  metrics.rms_a = 1;
+  metrics.rms_b = 2;
   Outcome outcome;
   outcome.role = Role::kGradOutput;
-  hints.Add({}, outcome);
-  EXPECT_THAT(hints.Notes(""), IsEmpty());
+  outcome.fails = true;
+  outcome.comparison.evidence = Evidence::kPayload;
+  outcome.comparison.metrics = metrics;
+  MeanHints together(Topology(), *Topology::Parse("dp=2", 2)), apart;
+  together.Add({}, outcome);
+  apart.Add({}, outcome);
+  EXPECT_THAT(together.Notes(""), testing::SizeIs(1));
+  EXPECT_THAT(apart.Notes(""), IsEmpty());
+  EXPECT_THAT(NotesOf({.world = 2}, {.world = 2, .times = 2}, {}),
+              Not(Contains(HasSubstr(" times A"))));
 }
 
 }  // namespace
