@@ -1,7 +1,11 @@
 #include "io/manifest_writer.h"
 
-#include <span>
+#include <fmt/format.h>
 
+#include <span>
+#include <utility>
+
+#include "core/text.h"
 #include "io/archive.h"
 #include "io/frame_builder.h"
 
@@ -14,6 +18,13 @@ auto Of(const Section& entry) {
 }
 
 constexpr size_t kMostQueued = 64 << 10;
+
+NoteSection RefusedNote(uint64_t count, int64_t now_ns) {
+  return {.level = 2,
+          .time_ns = static_cast<uint64_t>(now_ns),
+          .text = fmt::format("the step map lacks {}: the disk was full, or too slow",
+                              Plural(count, "step"))};
+}
 
 }  // namespace
 
@@ -42,21 +53,18 @@ Status ManifestWriter::Start() {
   return Write();
 }
 
-// What is queued is older and goes first. What is queued meanwhile is nobody's yet.
+// What is queued meanwhile is nobody's yet.
 template <class Fill>
 Status ManifestWriter::AppendFrame(FrameKind kind, const Fill& fill) noexcept {
   try {
     Status written;
     {
       std::lock_guard lock(file_mutex_);
-      frames_.clear();
-      TakeQueued();
-      const size_t queued = frames_.size();
-      FrameBuilder frame(kind, &frames_);
-      fill(&frames_);
-      frame.Finish();
-      written = Write();
-      if (!written.ok()) Requeue(queued);
+      written = WriteBehindQueued([&] {
+        FrameBuilder frame(kind, &frames_);
+        fill(&frames_);
+        frame.Finish();
+      });
     }
     while (HasQueued() && WriteQueued()) {
     }
@@ -84,6 +92,9 @@ void ManifestWriter::Queue(const StepMapSection& entry) {
     FrameBuilder frame(FrameKind::kStepMap, &queued_);
     AppendSection(entry, &queued_);
     frame.Finish();
+    if (taken_ + queued_.size() <= kMostQueued) return;
+    queued_.resize(whole);
+    ++refused_;
   } catch (...) {
     queued_.resize(whole);
     throw;
@@ -92,27 +103,55 @@ void ManifestWriter::Queue(const StepMapSection& entry) {
 
 bool ManifestWriter::HasQueued() {
   std::lock_guard lock(queue_mutex_);
-  return !queued_.empty();
+  return !queued_.empty() || refused_ > 0;
 }
 
-void ManifestWriter::TakeQueued() {
+uint64_t ManifestWriter::TakeQueued() {
+  frames_.clear();
   std::lock_guard lock(queue_mutex_);
   frames_.swap(queued_);
+  taken_ = frames_.size();
+  return refused_;
 }
 
 bool ManifestWriter::WriteQueued() {
   std::unique_lock lock(file_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
-  frames_.clear();
-  TakeQueued();
-  if (Write().ok()) return true;
-  Requeue(frames_.size());
-  return false;
+  return WriteBehindQueued([] {}).ok();
 }
 
-void ManifestWriter::Requeue(size_t bytes) {
+template <class Add>
+Status ManifestWriter::WriteBehindQueued(const Add& add) {
+  const uint64_t refused = TakeQueued();
+  Status written;
+  try {
+    if (refused > 0) {
+      FrameBuilder frame(FrameKind::kNote, &frames_);
+      AppendSection(RefusedNote(refused, env_->WallNs()), &frames_);
+      frame.Finish();
+    }
+    add();
+    written = Write();
+  } catch (const std::exception& error) {
+    written = Internal(error.what());
+  }
+  if (written.ok())
+    DropTaken(refused);
+  else
+    PutTakenBack();
+  return written;
+}
+
+void ManifestWriter::DropTaken(uint64_t refused) {
   std::lock_guard lock(queue_mutex_);
-  if (bytes + queued_.size() <= kMostQueued) queued_.insert(0, frames_, 0, bytes);
+  taken_ = 0;
+  refused_ -= refused;
+}
+
+// There is room: Queue() counted it.
+void ManifestWriter::PutTakenBack() {
+  std::lock_guard lock(queue_mutex_);
+  queued_.insert(0, frames_, 0, std::exchange(taken_, 0));
 }
 
 Status ManifestWriter::Write() {

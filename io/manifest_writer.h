@@ -42,8 +42,8 @@ class ManifestWriter {
   Status Append(const CloseSection& entry) noexcept;
 
   // Never waits for the disk of another thread. An entry that cannot be written is tried again with
-  // the next one, as long as no more than 64 KiB wait; the next Append() meets the same disk and
-  // tells.
+  // the next one, and the next Append() meets the same disk and tells. While 64 KiB of them wait,
+  // further ones are refused: a note behind those that waited says how many.
   void AppendLater(const StepMapSection& entry) noexcept;
 
   // Forces what was appended to the disk.
@@ -60,10 +60,15 @@ class ManifestWriter {
   Status AppendFrame(FrameKind kind, const Fill& fill) noexcept;
   void Queue(const StepMapSection& entry);
   bool HasQueued();
-  void TakeQueued();           // into frames_, which is empty; `file_mutex_` is held
-  bool WriteQueued();          // false: another thread is writing, or it failed
-  void Requeue(size_t bytes);  // of frames_; `file_mutex_` is held
-  Status Write();              // frames_; `file_mutex_` is held
+  bool WriteQueued();  // false: another thread is writing, or it failed
+  // While `file_mutex_` is held. What is queued is older and goes first; then how many were
+  // refused, and what add() appends to frames_.
+  template <class Add>
+  Status WriteBehindQueued(const Add& add);
+  uint64_t TakeQueued();  // into frames_; how many were refused
+  void DropTaken(uint64_t refused);
+  void PutTakenBack();
+  Status Write();  // frames_
 
   Env* const env_;
   const std::string path_;
@@ -77,6 +82,8 @@ class ManifestWriter {
 
   std::mutex queue_mutex_;  // held for a few instructions, never while the disk works
   std::string queued_;      // whole frames, their memory kept
+  size_t taken_ = 0;        // bytes that were queued and are being written, at the head of frames_
+  uint64_t refused_ = 0;    // entries of which no note in the file says so
 };
 
 }  // namespace tdump::io

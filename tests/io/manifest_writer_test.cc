@@ -8,6 +8,7 @@
 #include <latch>
 #include <thread>
 
+#include "core/text.h"
 #include "io/archive.h"
 #include "io/manifest_reader.h"
 #include "tests/io/forwarding_env.h"
@@ -76,6 +77,11 @@ class ManifestWriterTest : public ::testing::Test {
     writer_->AppendLater(entry);
   }
   static NoteSection Note(std::string text) { return {1, 0, std::move(text)}; }
+
+  static std::string LackText(uint64_t steps) {
+    return "the step map lacks " + Plural(steps, "step") + ": the disk was full, or too slow";
+  }
+  uint64_t Bytes() { return env_.Stat(kPath)->bytes; }
 
   // Steps as numbers, notes as their text, in the order of the file.
   std::vector<std::string> Entries() {
@@ -150,33 +156,65 @@ TEST_F(ManifestWriterTest, AFullDiskIsToldByAppendAndTriedAgain) {
   EXPECT_THAT(Entries(), ElementsAre("0", "1", "2", "told"));
 }
 
-TEST_F(ManifestWriterTest, WhileTheDiskIsFullLittleMemoryIsTaken) {
+// The first 64 KiB survive, and what comes once the disk has taken them.
+TEST_F(ManifestWriterTest, WhileTheDiskIsFullTheNewestEntriesAreRefused) {
+  const uint64_t empty = Bytes();
+  AppendStepLater(0);
+  const uint64_t kept = (64 << 10) / (Bytes() - empty);
   env_.Fail(true);
-  for (uint64_t step = 0; step < 10'000; ++step) AppendStepLater(step);
+  for (uint64_t step = 1; step <= 10'000; ++step) AppendStepLater(step);
+  env_.Fail(false);
+  AppendStepLater(10'001);
+  EXPECT_TRUE(writer_->Append(Note("told")).ok());
+  const std::vector<std::string> entries = Entries();
+  ASSERT_EQ(entries.size(), 1 + kept + 2);
+  EXPECT_LT(entries.size(), 2'000u);
+  for (uint64_t step = 0; step <= kept; ++step) EXPECT_EQ(entries[step], std::to_string(step));
+  EXPECT_EQ(entries[kept + 1], LackText(10'001 - kept));
+  EXPECT_EQ(entries[kept + 2], "told");
+  AppendStepLater(10'002);
+  EXPECT_EQ(Entries().back(), "10002");
+}
+
+// Those that wait while the disk takes others count too, and none of them is lost when it fails.
+TEST_F(ManifestWriterTest, WhatWaitsBesideAWriteThatFailsIsKept) {
+  std::latch reached(1), go_on(1);
+  env_.HoldNextWrite(&reached, &go_on);
+  auto slow = std::async(std::launch::async, [&] { AppendStepLater(0); });
+  reached.wait();
+  for (uint64_t step = 1; step <= 5'000; ++step) AppendStepLater(step);
+  env_.Fail(true);
+  go_on.count_down();
+  slow.wait();
   env_.Fail(false);
   EXPECT_TRUE(writer_->Append(Note("told")).ok());
   const std::vector<std::string> entries = Entries();
-  EXPECT_EQ(entries.back(), "told");
-  EXPECT_GT(entries.size(), 2u);
-  EXPECT_LT(entries.size(), 2'000u);  // 64 KiB
+  ASSERT_GT(entries.size(), 500u);
+  const uint64_t kept = entries.size() - 2;
+  for (uint64_t step = 0; step < kept; ++step) EXPECT_EQ(entries[step], std::to_string(step));
+  EXPECT_EQ(entries[kept], LackText(5'001 - kept));
 }
 
+// In rounds of fewer entries than may wait beside a thread that is stopped while it writes.
 TEST_F(ManifestWriterTest, ManyThreadsLoseNothing) {
-  constexpr int kThreads = 4, kEach = 2000;
-  std::latch start(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      start.arrive_and_wait();
-      for (int i = 0; i < kEach; ++i) {
-        if (t % 2 == 0)
-          AppendStepLater(t * kEach + i);
-        else
-          EXPECT_TRUE(writer_->Append(Note(std::to_string(t * kEach + i))).ok());
-      }
-    });
+  constexpr int kThreads = 4, kRounds = 10, kOfRound = 200, kEach = kRounds * kOfRound;
+  for (int round = 0; round < kRounds; ++round) {
+    std::latch start(kThreads);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        start.arrive_and_wait();
+        for (int i = 0; i < kOfRound; ++i) {
+          const int number = t * kEach + round * kOfRound + i;
+          if (t % 2 == 0)
+            AppendStepLater(static_cast<uint64_t>(number));
+          else
+            EXPECT_TRUE(writer_->Append(Note(std::to_string(number))).ok());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
-  for (std::thread& thread : threads) thread.join();
   std::vector<int> last(kThreads, -1);
   const std::vector<std::string> entries = Entries();
   EXPECT_EQ(entries.size(), size_t{kThreads * kEach});
