@@ -5,7 +5,19 @@
 namespace tdump::compare {
 namespace {
 
-// All fields, so that a new one does not compile until it is added.
+// All fields of each struct, so that a new one does not compile until it is added.
+template <class Archive, class W>
+void WalkWorst(Archive* archive, W* worst) {
+  auto& [position, a, b] = *worst;
+  (*archive)(position, a, b);
+}
+
+template <class Archive, class C>
+void WalkChannel(Archive* archive, C* channel) {
+  auto& [index, mean_error] = *channel;
+  (*archive)(index, mean_error);
+}
+
 template <class Archive, class M>
 void WalkMetrics(Archive* archive, M* metrics) {
   auto& [elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs, mean_rel,
@@ -15,9 +27,11 @@ void WalkMetrics(Archive* archive, M* metrics) {
          worst_relative] = *metrics;
   (*archive)(elements, bits_equal, within, compared, max_abs, max_abs_text, max_rel, mean_abs,
              mean_rel, mean_error, rmse, cosine, sqnr_db, max_ulp, ulp, p50, p90, p99, p999,
-             worst_channel, channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a,
-             inf_b, nan_mismatch, inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric,
-             has_worst, worst, worst_relative);
+             channels, rms_in_common, rms_a, rms_b, bound_abs, nan_a, nan_b, inf_a, inf_b,
+             nan_mismatch, inf_mismatch, sign_mismatch, zero_sign_mismatch, numeric, has_worst);
+  archive->Optional(&worst_channel, [&](auto* set) { WalkChannel(archive, set); });
+  WalkWorst(archive, &worst);
+  archive->Optional(&worst_relative, [&](auto* set) { WalkWorst(archive, set); });
 }
 
 }  // namespace

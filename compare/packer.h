@@ -1,18 +1,18 @@
 // Packer, Unpacker: fields as bytes and back. First a word of bits, in the order in which they were
 // asked for, then numbers of variable length. A double is a bit, whether it is anything but 0, and
-// then its eight bytes.
+// then its eight bytes; of an array of counts only those that are not 0 are there. Structs are
+// taken apart by whoever packs them.
 #pragma once
 
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "compare/metrics.h"
 
 namespace tdump::compare {
 
@@ -23,12 +23,21 @@ class Packer {
   void operator()(Fields&... fields) {
     (Add(fields), ...);
   }
+  // Where there is a value, walk(its address) packs it.
+  template <class T, class Walk>
+  void Optional(const std::optional<T>* value, const Walk& walk) {
+    Bit(value->has_value());
+    if (*value) walk(&**value);
+  }
   std::string Bytes() const {
     return std::string(reinterpret_cast<const char*>(&bits_), sizeof(bits_)) + rest_;
   }
 
  private:
-  void Bit(bool bit) { bits_ |= uint64_t{bit} << bit_count_++; }
+  void Bit(bool bit) {
+    assert(bit_count_ < 64);
+    bits_ |= uint64_t{bit} << bit_count_++;
+  }
   void Add(bool value) { Bit(value); }
   void Add(uint64_t value) {
     for (; value >= 0x80; value >>= 7) rest_ += static_cast<char>(value | 0x80);
@@ -48,7 +57,8 @@ class Packer {
     Add(uint64_t{list.size()});
     for (const T& one : list) Add(one);
   }
-  void Add(const std::array<uint64_t, kUlpBins>& counts) {
+  template <size_t N>
+  void Add(const std::array<uint64_t, N>& counts) {
     uint64_t used = 0;
     for (const uint64_t count : counts) used += count != 0;
     Add(used);
@@ -56,18 +66,9 @@ class Packer {
       if (counts[bin] != 0) (*this)(bin, counts[bin]);
     }
   }
-  void Add(const Worst& worst) {
-    const auto& [position, a, b] = worst;
-    (*this)(position, a, b);
-  }
-  void Add(const WorstChannel& channel) {
-    const auto& [index, mean_error] = channel;
-    (*this)(index, mean_error);
-  }
   template <class T>
   void Add(const std::optional<T>& value) {
-    Bit(value.has_value());
-    if (value) Add(*value);
+    Optional(&value, [this](const T* set) { Add(*set); });
   }
 
   uint64_t bits_ = 0;
@@ -85,6 +86,10 @@ class Unpacker {
   template <class... Fields>
   void operator()(Fields&... fields) {
     (Take(&fields), ...);
+  }
+  template <class T, class Walk>
+  void Optional(std::optional<T>* value, const Walk& walk) {
+    if (Bit()) walk(&value->emplace());
   }
 
  private:
@@ -124,23 +129,16 @@ class Unpacker {
     list->resize(Number());
     for (T& one : *list) Take(&one);
   }
-  void Take(std::array<uint64_t, kUlpBins>* counts) {
+  template <size_t N>
+  void Take(std::array<uint64_t, N>* counts) {
     for (uint64_t used = Number(); used > 0; --used) {
       const uint64_t bin = Number();
       Take(&(*counts)[bin]);
     }
   }
-  void Take(Worst* worst) {
-    auto& [position, a, b] = *worst;
-    (*this)(position, a, b);
-  }
-  void Take(WorstChannel* channel) {
-    auto& [index, mean_error] = *channel;
-    (*this)(index, mean_error);
-  }
   template <class T>
   void Take(std::optional<T>* value) {
-    if (Bit()) Take(&value->emplace());
+    Optional(value, [this](T* set) { Take(set); });
   }
 
   uint64_t bits_ = 0;
