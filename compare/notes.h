@@ -3,63 +3,80 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "compare/spill_file.h"
+#include "compare/packed.h"
 
 namespace tdump::compare {
 
-// Reads like a vector, in two words. Not thread-safe, even to read: what lies in a file is in
-// memory once it was looked at. A copy is in memory, and leaves the other where it lies.
-class Notes {
+template <>
+struct Packing<std::vector<std::string>> {
+  static std::string Pack(const std::vector<std::string>& notes);
+  static std::vector<std::string> Unpack(std::string_view bytes);
+};
+
+// Packed, which takes more notes. Reads like a vector too, of which each call unpacks the whole.
+class Notes : public Packed<std::vector<std::string>> {
  public:
   using List = std::vector<std::string>;
   using value_type = std::string;
-  using size_type = size_t;
-  using difference_type = List::difference_type;
-  using reference = const std::string&;
-  using const_reference = const std::string&;
-  using iterator = List::const_iterator;
-  using const_iterator = List::const_iterator;
+
+  // Over a list of its own; equal where they are at the same note.
+  class const_iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = std::string;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const std::string*;
+    using reference = const std::string&;
+
+    const_iterator() = default;
+    const_iterator(List list, size_t at)
+        : list_(std::make_shared<const List>(std::move(list))), at_(at) {}
+    reference operator*() const { return (*list_)[at_]; }
+    pointer operator->() const { return &**this; }
+    const_iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    const_iterator operator++(int) {
+      const_iterator before = *this;
+      ++at_;
+      return before;
+    }
+    bool operator==(const const_iterator& other) const { return at_ == other.at_; }
+
+   private:
+    std::shared_ptr<const List> list_;
+    size_t at_ = 0;
+  };
+  using iterator = const_iterator;
 
   Notes() = default;
-  Notes(std::initializer_list<std::string> notes) : Notes(List(notes)) {}
-  explicit Notes(List notes);
-  Notes(const Notes& other) : Notes(other.Copy()) {}
-  Notes(Notes&& other) noexcept
-      : file_(std::exchange(other.file_, nullptr)), word_(std::exchange(other.word_, 0)) {}
-  Notes& operator=(Notes other) noexcept {
-    std::swap(file_, other.file_);
-    std::swap(word_, other.word_);
-    return *this;
+  Notes(std::initializer_list<std::string> notes) : Packed(List(notes)) {}
+  explicit Notes(const List& notes) : Packed(notes) {}
+
+  List Copy() const { return **this; }
+  bool empty() const { return !is_set() || Copy().empty(); }  // or the file cannot be read
+  size_t size() const { return Copy().size(); }
+  std::string front() const { return Copy().front(); }
+  std::string back() const { return Copy().back(); }
+  std::string operator[](size_t i) const { return Copy()[i]; }
+  const_iterator begin() const { return {Copy(), 0}; }
+  const_iterator end() const { return {List(), size()}; }
+
+  // In memory from now on, wherever the others lay.
+  void push_back(std::string note) {
+    List notes = Copy();
+    notes.push_back(std::move(note));
+    *this = Notes(notes);
   }
-  ~Notes() {
-    if (file_ == nullptr) delete list();
-  }
-
-  bool empty() const { return file_ == nullptr && word_ == 0; }
-  size_t size() const { return Loaded().size(); }
-  const_iterator begin() const { return Loaded().begin(); }
-  const_iterator end() const { return Loaded().end(); }
-  const std::string& front() const { return Loaded().front(); }
-  const std::string& back() const { return Loaded().back(); }
-  const std::string& operator[](size_t i) const { return Loaded()[i]; }
-  List Copy() const;
-
-  void push_back(std::string note);
-  // Which outlives it; where that does not take them they stay in memory. `file` may be null.
-  void MoveTo(SpillFile* file);
-
- private:
-  List* list() const { return reinterpret_cast<List*>(word_); }
-  const List& Loaded() const;
-
-  mutable const SpillFile* file_ = nullptr;
-  mutable uintptr_t word_ = 0;  // a place in the file; else the address of a List, 0: none
 };
 
 }  // namespace tdump::compare

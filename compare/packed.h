@@ -10,10 +10,11 @@
 
 namespace tdump::compare {
 
-// How a T is packed. `bytes`: what Pack gave, or none, which are a T{}.
+// How a T is packed: each specialisation has
+//   static std::string Pack(const T& value);
+//   static T Unpack(std::string_view bytes);  // what Pack gave, or none, which are a T{}
 template <class T>
-struct Packing;  // static std::string Pack(const T& value); static T Unpack(std::string_view
-                 // bytes);
+struct Packing;
 
 // Reads like a T, which is unpacked each time: where several fields are looked at take a copy. No
 // reference into what -> and * give may be kept.

@@ -9,8 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "compare/stored_bytes.h"
-
 namespace tdump::compare {
 namespace {
 
@@ -128,30 +126,6 @@ TEST_F(SpillFileTest, WhatCannotBeReadIsTold) {
   EXPECT_TRUE(file.status().ok());
   EXPECT_EQ(file.Get(first), "");
   EXPECT_FALSE(file.status().ok());
-}
-
-TEST_F(SpillFileTest, BytesMoveAndACopyOfThemIsInMemory) {
-  StoredBytes copy, moved;
-  {
-    SpillFile file(In(memory_.get()));
-    StoredBytes bytes("some bytes"), none;
-    bytes.MoveTo(nullptr);
-    EXPECT_EQ(bytes.Copy(), "some bytes");
-    bytes.MoveTo(&file);
-    none.MoveTo(&file);
-    EXPECT_TRUE(none.empty());
-    EXPECT_FALSE(bytes.empty());
-    EXPECT_EQ(file.Get(0), "some bytes");
-    copy = bytes;
-    moved = std::move(bytes);
-    EXPECT_EQ(moved.Copy(), "some bytes");
-    moved = StoredBytes("others");
-  }
-  EXPECT_EQ(copy.Copy(), "some bytes");
-  EXPECT_EQ(moved.Copy(), "others");
-  StoredBytes& same = copy;
-  copy = same;
-  EXPECT_EQ(copy.Copy(), "some bytes");
 }
 
 }  // namespace
