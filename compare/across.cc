@@ -43,10 +43,10 @@ Result<std::map<std::string, io::Hash128>> InputsOf(const StepView& view) {
 }
 
 // Of a step, what its group holds as copies.
-class ReplicaView : public ForwardingView {
+class ReplicaView : public WrappedView {
  public:
   ReplicaView(std::unique_ptr<StepView> view, std::string axis, int32_t world, bool model_only)
-      : ForwardingView(std::move(view)),
+      : WrappedView(std::move(view)),
         axis_(std::move(axis)),
         world_(world),
         model_only_(model_only) {}

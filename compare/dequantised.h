@@ -23,20 +23,23 @@ DType RecordedDType(const io::Record& record);
 std::string DequantisedText(const io::Record& record);
 
 // Thread-safe after it was made. Owns the view it wraps. Memory: the scales.
-class DequantisedView : public ForwardingView {
+class DequantisedView : public WrappedView {
  public:
   // Error: the view's.
   static Result<std::unique_ptr<StepView>> Wrap(std::unique_ptr<StepView> view);
 
   Status ForEachTensor(const VisitTensor& visit) const override;
   Result<io::Record> Get(uint64_t id) const override;
+  const io::Record* Known(uint64_t id) const override {
+    return Find(id) == nullptr ? WrappedView::Known(id) : nullptr;
+  }
   Result<ReadBytes> Open(const io::Record& record) const override;
   bool dequantises() const override { return !quantised_.tensors.empty(); }
   void ShowStored(const std::function<bool(const io::Record& stored)>& picks) override;
 
  private:
   DequantisedView(std::unique_ptr<StepView> view, QuantisedTensors quantised)
-      : ForwardingView(std::move(view)),
+      : WrappedView(std::move(view)),
         quantised_(std::move(quantised)),
         hidden_(quantised_.used()) {}
   const Quantised* Find(uint64_t id) const;  // nullptr: it is as it was captured

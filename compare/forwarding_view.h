@@ -1,4 +1,5 @@
 // ForwardingView: a StepView that is another one, but for what a subclass says itself.
+// WrappedView: of one that it owns.
 #pragma once
 
 #include <functional>
@@ -13,41 +14,86 @@
 
 namespace tdump::compare {
 
+// Forwards every call of StepView.
 class ForwardingView : public StepView {
  public:
-  explicit ForwardingView(std::unique_ptr<StepView> view) : view_(std::move(view)) {}
-
   Status ForEachTensor(const VisitTensor& visit) const override {
-    return view_->ForEachTensor(visit);
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->ForEachTensor(visit);
   }
-  Result<io::Record> Get(uint64_t id) const override { return view_->Get(id); }
-  Result<ReadBytes> Open(const io::Record& record) const override { return view_->Open(record); }
+  Result<io::Record> Get(uint64_t id) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->Get(id);
+  }
+  const io::Record* Known(uint64_t id) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->Known(id) : nullptr;
+  }
+  Result<ReadBytes> Open(const io::Record& record) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->Open(record);
+  }
   std::optional<Summary> SummaryOf(const io::Record& record) const override {
-    return view_->SummaryOf(record);
+    const auto view = View();
+    return view.ok() ? (*view)->SummaryOf(record) : std::nullopt;
   }
-  Status ForEachCall(const VisitCall& visit) const override { return view_->ForEachCall(visit); }
-  const std::vector<io::Damage>& damage() const override { return view_->damage(); }
-  bool dequantises() const override { return view_->dequantises(); }
+  Status ForEachCall(const VisitCall& visit) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->ForEachCall(visit);
+  }
+  const std::vector<io::Damage>& damage() const override {
+    static const std::vector<io::Damage> none;
+    const auto view = View();
+    return view.ok() ? (*view)->damage() : none;
+  }
+  bool is_assembled() const override {
+    const auto view = View();
+    return view.ok() && (*view)->is_assembled();
+  }
+  bool dequantises() const override {
+    const auto view = View();
+    return view.ok() && (*view)->dequantises();
+  }
   void ShowStored(const std::function<bool(const io::Record& stored)>& picks) override {
-    view_->ShowStored(picks);
+    if (const auto view = View(); view.ok()) (*view)->ShowStored(picks);
   }
-  bool is_assembled() const override { return view_->is_assembled(); }
-  std::string LayoutOf(uint64_t id) const override { return view_->LayoutOf(id); }
-  Status StateOf(uint64_t id) const override { return view_->StateOf(id); }
+  std::string LayoutOf(uint64_t id) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->LayoutOf(id) : "";
+  }
+  Status StateOf(uint64_t id) const override {
+    TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
+    return view->StateOf(id);
+  }
   std::string DimsOfMean(uint64_t id, uint64_t times) const override {
-    return view_->DimsOfMean(id, times);
+    const auto view = View();
+    return view.ok() ? (*view)->DimsOfMean(id, times) : "";
   }
   std::string DimsOfAgreeingMean(uint64_t id) const override {
-    return view_->DimsOfAgreeingMean(id);
+    const auto view = View();
+    return view.ok() ? (*view)->DimsOfAgreeingMean(id) : "";
   }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
-    return view_->RankAt(id, position);
+    const auto view = View();
+    return view.ok() ? (*view)->RankAt(id, position) : kAllRanks;
   }
+
+ protected:
+  // The other one. Error: of every call; those that cannot have one say what a view without
+  // anything says. Thread-safe.
+  virtual Result<StepView*> View() const = 0;
+};
+
+class WrappedView : public ForwardingView {
+ public:
+  explicit WrappedView(std::unique_ptr<StepView> view) : view_(std::move(view)) {}
 
  protected:
   const StepView& view() const { return *view_; }
 
  private:
+  Result<StepView*> View() const final { return view_.get(); }
+
   const std::unique_ptr<StepView> view_;
 };
 

@@ -15,10 +15,10 @@ namespace {
 // A name without a role means the output where there is one; so that one tensor is left.
 bool NamesRole(const std::string& name) { return name.find('@') != std::string::npos; }
 
-class PickedStep : public ForwardingView {
+class PickedStep : public WrappedView {
  public:
   PickedStep(std::unique_ptr<StepView> step, const std::string& name)
-      : ForwardingView(std::move(step)) {
+      : WrappedView(std::move(step)) {
     const Status status = view().ForEachTensor([&](const io::Record& record) {
       if (name.empty() || io::NameMatches(name, record.key)) {
         ids_.insert(record.id);

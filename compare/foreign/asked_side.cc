@@ -5,10 +5,10 @@
 namespace tdump::compare::foreign {
 namespace {
 
-class AskedStep : public ForwardingView {
+class AskedStep : public WrappedView {
  public:
   AskedStep(std::unique_ptr<StepView> step, const Asked& asked)
-      : ForwardingView(std::move(step)), asked_(asked) {}
+      : WrappedView(std::move(step)), asked_(asked) {}
 
   Status ForEachTensor(const VisitTensor& visit) const override {
     return view().ForEachTensor(

@@ -100,6 +100,30 @@ TEST(DequantisedView, MultipliesByTheRecordedScale) {
   EXPECT_EQ(DequantisedText(*view->Get(1)), "dequantised from float8_e4m3fn, per tensor");
 }
 
+// A view of whose records something is known without reading.
+class KnownView : public WrappedView {
+ public:
+  explicit KnownView(const PassContent* content)
+      : WrappedView(std::make_unique<OnePass>(std::make_unique<FakePassReader>(content))),
+        content_(*content) {}
+  const io::Record* Known(uint64_t id) const override { return &content_.records.at(id - 1); }
+
+ private:
+  const PassContent& content_;
+};
+
+TEST(DequantisedView, OfWhatItDequantisesOnlyGetTells) {
+  PassContent content;
+  ViewOf(&content, {{"weight", Vector<uint8_t>("float8_e4m3fn", {0x38, 0x40, 0xB8})},
+                    {"weight_scale", Vector<float>("float32", {0.5f})},
+                    {"bias", Vector<float>("float32", {1})}});
+  const auto view = DequantisedView::Wrap(std::make_unique<KnownView>(&content));
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ((*view)->Known(1), nullptr);
+  ASSERT_NE((*view)->Known(3), nullptr);
+  EXPECT_EQ((*view)->Known(3)->key.arg, "bias");
+}
+
 TEST(DequantisedView, AScaleThatIsExpandedWithoutEndIsNotRead) {
   PassContent content;
   Tensor scale = Vector<float>("float32", {0.5f});
