@@ -10,8 +10,8 @@
 #include "compare/foreign/asked_side.h"
 #include "compare/foreign/dump_catalog.h"
 #include "compare/foreign/dump_reader.h"
-#include "compare/foreign/late_records.h"
 #include "compare/foreign/name_prefix.h"
+#include "compare/foreign/next_file_records.h"
 #include "compare/run_side.h"
 
 namespace tdump::compare::foreign {
@@ -95,7 +95,7 @@ class ForeignSide : public RunSide {
   std::shared_ptr<OpenFiles> files_;
   const std::string path_;
   const DumpCatalog catalog_;
-  const LateRecords late_;
+  const NextFileRecords late_;
   int32_t world_ = 1;
   std::vector<PassRef> passes_;  // PassRef::index: into catalog_.units
   std::string only_;             // a name; empty: everything

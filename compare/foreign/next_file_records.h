@@ -16,10 +16,10 @@
 namespace tdump::compare::foreign {
 
 // Thread-safe.
-class LateRecords {
+class NextFileRecords {
  public:
   // `catalog` outlives it.
-  LateRecords(std::shared_ptr<OpenFiles> files, const DumpCatalog* catalog);
+  NextFileRecords(std::shared_ptr<OpenFiles> files, const DumpCatalog* catalog);
 
   // Takes from the contents of a unit what belongs to the pass before, and adds what the next file
   // has of this one. Does nothing to other dumps.

@@ -1,18 +1,18 @@
-#include "compare/foreign/late_records.h"
+#include "compare/foreign/next_file_records.h"
 
 #include <algorithm>
 #include <iterator>
 
 namespace tdump::compare::foreign {
 
-LateRecords::LateRecords(std::shared_ptr<OpenFiles> files, const DumpCatalog* catalog)
+NextFileRecords::NextFileRecords(std::shared_ptr<OpenFiles> files, const DumpCatalog* catalog)
     : files_(std::move(files)), catalog_(*catalog) {}
 
-bool LateRecords::Concerns(const DumpUnit& unit) const {
+bool NextFileRecords::Concerns(const DumpUnit& unit) const {
   return catalog_.kind == DumpKind::kPasses && catalog_.coordinates.contains(unit.rank);
 }
 
-void LateRecords::PutBack(size_t index, DumpContents* contents) const {
+void NextFileRecords::PutBack(size_t index, DumpContents* contents) const {
   const DumpUnit& unit = catalog_.units[index];
   if (!Concerns(unit)) return;
   const auto head = static_cast<ptrdiff_t>(CountLate(unit, contents->tensors));
@@ -33,7 +33,8 @@ void LateRecords::PutBack(size_t index, DumpContents* contents) const {
 // The head begins with a module ("model") of which the file has parts ("model.embed_tokens"): a
 // module ends after its parts. It goes on until the next pass begins, with such a part or with what
 // the first file, which has no head, has too.
-size_t LateRecords::CountLate(const DumpUnit& unit, const std::vector<DumpTensor>& tensors) const {
+size_t NextFileRecords::CountLate(const DumpUnit& unit,
+                                  const std::vector<DumpTensor>& tensors) const {
   if (tensors.empty()) return 0;
   const std::set<std::string>& first = NamesOfFirst(unit);
   const std::string& module = tensors.front().name.key.path;
@@ -48,7 +49,7 @@ size_t LateRecords::CountLate(const DumpUnit& unit, const std::vector<DumpTensor
   return static_cast<size_t>(begins - tensors.begin());
 }
 
-const std::set<std::string>& LateRecords::NamesOfFirst(const DumpUnit& unit) const {
+const std::set<std::string>& NextFileRecords::NamesOfFirst(const DumpUnit& unit) const {
   std::lock_guard lock(mutex_);
   const auto [found, is_new] = first_.try_emplace(unit.directory);
   if (!is_new) return found->second;
@@ -61,7 +62,7 @@ const std::set<std::string>& LateRecords::NamesOfFirst(const DumpUnit& unit) con
   return found->second;
 }
 
-void LateRecords::Tell(const std::vector<DumpTensor>& tensors, size_t count) const {
+void NextFileRecords::Tell(const std::vector<DumpTensor>& tensors, size_t count) const {
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < count; ++i) {
     const std::string& name = tensors[i].name.key.path;
@@ -69,7 +70,7 @@ void LateRecords::Tell(const std::vector<DumpTensor>& tensors, size_t count) con
   }
 }
 
-std::vector<std::string> LateRecords::names() const {
+std::vector<std::string> NextFileRecords::names() const {
   std::lock_guard lock(mutex_);
   return names_;
 }
