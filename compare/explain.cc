@@ -115,20 +115,20 @@ class Explainer {
     uint64_t order = 0, call = 0;
     Errors errors;
   };
-  struct Content {
+  struct Occurrence {  // of a content
     uint64_t content = 0;
     uint32_t sample = 0;
     bool output = false;
   };
-  struct Met {
-    Judged judged;
-    uint32_t left = 0;  // how often it will be met again
+  struct Repetition {
+    uint32_t first = 0;  // the sample that it repeats; of one that repeats none, itself
+    uint32_t later = 0;  // how many that are not judged yet repeat it
   };
 
   // What has to be known of later samples.
   void Survey() {
-    std::vector<Content> contents;
-    contents.reserve(samples_.count);
+    std::vector<Occurrence> occurrences;
+    occurrences.reserve(samples_.count);
     calibrates_.resize(samples_.count);
     for (size_t i = 0; i < samples_.count; ++i) {
       const Sample sample = samples_.at(i);
@@ -142,24 +142,26 @@ class Explainer {
           moments_.back().call != sample.call)
         moments_.push_back({sample.order, sample.call, {}});
       if (sample.content != 0)
-        contents.push_back({sample.content, static_cast<uint32_t>(i), sample.output});
+        occurrences.push_back({sample.content, static_cast<uint32_t>(i), sample.output});
     }
-    Link(&contents);
+    FindRepetitions(&occurrences);
   }
 
   // An input that was met before, as an output say, is the first one of the same content.
-  void Link(std::vector<Content>* contents) {
-    std::sort(contents->begin(), contents->end(), [](const Content& x, const Content& y) {
-      return x.content != y.content ? x.content < y.content : x.sample < y.sample;
-    });
-    links_.resize(samples_.count);
-    const Content* first = nullptr;
-    for (const Content& here : *contents) {
+  void FindRepetitions(std::vector<Occurrence>* occurrences) {
+    std::sort(occurrences->begin(), occurrences->end(),
+              [](const Occurrence& x, const Occurrence& y) {
+                return x.content != y.content ? x.content < y.content : x.sample < y.sample;
+              });
+    repetitions_.resize(samples_.count);
+    for (uint32_t i = 0; i < repetitions_.size(); ++i) repetitions_[i].first = i;
+    const Occurrence* first = nullptr;
+    for (const Occurrence& here : *occurrences) {
       if (first == nullptr || first->content != here.content) {
         first = &here;
       } else if (!here.output) {
-        links_[here.sample] = kMetBefore | first->sample;
-        ++links_[first->sample];
+        repetitions_[here.sample].first = first->sample;
+        ++repetitions_[first->sample].later;
       }
     }
   }
@@ -188,7 +190,7 @@ class Explainer {
   }
 
   Judged Judge(size_t i, const Sample& sample) {
-    if (links_[i] & kMetBefore) return Again(links_[i] & ~kMetBefore);
+    if (repetitions_[i].first != i) return JudgeAs(repetitions_[i].first);
     Judged judged;
     Explanation& out = judged.explanation;
     const ErrorLevel& error = sample.error;
@@ -206,11 +208,12 @@ class Explainer {
     return judged;
   }
 
-  Judged Again(uint32_t first) {
-    const auto met = met_.find(first);
-    Judged judged = met->second.judged;
+  // A sample that repeats `first`.
+  Judged JudgeAs(uint32_t first) {
+    const auto kept = repeated_.find(first);
+    Judged judged = kept->second;
     judged.explanation.follows = !judged.explanation.within;
-    if (--met->second.left == 0) met_.erase(met);
+    if (--repetitions_[first].later == 0) repeated_.erase(kept);
     return judged;
   }
 
@@ -322,7 +325,7 @@ class Explainer {
       recent_.push_back(errors);
     else
       recent_[next_++ % kRecent] = errors;
-    if (links_[i] != 0 && (links_[i] & kMetBefore) == 0) met_[i] = {judged, links_[i]};
+    if (repetitions_[i].later > 0) repeated_[i] = judged;
     if (sample.parameter != 0) {
       Input& gradients = gradients_[sample.parameter];
       gradients.Add(errors);
@@ -335,18 +338,15 @@ class Explainer {
     }
   }
 
-  static constexpr uint32_t kMetBefore = 1u << 31;
-
   const Samples& samples_;
   const ExplainOptions& options_;
   std::unordered_map<uint64_t, uint64_t> calls_;
-  std::unordered_map<uint64_t, Inputs> inputs_;  // by call
-  std::vector<Moment> moments_;                  // in order of time
-  size_t moment_ = 0;                            // of the sample that is judged
-  std::vector<bool> calibrates_;                 // an output of the forward
-  // kMetBefore and the first sample of the same content; else how often it will be met again.
-  std::vector<uint32_t> links_;
-  std::unordered_map<size_t, Met> met_;
+  std::unordered_map<uint64_t, Inputs> inputs_;       // by call
+  std::vector<Moment> moments_;                       // in order of time
+  size_t moment_ = 0;                                 // of the sample that is judged
+  std::vector<bool> calibrates_;                      // an output of the forward
+  std::vector<Repetition> repetitions_;               // of each sample
+  std::unordered_map<size_t, Judged> repeated_;       // what is met again, by sample
   std::unordered_map<uint64_t, ErrorLevel> forward_;  // by path
   std::unordered_map<uint64_t, Input> gradients_;     // by parameter
   std::array<double, 8> amplification_{};             // by OperatorClass
