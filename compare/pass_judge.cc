@@ -115,9 +115,7 @@ Reduction PassJudge::ReductionIn(const Calls& calls, const io::Record& record) c
   return reduction;
 }
 
-// Weights are numbers that were given, not computed.
-const Precision* PassJudge::PrecisionOf(const Outcome& outcome) const {
-  if (outcome.is_weight()) return nullptr;
+const Precision* PassJudge::GivenPrecision(const Outcome& outcome) const {
   if (outcome.rule != nullptr && outcome.rule->compute) return &*outcome.rule->compute;
   return options_.compute ? &*options_.compute : nullptr;
 }
@@ -136,10 +134,12 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
     rounding.reduction.length =
         std::max(rounding.reduction.length, ReductionIn(calls_a_, a).length);
   }
-  rounding.local = LocalBoundOf({.a = RecordedDType(a),
-                                 .b = RecordedDType(b),
-                                 .reduction = rounding.reduction,
-                                 .compute = PrecisionOf(*outcome)});
+  rounding.local =
+      LocalBoundOf({.a = RecordedDType(a),
+                    .b = RecordedDType(b),
+                    .reduction = rounding.reduction,
+                    // Weights are numbers that were given, not computed.
+                    .compute = outcome->is_weight() ? nullptr : GivenPrecision(*outcome)});
   if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &rounding.local);
   if (options_.noise != nullptr) AddNoise(a, b, &rounding.local);
   outcome->rounding = Shared(std::move(rounding));
@@ -183,10 +183,7 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
     if (!text.empty()) comparison.notes.push_back((record == &a ? "A " : "B ") + text);
   }
   if (verdict.dtype == Answer::kDiffers) {
-    const Precision* given = outcome->rule != nullptr && outcome->rule->compute
-                                 ? &*outcome->rule->compute
-                             : options_.compute ? &*options_.compute
-                                                : nullptr;
+    const Precision* given = GivenPrecision(*outcome);
     const DType left = RecordedDType(a), right = RecordedDType(b);
     const std::string_view needed =
         PrecisionFor(IsFloat(left) ? left : a.dtype, IsFloat(right) ? right : b.dtype);

@@ -41,7 +41,8 @@ class PassJudge {
   void SetExplanation(const Explanation& explanation, Outcome* outcome) const;
   // Says which precision would explain the error, where one would.
   void Suggest(Outcome* outcome) const;
-  const Precision* PrecisionOf(const Outcome& outcome) const;
+  // What B's operator computed in: of the rule that decides, else of the options; null: its dtypes.
+  const Precision* GivenPrecision(const Outcome& outcome) const;
   void AddNoise(const io::Record& a, const io::Record& b, LocalBound* bound) const;
   // An equal one that was given before. Thread-safe.
   std::shared_ptr<const Rounding> Shared(Rounding rounding);
