@@ -1,23 +1,18 @@
 #include "compare/spill_file.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
+#include "core/temporary_directory.h"
+
 namespace tdump::compare {
 namespace {
 
 constexpr size_t kSize = sizeof(uint32_t);  // before each piece
-
-std::string Directory(const std::string& given) {
-  if (!given.empty()) return given;
-  const char* directory = ::getenv("TMPDIR");
-  return directory != nullptr && *directory != '\0' ? directory : "/tmp";
-}
 
 // Other processes, also those of other containers, may make theirs in the same directory.
 std::string NewName(Env* env) {
@@ -30,7 +25,8 @@ std::string NewName(Env* env) {
 bool SpillFile::Open() {
   opened_ = true;
   Env* const env = options_.env;
-  const std::string path = JoinPath(Directory(options_.directory), NewName(env));
+  const std::string path = JoinPath(
+      options_.directory.empty() ? TemporaryDirectory() : options_.directory, NewName(env));
   auto out = env->CreateExclusive(path, 0600);
   if (!out.ok()) return false;
   auto in = env->OpenRead(path);

@@ -6,8 +6,7 @@
 //   2. A piece is read with its whole block, of which the last few are kept: reading in about the
 //      order of adding is fast.
 //   3. Where a file cannot be made or the disk is full, pieces are refused from then on. Those of
-//   the
-//      block that could not be written stay where they are, in memory.
+//      the block that could not be written stay where they are, in memory.
 #pragma once
 
 #include <array>
@@ -26,7 +25,7 @@ namespace tdump::compare {
 
 struct SpillOptions {
   Env* env = Env::Posix();
-  std::string directory;            // "": that of TMPDIR, else /tmp
+  std::string directory;            // "": TemporaryDirectory
   uint64_t in_memory = 4ull << 20;  // bytes that are refused first
 };
 

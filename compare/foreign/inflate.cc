@@ -10,6 +10,8 @@
 #include <array>
 #include <vector>
 
+#include "core/temporary_directory.h"
+
 namespace tdump::compare::foreign {
 namespace {
 
@@ -28,9 +30,7 @@ class TemporaryFile {
 
   int fd() const { return fd_; }
   Status Make() {
-    const char* directory = ::getenv("TMPDIR");
-    std::string path = directory != nullptr && *directory != '\0' ? directory : "/tmp";
-    path += "/tdump-XXXXXX";
+    std::string path = JoinPath(TemporaryDirectory(), "tdump-XXXXXX");
     fd_ = ::mkostemp(path.data(), O_CLOEXEC);
     if (fd_ < 0) return ErrnoStatus(errno, "cannot make a temporary file", path);
     ::unlink(path.c_str());
