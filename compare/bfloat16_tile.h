@@ -42,9 +42,13 @@ struct BFloat16Look {
 // Precondition of both: n <= kPairTile is a multiple of kBFloat16Block.
 BFloat16Look LookAtBFloat16(const std::byte* a, const std::byte* b, size_t n);
 
-// As MomentsOf with kBFloat16Ulp, of a usable tile; but max_excess may be more than that by 2^-20
-// of itself, and is 0 only where that is. Errors are counted in `bins`, as ErrorBins::Counters has
-// them, errors in ULP are left in `scratch`, of which nothing else is of use.
+// By how much of itself the max_excess of MomentsOfBFloat16 may be off: what float32 rounds.
+inline constexpr double kBFloat16ExcessOff = 0x1p-20;
+
+// As MomentsOf with kBFloat16Ulp, of a usable tile; but max_excess may be off by
+// kBFloat16ExcessOff, and is 0 only where that of MomentsOf is. Errors are counted in `bins`, as
+// ErrorBins::Counters has them, errors in ULP are left in `scratch`, of which nothing else is of
+// use.
 PairMoments MomentsOfBFloat16(const std::byte* a, const std::byte* b, size_t n, double bound,
                               const BFloat16Look& look, const TileChannels& channels,
                               uint32_t* bins, PairScratch* scratch);

@@ -7,7 +7,12 @@ namespace {
 
 // Of 64 bits: turn, time, pass.
 constexpr int kTimeBits = 40, kPassBits = 16;
-constexpr uint64_t kLastTurn = 255;
+constexpr uint64_t kLastTurn = 255;  // of eight bits
+// Of a pipeline's turns before the last one the first half is forward work, stage by stage, and the
+// rest backward work from the last stage on. Stages beyond share a turn.
+constexpr uint64_t kLastStage = kLastTurn / 2 - 1;
+constexpr uint64_t kLastBackward = 2 * kLastStage + 1;  // of stage 0
+static_assert(kLastBackward < kLastTurn);
 
 }  // namespace
 
@@ -30,10 +35,11 @@ uint64_t JobTime::TurnOf(const Pass& pass, Phase phase, uint64_t time) const {
     const auto before = std::upper_bound(turns.begin(), turns.end(), time) - turns.begin();
     return std::min(static_cast<uint64_t>(before), kLastTurn);
   }
+  // They begin with one to backward work and alternate.
   const bool ends_forward = !turns.empty() && turns.size() % 2 == 0;
   if (phase == Phase::kForward && ends_forward && time >= turns.back()) return kLastTurn;
-  const uint64_t stage = std::min<uint64_t>(pass.stage, 126);
-  return phase == Phase::kForward ? stage : 253 - stage;
+  const uint64_t stage = std::min<uint64_t>(pass.stage, kLastStage);
+  return phase == Phase::kForward ? stage : kLastBackward - stage;
 }
 
 uint64_t JobTime::Of(uint32_t pass, Phase phase, uint64_t time) const {

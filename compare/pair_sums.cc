@@ -153,7 +153,7 @@ bool PairAdder::AddBFloat16(const Reals& a, const Reals& b, size_t n, uint64_t f
                                           counts_.bins.Counters(n), &scratch_);
   AddSums(m, a, b, n, first);
   PairSums& s = sums_;
-  if (m.max_excess * (1 + 0x1p-20) > s.max_excess)
+  if (m.max_excess * (1 + kBFloat16ExcessOff) > s.max_excess)
     s.max_excess = std::max(s.max_excess, MaxExcessOf(a, b, n, bound_));
   counts_.bins.Cover(m.least_bin, m.max_abs);
   if (!channels_.FitTiles()) {

@@ -81,7 +81,7 @@ class PairAdder {
 
   // Of the piece. `max_ulp` is left out where an earlier piece has a larger one.
   PairSums& sums() { return sums_; }
-  uint64_t no_errors() const { return counts_.ulp[0]; }  // how many e are 0, of all pieces
+  uint64_t zero_errors() const { return counts_.ulp[0]; }  // how many e are 0, of all pieces
   // Sum of e for each channel. Ends the piece.
   std::vector<double>& channel_errors() { return channels_.Finish(); }
 

@@ -187,12 +187,12 @@ void PairWorker::AddTile(uint64_t first, uint64_t offset, uint64_t count) {
 
 bool PairWorker::AddNumbers(uint64_t first, uint64_t offset, uint64_t count) {
   PairSums& sums = adder_.sums();
-  const uint64_t no_errors = adder_.no_errors(), opposite_zeros = sums.zero_sign_mismatch;
+  const uint64_t zero_errors = adder_.zero_errors(), opposite_zeros = sums.zero_sign_mismatch;
   if (!adder_.AddTile(a_.Numbers(offset), b_.Numbers(offset), count, first)) return false;
   if (!plan_.same_dtype) return true;
   // A finite number has one pattern, but for zero.
   const uint64_t other_zeros = sums.zero_sign_mismatch - opposite_zeros;
-  sums.bits_equal += adder_.no_errors() - no_errors - other_zeros;
+  sums.bits_equal += adder_.zero_errors() - zero_errors - other_zeros;
   // Where no number differs, the first zero of the other sign is what is shown.
   if (other_zeros != 0 && sums.first_bits == PairSums::kNowhere) {
     const EqualUnits units =
