@@ -47,7 +47,7 @@ void CaptureSinkImpl::open_pass(const PassInfo& info) noexcept {
     StartThread();
     const int64_t now = state_.env->MonotonicNs();
     current_ = state_.slots.Open(info, now, step_ns_);
-    if (current_ != nullptr) return;
+    if (current_ != nullptr) return;  // not blocked: its blocked_ns stays 0
     // A writer that is so many passes behind is waited for, as one that is behind with the arena.
     while ((current_ = state_.slots.Open(info, state_.env->MonotonicNs(), step_ns_)) == nullptr) {
       if (stopped() || state_.env->MonotonicNs() - now > kWaitForWriterNs) return;

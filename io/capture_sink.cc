@@ -206,9 +206,10 @@ void CaptureSinkImpl::note(std::string_view text) noexcept {
   try {
     {
       std::lock_guard lock(state_.mail);
-      if (noted_.size() > kMaxNotes || noted_.contains(text)) return;
-      const bool full = noted_.size() == kMaxNotes;
-      noted_.emplace(text);
+      std::set<std::string, std::less<>>& noted = state_.noted;
+      if (noted.size() > kMaxNotes || noted.contains(text)) return;
+      const bool full = noted.size() == kMaxNotes;
+      noted.emplace(text);
       state_.notes.push_back({3, full ? "more than 1000 different notes; further ones are left out"
                                       : std::string(text)});
       state_.mail_waits.store(true, std::memory_order_release);

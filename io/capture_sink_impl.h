@@ -21,7 +21,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -108,7 +107,6 @@ class CaptureSinkImpl final : public CaptureSink {
   std::unique_ptr<std::atomic<uint64_t>[]> expected_bits_;
   alignas(64) std::atomic<uint64_t> sequence_{0};  // largest sequence number seen
   std::atomic<uint32_t> streams_{0};               // payloads coming in pieces
-  std::set<std::string, std::less<>> noted_;       // guarded by state_.mail
 
   std::mutex control_;  // opening, closing and draining
   PassSlot* current_ = nullptr;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,18 +40,25 @@ struct CaptureState {
     if (sleep.exchange(kAwake, std::memory_order_seq_cst) != kAwake) FutexWakeAll(&sleep);
   }
 
+  // Set once; the objects are thread-safe.
   Env* const env;
   const OperatorTable* const operators;
   ManifestWriter* const manifest;
   const CaptureSinkOptions options;
+
+  // Set by the writer or the coordinator's thread, never cleared; read by all.
   std::atomic<bool> stopped{false};
   std::atomic<bool> limit_reached{false};  // the open pass is the last one
 
+  // Threads that record take room, count in, push and count losses, without a lock; the writer
+  // gives back, counts out, pops and takes. Which call is whose is said in each of their headers.
   Arena arena;
   PassSlots slots;
   EntryQueue<CaptureEntry> queue;
   OperatorLosses losses;
   alignas(64) std::atomic<uint64_t> late{0};  // records of passes that are gone
+
+  // How the writer sleeps and is woken, and threads that wait for room are: set by any of them.
   alignas(64) std::atomic<uint32_t> sleep{kAwake};
   std::atomic<bool> urged{false};      // the arena fills up; the writer was told
   std::atomic<uint32_t> room_turn{0};  // changes when room was given back
@@ -59,9 +67,12 @@ struct CaptureState {
   std::atomic<bool> mail_waits{false};
   std::atomic<bool> end_thread{false};
 
-  std::mutex mail;  // what is not on the fast path
+  // To the writer, of any thread, off the fast path: whoever adds holds `mail` and sets
+  // `mail_waits`.
+  std::mutex mail;  // guards what follows
   std::vector<OperatorId> expected;
   std::vector<Note> notes;
+  std::set<std::string, std::less<>> noted;  // texts that the job has had as notes
 };
 
 }  // namespace tdump::io
