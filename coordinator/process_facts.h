@@ -9,8 +9,6 @@
 
 namespace tdump::coordinator {
 
-using tdump::Environment;
-
 struct ProcessId {
   int64_t pid = 0;
   uint64_t start = 0;  // clock ticks since boot: tells a reused pid apart

@@ -9,7 +9,8 @@
 
 namespace tdump::launch {
 
-// Thread-safe but for Begin() and InChild(). Never allocates; no lock is left behind by a fork.
+// Thread-safe but for InChild() and BecomeRank(), during which no other thread may call anything;
+// Count() and children() may run on any thread. Never allocates; no lock is left behind by a fork.
 class ForkedWork {
  public:
   ForkedWork() noexcept { Begin(); }

@@ -14,12 +14,12 @@
 namespace tdump::launch {
 namespace {
 
-int Number(const coordinator::Environment& environment, const char* name) {
+int Number(const Environment& environment, const char* name) {
   return std::atoi(ValueOf(environment, name).c_str());
 }
 
 // Ranks on this node, as the launcher says; 1 when it does not.
-int LocalRanks(const coordinator::Environment& environment) {
+int LocalRanks(const Environment& environment) {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                            "SLURM_NTASKS_PER_NODE"}) {
     if (const int ranks = Number(environment, name); ranks > 0) return ranks;
@@ -27,7 +27,7 @@ int LocalRanks(const coordinator::Environment& environment) {
   return 1;
 }
 
-int Nodes(const coordinator::Environment& environment, int world, int local_ranks) {
+int Nodes(const Environment& environment, int world, int local_ranks) {
   if (world <= local_ranks) return 1;
   if (const int nodes = Number(environment, "SLURM_STEP_NUM_NODES"); nodes > 0) return nodes;
   return Number(environment, "GROUP_WORLD_SIZE");
@@ -36,7 +36,7 @@ int Nodes(const coordinator::Environment& environment, int world, int local_rank
 }  // namespace
 
 bool WantedInThisProcess() {
-  const coordinator::Environment environment = coordinator::CurrentEnvironment();
+  const Environment environment = coordinator::CurrentEnvironment();
   const std::string disable = ValueOf(environment, "TDUMP_DISABLE");
   if (!disable.empty() && disable != "0") return false;
   if (ValueOf(environment, "TDUMP_CHILDREN") == "0" &&
@@ -78,7 +78,7 @@ RankDecision DecideRank(const Boundary& boundary, bool forked) {
   RankDecision decision;
   decision.may_join = true;
   if (!joins && (forked || IsDataLoaderWorker())) return decision;
-  const coordinator::Environment environment = coordinator::CurrentEnvironment();
+  const Environment environment = coordinator::CurrentEnvironment();
   const coordinator::ProcessFacts facts = coordinator::CurrentFacts();
   const coordinator::ActivationDecision ownership =
       coordinator::DecideActivation(environment, facts.self, boundary.kind, &coordinator::IsAlive);
