@@ -295,9 +295,8 @@ std::string StepsBeyondText(const std::vector<RankEstimate>& ranks) {
   if (rank.beyond == 0) return "";
   const uint64_t selected = rank.steps.size() + rank.later_steps;
   return fmt::format(
-      "  note       stands on {}: the job ended after {}, so {} of {} selected steps are not in "
-      "it; "
-      "they count as the last of those\n",
+      "  note       stands on {}: the job ended after {}, so {} of {} selected steps are not "
+      "in it; they count as the last of those\n",
       Plural(rank.steps.size(), "step"), Plural(rank.ran, "step"), CountText(rank.beyond),
       CountText(selected));
 }
