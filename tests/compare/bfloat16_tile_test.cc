@@ -220,7 +220,6 @@ Tensor BFloat16Tensor(std::vector<int64_t> sizes, const std::vector<uint16_t>& p
   return MakeTensor<uint16_t>("bfloat16", std::move(sizes), patterns);
 }
 
-// Of rows that begin anywhere in a tile, with tiles between that only the other loop handles.
 TEST_P(BFloat16Tile, TheLargestNumbersOfBothSignsAreApart) {
   for (const size_t count : {32u, 1024u, 4096u}) {
     std::vector<uint16_t> a(count), b(count);
@@ -232,6 +231,7 @@ TEST_P(BFloat16Tile, TheLargestNumbersOfBothSignsAreApart) {
   }
 }
 
+// Of rows that begin anywhere in a tile, with tiles between that only the other loop handles.
 TEST_P(BFloat16Tile, TensorsAreMeasuredAsTheSameNumbersInDouble) {
   for (const int64_t columns : {32, 50, 2080, 4096}) {
     SCOPED_TRACE(columns);

@@ -8,6 +8,7 @@
 
 #include "compare/diff.h"
 #include "compare/dims.h"
+#include "compare/report.h"
 #include "tests/compare/fake_run.h"
 
 namespace tdump::compare {
@@ -16,6 +17,22 @@ inline DiffReport DiffOk(const FakeRun& a, const FakeRun& b, const DiffOptions& 
   Result<DiffReport> report = Diff(a.side(), b.side(), options);
   EXPECT_TRUE(report.ok()) << report.status().message();
   return report.ok() ? *std::move(report) : DiffReport{};
+}
+
+// The report as text.
+inline std::string Text(const DiffReport& report, int32_t world_a = 1, int32_t world_b = 1) {
+  return RenderText(report, {.label = "a@0", .run = "a", .world = world_a},
+                    {.label = "b@0", .run = "b", .world = world_b}, false, Style(false));
+}
+
+// Without the breaks of lines.
+inline std::string Joined(const std::string& text) {
+  std::string joined;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\n';
+    if (!blank || (!joined.empty() && joined.back() != ' ')) joined += blank ? ' ' : c;
+  }
+  return joined;
 }
 
 // Names that hold `part`.

@@ -8,9 +8,8 @@
 
 #include <functional>
 
-#include "compare/report.h"
 #include "core/utf8.h"
-#include "tests/compare/diff_runs.h"
+#include "tests/compare/diff_chain.h"
 
 namespace tdump::compare {
 namespace {
@@ -18,27 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const Tensor kInput = Vector<float>("float32", {1, 2});
-const Tensor kGood = Vector<float>("float32", {3, 4});
-const Tensor kBad = Vector<float>("float32", {3, 5});
-const Tensor kNear = Vector<float>("float32", {3, 4.0f + 0x1p-21f});  // one rounding away
-
-std::string Text(const DiffReport& report, bool bits = false) {
-  return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, bits,
-                    Style(false));
-}
-
-// Three modules in a row: `values` are what they return.
-void Chain(FakeRun* run, int32_t rank, uint64_t step, const std::vector<Tensor>& values) {
-  PassBuilder pass = run->Pass(rank, step);
-  Tensor in = kInput;
-  const char* names[] = {"first", "second", "third"};
-  for (size_t i = 0; i < values.size(); ++i) {
-    pass.Module(names[i], in, values[i]);
-    in = values[i];
-  }
-}
 
 TEST(Diff, EqualRunsAreTheSame) {
   FakeRun a(2), b(2);
@@ -98,167 +76,6 @@ TEST(Diff, SignsOfFlushedNumbersAreTold) {
   EXPECT_THAT(notes({1, 9e-45f}, {1, 8e-45f}), IsEmpty());
 }
 
-TEST(Diff, TheOriginIsTheCallWhoseInputsAgree) {
-  FakeRun a(2), b(2);
-  Chain(&a, 0, 0, {kGood, kGood, kGood});
-  Chain(&a, 1, 0, {kGood, kGood, kGood});
-  Chain(&b, 0, 0, {kGood, kGood, kGood});
-  Chain(&b, 1, 0, {kGood, kBad, kBad});
-  const DiffReport report = DiffOk(a, b);
-  EXPECT_EQ(report.overall, Overall::kDiffers);
-  EXPECT_EQ(report.counts.failing, 3u);  // second's output, third's input and output
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->rank, 1);
-  EXPECT_EQ(report.origin->name, "second");
-  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
-  EXPECT_TRUE(report.origin->certain);
-  EXPECT_THAT(report.origin->ranks_agreeing, ElementsAre(0));
-  EXPECT_THAT(report.origin->ranks_alike, IsEmpty());
-  const std::string text = Text(report);
-  EXPECT_THAT(text, HasSubstr("ORIGIN    rank 1, step 0, second, output\n"));
-  EXPECT_THAT(text, HasSubstr("inputs agree: 1 of 1, bit for bit\n"));
-  EXPECT_THAT(text, HasSubstr("1 of 2 elements outside, max abs 1, max rel 0.2"));
-  EXPECT_THAT(text, HasSubstr("worst element [1]   A 4   B 5\n"));
-  EXPECT_THAT(text, HasSubstr("only rank 1: rank 0 agrees here\n"));
-}
-
-TEST(Diff, AnEnclosingModuleOnlyContainsTheOrigin) {
-  FakeRun a(1), b(1);
-  for (FakeRun* run : {&a, &b}) {
-    const Tensor out = run == &a ? kGood : kBad;
-    PassBuilder pass = run->Pass(0, 0);
-    const uint64_t outer = pass.Begin("block", "", {{"0", kInput}});
-    pass.Module("block.inner", kInput, out);
-    pass.End(outer, "block", "", {{"", out}});
-  }
-  EXPECT_EQ(DiffOk(a, b).origin->name, "block.inner");
-}
-
-TEST(Diff, WithoutTheInnerCallTheOuterIsNamed) {
-  FakeRun a(1), b(1);
-  a.Pass(0, 0).Module("block", kInput, kGood);
-  b.Pass(0, 0).Module("block", kInput, kBad);
-  EXPECT_EQ(DiffOk(a, b).origin->name, "block");
-}
-
-TEST(Diff, ADifferingInputOfTheModelIsSaidFirst) {
-  FakeRun a(1), b(1);
-  for (FakeRun* run : {&a, &b}) {
-    PassBuilder pass = run->Pass(0, 3);
-    const Tensor in = run == &a ? kInput : kBad;
-    const uint64_t root = pass.Begin(".", "", {{"kwargs.tokens", in}});
-    pass.Module("first", in, in);
-    pass.End(root, ".", "", {{"", in}});
-  }
-  const DiffReport report = DiffOk(a, b);
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->kind, OriginKind::kInputs);
-  EXPECT_EQ(report.inputs.first_differing_step, 3u);
-  EXPECT_THAT(report.inputs.differing, ElementsAre("kwargs.tokens"));
-  EXPECT_THAT(Text(report), HasSubstr("inputs    differ from step 3 on: input kwargs.tokens\n"));
-  EXPECT_THAT(Text(report),
-              HasSubstr("\nINPUTS DIFFER  kwargs.tokens from step 3 on; no step before "
-                        "it was compared\n"));
-  EXPECT_THAT(Text(report),
-              HasSubstr("ORIGIN    rank 0, step 3, the whole model, input kwargs.tokens\n"));
-}
-
-TEST(Diff, BetweenTwoRecordsAParameterThatDiffersIsBlamed) {
-  FakeRun a(1), b(1);
-  for (FakeRun* run : {&a, &b}) {
-    PassBuilder pass = run->Pass(0, 0);
-    pass.Param("second", "weight", run == &a ? kGood : kBad);
-    pass.Module("first", kInput, kGood);
-    pass.End(pass.Begin("second", "", {}), "second", "", {});  // called, nothing kept
-    const Tensor later = run == &a ? kGood : kBad;
-    pass.Module("third", later, later);
-  }
-  const DiffReport report = DiffOk(a, b);
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->kind, OriginKind::kParameter);
-  EXPECT_EQ(report.origin->name, "second");
-  EXPECT_EQ(report.origin->parameter, "second.weight");
-  EXPECT_EQ(report.parameters.compared, 1u);
-  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 parameters equal on every rank\n"
-                                      "          not on rank 0: second.weight\n"));
-}
-
-// A function without a module was given it, before the module's own record.
-TEST(Diff, AParameterThatAnOperatorWasGivenIsBlamedItself) {
-  for (const bool passed : {true, false}) {
-    FakeRun a(1), b(1);
-    for (FakeRun* run : {&a, &b}) {
-      const Tensor weight = run == &a ? kGood : kBad;
-      const Tensor given = run == &a || passed ? weight : Vector<float>("float32", {4, 4});
-      PassBuilder pass = run->Pass(0, 0);
-      pass.Module("first", kInput, kGood);
-      const uint64_t call = pass.Begin("linear", "", {{"0", kGood}, {"1", given}});
-      pass.End(call, "linear", "", {{"", given}});
-      pass.Param("second", "weight", weight);
-      pass.Module("second", kGood, given);
-    }
-    const DiffReport report = DiffOk(a, b);
-    ASSERT_TRUE(report.origin);
-    EXPECT_EQ(report.origin->kind, passed ? OriginKind::kParameter : OriginKind::kInterval);
-    EXPECT_EQ(report.origin->name, passed ? "second" : "linear");
-    EXPECT_EQ(report.origin->parameter, passed ? "second.weight" : "");
-  }
-}
-
-// Row-parallel linear layer: after the sum over the ranks, both ranks hold the same wrong output.
-FakeRun RowParallel(int32_t wrong, bool with_partials) {
-  FakeRun run(2);
-  for (int32_t rank : {0, 1}) {
-    PassBuilder pass = run.Pass(rank, 0);
-    pass.Param("layers.1.down", "weight", rank == wrong ? kBad : kGood);
-    const uint64_t call = pass.Begin("layers.1.down", "", {{"0", kInput}});
-    if (with_partials) pass.Tap("layers.1.down", "partial", rank == wrong ? kBad : kGood);
-    pass.End(call, "layers.1.down", "", {{"", wrong >= 0 ? kBad : kGood}});
-  }
-  return run;
-}
-
-TEST(Diff, AfterAnAllReduceTheRankWhoseWeightDiffersIsNamed) {
-  for (const bool with_partials : {false, true}) {
-    const DiffReport report = DiffOk(RowParallel(-1, with_partials), RowParallel(1, with_partials));
-    ASSERT_TRUE(report.origin);
-    EXPECT_EQ(report.origin->rank, 1) << with_partials;
-    EXPECT_EQ(report.origin->path, "layers.1.down");
-    EXPECT_EQ(report.origin->parameter, "layers.1.down.weight");
-    EXPECT_THAT(with_partials ? report.origin->ranks_agreeing : report.origin->ranks_alike,
-                ElementsAre(0));
-  }
-}
-
-TEST(Diff, PartialsAloneNameTheRank) {
-  FakeRun good = RowParallel(-1, true), bad = RowParallel(1, true);
-  DiffOptions options;
-  options.pass.select = [](const std::string& name) { return name != "layers.1.down.weight"; };
-  const DiffReport report = DiffOk(good, bad, options);
-  EXPECT_EQ(report.parameters.pairs, 0u);
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->rank, 1);
-  EXPECT_EQ(report.origin->name, "layers.1.down");  // a tap computes nothing
-  EXPECT_TRUE(report.origin->certain);
-  EXPECT_THAT(Text(report), HasSubstr("ORIGIN    rank 1, step 0, layers.1.down, tap partial\n"
-                                      "          inputs agree: 1 of 1, bit for bit\n"
-                                      "          tap does not: 1 of 2 elements outside"));
-}
-
-TEST(Diff, TheEarliestStepDecides) {
-  FakeRun a(2), b(2);
-  for (uint64_t step : {0, 1, 2}) {
-    for (int32_t rank : {0, 1}) {
-      Chain(&a, rank, step, {kGood, kGood, kGood});
-      const bool wrong = (step == 1 && rank == 1) || step == 2;
-      Chain(&b, rank, step, {kGood, kGood, wrong ? kBad : kGood});
-    }
-  }
-  const DiffReport report = DiffOk(a, b);
-  EXPECT_EQ(report.origin->step, 1u);
-  EXPECT_EQ(report.origin->rank, 1);
-}
-
 TEST(Diff, BitsDecideOnlyWhenRequired) {
   FakeRun a(1), b(1);
   Chain(&a, 0, 0, {kGood, kGood});
@@ -277,25 +94,6 @@ TEST(Diff, BitsDecideOnlyWhenRequired) {
   EXPECT_EQ(exact.overall, Overall::kDiffers);
   EXPECT_EQ(exact.origin->name, "first");
   EXPECT_EQ(exact.counts.failing, 3u);
-}
-
-TEST(Diff, ASmallFirstDifferenceIsTheOriginWhereBitsAreReproducible) {
-  FakeRun a(2), b(2);
-  Chain(&a, 0, 0, {kGood, kGood, kGood});
-  Chain(&b, 0, 0, {kGood, kGood, kGood});  // another rank is equal bit by bit
-  Chain(&a, 1, 0, {kGood, kGood, kGood});
-  Chain(&b, 1, 0, {kNear, kGood, kBad});
-  const DiffReport report = DiffOk(a, b);
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->name, "first");
-  EXPECT_TRUE(report.origin->by_bits);
-  // Where nothing is known to repeat, noise comes first and the bound decides.
-  DiffOptions options;
-  options.pairing.ranks = *Spec::Parse("1");
-  const DiffReport alone = DiffOk(a, b, options);
-  EXPECT_EQ(alone.origin->name, "third");
-  ASSERT_TRUE(alone.first_bits);
-  EXPECT_EQ(alone.first_bits->name, "first");
 }
 
 TEST(Diff, WeightsKnownByHashDecideOnlyAlone) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "compare/report.h"
 #include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
@@ -21,11 +20,6 @@ const Tensor kInput = Vector<float>("float32", {1, 2});
 const Tensor kGood = Vector<float>("float32", {3, 4});
 const Tensor kBad = Vector<float>("float32", {3, 5});
 const Tensor kNear = Vector<float>("float32", {3, 4.0f + 0x1p-21f});  // one rounding away
-
-std::string Text(const DiffReport& report) {
-  return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, false,
-                    Style(false));
-}
 
 void FullParam(PassBuilder* pass, const std::string& path, const Tensor& weight) {
   pass->Param(path, "weight", weight);

@@ -1,10 +1,8 @@
-// Runs made by hand of one module on several ranks, and the report of a diff as text.
+// Runs made by hand of one module on several ranks.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "compare/report.h"
 #include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
@@ -18,21 +16,6 @@ inline const Tensor kWhole = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 8});
 inline const Tensor kLeft = Matrix(2, 2, {1, 2, 5, 6});  // columns 0-1 of kWhole
 inline const Tensor kRight = Matrix(2, 2, {3, 4, 7, 8});
 inline const Tensor kWrongRight = Matrix(2, 2, {3, 4, 7, 9});
-
-inline std::string Text(const DiffReport& report, int32_t world_a = 1, int32_t world_b = 2) {
-  return RenderText(report, {.label = "a@0", .world = world_a}, {.label = "b@0", .world = world_b},
-                    false, Style(false));
-}
-
-// Without the breaks of lines.
-inline std::string Joined(const std::string& text) {
-  std::string joined;
-  for (const char c : text) {
-    const bool blank = c == ' ' || c == '\n';
-    if (!blank || (!joined.empty() && joined.back() != ' ')) joined += blank ? ' ' : c;
-  }
-  return joined;
-}
 
 inline FakeRun OneRank(const Tensor& out) {
   FakeRun run(1);

@@ -4,7 +4,6 @@
 
 #include <tuple>
 
-#include "compare/report.h"
 #include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
@@ -45,11 +44,6 @@ FakeRun RunOf(const std::vector<std::vector<Given>>& ranks) {
       AddStep(&run, static_cast<int32_t>(rank), step, ranks[rank][step]);
   }
   return run;
-}
-
-std::string Text(const DiffReport& report) {
-  return RenderText(report, {.label = "a@0", .run = "a"}, {.label = "b@0", .run = "b"}, false,
-                    Style(false));
 }
 
 TEST(Parting, WeightsAreComparedAtTheStepThatWasGivenOtherTokens) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "compare/diff.h"
-#include "compare/report.h"
 #include "tests/compare/fake_run.h"
 
 namespace tdump::compare {
@@ -42,10 +41,6 @@ DiffReport Aligned(const FakeRun& a, const FakeRun& b) {
   const auto report = Diff(a.side(), b.side(), options);
   EXPECT_TRUE(report.ok()) << report.status().message();
   return report.ok() ? *report : DiffReport{};
-}
-
-std::string Text(const DiffReport& report) {
-  return RenderText(report, {.label = "a@0"}, {.label = "b@0"}, false, Style(false));
 }
 
 TEST(AlignSteps, ByWhatTheyHaveInCommonInOrder) {
