@@ -152,6 +152,52 @@ TEST_F(DiffProcessTest, GenerationsAndSingleRanks) {
   EXPECT_THAT(Diff({"run@7", "run"}).err, HasSubstr("the run has no generation 7"));
 }
 
+// Many ranks whose passes hold the same tensors: one is compared, and stands for the others.
+TEST_F(DiffProcessTest, PassesOfEqualHashesAreCountedLikeOthers) {
+  std::vector<std::vector<float>> values(6, {2, 2, 2});
+  MakeRun("a", values);
+  MakeRun("equal", values);
+  values[4] = {2, 4, 2};
+  MakeRun("other", values);
+  for (const char* jobs : {"1", "3"}) {
+    const Json same = Report({"a", "equal", "-j", jobs});
+    EXPECT_EQ(same["verdict"], "same");
+    EXPECT_EQ(same["counts"]["paired"], 6 * 3 * 3);
+    EXPECT_EQ(same["counts"]["equal_by_hash"], 6 * 3 * 3);
+    const Json differs = Report({"a", "other", "-j", jobs});
+    EXPECT_EQ(differs["counts"]["paired"], 6 * 3 * 3);
+    EXPECT_EQ(differs["counts"]["failing"], 2);
+    EXPECT_EQ(differs["origin"]["rank"], 4);
+    EXPECT_EQ(differs["origin"]["step"], 1);
+    // The same with every row asked for, where no pass stands for another.
+    Json rows = Report({"a", "other", "-j", jobs, "--jsonl", Path("rows")});
+    EXPECT_EQ(rows["counts"], differs["counts"]);
+    EXPECT_EQ(rows["origin"], differs["origin"]);
+  }
+}
+
+TEST_F(DiffProcessTest, ModelsOfDifferentSizesAreRefused) {
+  const auto weight = [](const std::string& path, std::vector<float> values) {
+    TensorImage tensor = Out<float>(path, "float32", values);
+    tensor.role = Role::kParam;
+    tensor.arg = "weight";
+    return tensor;
+  };
+  const auto out = [](float x) { return Out<float>("first", "float32", {x, 1}); };
+  MakeOneStep("a", {weight("first", {1, 2}), weight("second", {1}), out(1)});
+  MakeOneStep("b", {weight("first", {1, 2, 3}), weight("second", {1, 2}), out(1)});
+  const auto refused = Diff({"a", "b"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.out, HasSubstr("NOT COMPARABLE  the models are of different sizes: 2 of 2 "
+                                     "parameters have another shape, e.g."));
+  EXPECT_THAT(refused.out, HasSubstr("first.weight is [2] in A and [3] in B"));
+  // What the user names is compared.
+  EXPECT_EQ(Diff({"a", "b", "--select", "^first$"}).status, 0);
+  // One of two is no other model.
+  MakeOneStep("c", {weight("first", {1, 2, 3}), weight("second", {1}), out(1)});
+  EXPECT_EQ(Diff({"a", "c"}).status, 1);
+}
+
 // Each switch turns the verdict where it matters, and only with it.
 TEST_F(DiffProcessTest, EverySwitchTurnsTheVerdict) {
   const float near = std::nextafter(2.0f, 3.0f);
