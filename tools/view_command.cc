@@ -32,7 +32,8 @@ constexpr const char* kTeach =
     "  tdump-view latest --coverage --rank 2         one rank at length: passes, gaps, notes\n"
     "  tdump-view latest --verify                    read everything; exit 1 when damaged\n"
     "\n"
-    "Exit status: 0, 1 damaged (--verify), 2 trouble or nothing there.\n"
+    "Exit status: 0, 1 damaged (--verify; a pass that a kill cut is none), 2 trouble or nothing "
+    "there.\n"
     "See also: tdump-diff A B; in Python: tdump.open(\"latest\")[STEP, RANK][\"NAME\"]";
 
 // Nothing that was not said restricts.

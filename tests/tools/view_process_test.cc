@@ -16,6 +16,7 @@ namespace {
 using coordinator::test::BytesOf;
 using coordinator::test::ProcessImage;
 using coordinator::test::TensorImage;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -207,7 +208,15 @@ TEST_F(ViewProcessTest, AKilledPassIsReadableAndNotDamage) {
   const auto verified = View({"killed", "--verify"});
   EXPECT_EQ(verified.status, 0) << verified.out;
   EXPECT_THAT(verified.out, HasSubstr("SOUND  2 passes"));
-  EXPECT_THAT(verified.out, HasSubstr("unfinished  "));
+  EXPECT_THAT(verified.out, HasSubstr("; 1 is unfinished (killed, or still running), what they had "
+                                      "written until then is sound\n"));
+  EXPECT_THAT(verified.out, HasSubstr("unfinished  step 1, rank 0: "));
+  EXPECT_THAT(verified.out, HasSubstr("killed/rank0_pid100/pass00001.tdp.part ends at byte "));
+  EXPECT_THAT(verified.out, EndsWith("; 2 sound records before it\n"));
+  const auto unfinished = Json({"killed", "--verify"})["unfinished"];
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(unfinished[0]["step"], 1);
+  EXPECT_EQ(unfinished[0]["records"], 2);
   EXPECT_THAT(View({"killed:1/0/first"}).out, HasSubstr("(unfinished pass)"));
   EXPECT_THAT(View({"killed"}).out, HasSubstr("in step 1"));
 }
