@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_set>
 
+#include "coordinator/closing.h"
 #include "coordinator/coverage_names.h"
 #include "coordinator/merge.h"
+#include "core/key.h"
 #include "core/text.h"
 
 namespace tdump::coordinator {
@@ -41,13 +44,10 @@ class Writer {
         shown_(options.shown.empty() ? index.run : options.shown),
         word_(ShellWord(Printable(shown_))),
         ranks_(CoverRanks(store, index)),
-        operators_(SummariseOperators(index)) {
-    for (size_t i = 0; i < ranks_.size(); ++i) {
-      written_.insert(ranks_[i].whole.begin(), ranks_[i].whole.end());
-      written_.insert(ranks_[i].torn.begin(), ranks_[i].torn.end());
-      if (index_.ranks[i].selected) ++selected_;
-    }
-  }
+        steps_(CoverSteps(ranks_, index)),
+        written_(steps_.all()),
+        operators_(SummariseOperators(store, index)),
+        selected_(steps_.ranks) {}
 
   std::string Write() {
     Head();
@@ -102,9 +102,14 @@ class Writer {
   }
 
   std::string StepsLine() const {
-    std::string text = written_.empty() ? "none written" : Steps(written_) + " written";
-    text += fmt::format(" ({} of {} seen{})", CountText(written_.size()),
+    const std::set<uint64_t>& whole = steps_.everywhere;
+    std::string text = !whole.empty()     ? Steps(whole) + " written"
+                       : written_.empty() ? "none written"
+                       : selected_ > 1    ? "none written on every rank"
+                                          : "none whole";
+    text += fmt::format(" ({} of {} seen{})", CountText(whole.size()),
                         CountText(std::max<uint64_t>(index_.steps_seen, written_.size())), Modes());
+    text += StepsInPart();
     std::vector<std::string> extra;
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (!ranks_[i].extra.empty())
@@ -115,6 +120,19 @@ class Writer {
     text += Agreement();
     if (!extra.empty()) text += "; extra: " + Listed(extra, options_.most, "; ");
     return text;
+  }
+
+  // Steps that are not whole on every rank: "; 3-9 whole on 1 of 2 ranks".
+  std::string StepsInPart() const {
+    std::vector<std::string> items;
+    for (auto part = steps_.in_part.rbegin(); part != steps_.in_part.rend(); ++part) {
+      const auto& [ranks, steps] = *part;
+      items.push_back(selected_ == 1 ? Steps(steps) + " not whole"
+                      : ranks == 0   ? Steps(steps) + " whole on no rank"
+                                     : fmt::format("{} whole on {} of {}", Steps(steps),
+                                                   CountText(ranks), Plural(selected_, "rank")));
+    }
+    return items.empty() ? "" : "; " + Listed(items, options_.most, "; ");
   }
 
   std::string Overwritten() const {
@@ -220,10 +238,17 @@ class Writer {
     } else {
       where = "without a pass";
     }
-    if (state.closed)
+    if (state.closed) {
+      if (state.how.ends_with(kLastStepOpen)) return Failed(state, where);
       return ranks_[rank].torn.empty() ? fmt::format("ended {} ({})", where, state.how)
                                        : fmt::format("could not write all {}", where);
+    }
     return fmt::format("{}{} {}", state.how, Host(state), where);
+  }
+
+  static std::string Failed(const io::RankState& state, const std::string& where) {
+    const size_t end = state.how.size() - kLastStepOpen.size();
+    return fmt::format("ended {}, which may not be whole ({})", where, state.how.substr(0, end));
   }
 
   std::string Host(const io::RankState& state) const {
@@ -269,6 +294,9 @@ class Writer {
     std::string text = fmt::format("{} selected, {} seen, {} complete on every rank",
                                    CountText(operators_.selected), CountText(operators_.seen),
                                    CountText(operators_.complete));
+    if (operators_.but_for_steps != 0 && !steps_.everywhere.empty())
+      text += fmt::format(", {} more in step{} {}", CountText(operators_.but_for_steps),
+                          steps_.everywhere.size() == 1 ? "" : "s", Steps(steps_.everywhere));
     if (!operators_.never_called.empty())
       text += "; never called: " + Listed(FoldNames(operators_.never_called), options_.most, ", ");
     return text;
@@ -331,9 +359,10 @@ class Writer {
   const std::string shown_;
   const std::string word_;  // the same in a command line
   const std::vector<RankCoverage> ranks_;
+  const StepCoverage steps_;
+  const std::set<uint64_t> written_;  // whole or not
   const OperatorSummary operators_;
-  std::set<uint64_t> written_;  // by any rank, not extra
-  size_t selected_ = 0;
+  const size_t selected_;
   bool deviants_ = false;
   std::string text_;
 };
@@ -384,7 +413,8 @@ std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIn
     if (number < 0 || static_cast<size_t>(number) >= ranks.size()) continue;  // forged
     RankCoverage& rank = ranks[static_cast<size_t>(number)];
     const bool whole = !entry.part && entry.error.empty();
-    (pass.extra ? rank.extra : whole ? rank.whole : rank.torn).insert(pass.global_step);
+    const bool open = pass.pass + 1 == process.passes.size() && EndedInItsLastPass(process);
+    (pass.extra ? rank.extra : whole && !open ? rank.whole : rank.torn).insert(pass.global_step);
     ++rank.passes;
     rank.records += entry.records;
     rank.calls += entry.calls;
@@ -414,8 +444,55 @@ bool IsIdleContainer(const io::OperatorCoverage& coverage) {
          std::find(std::begin(kContainers), std::end(kContainers), last) != std::end(kContainers);
 }
 
-OperatorSummary SummariseOperators(const io::RunIndex& index) {
+std::set<uint64_t> StepCoverage::all() const {
+  std::set<uint64_t> steps = everywhere;
+  for (const auto& [count, of_count] : in_part) steps.insert(of_count.begin(), of_count.end());
+  return steps;
+}
+
+StepCoverage CoverSteps(const std::vector<RankCoverage>& covered, const io::RunIndex& index) {
+  StepCoverage steps;
+  std::map<uint64_t, size_t> whole;  // step -> ranks
+  for (size_t i = 0; i < covered.size(); ++i) {
+    for (const uint64_t step : covered[i].torn) whole.try_emplace(step, 0);
+    for (const uint64_t step : covered[i].whole) {
+      // Two processes of one rank: one of them wrote it in part.
+      whole[step] += index.ranks[i].selected && !covered[i].torn.contains(step) ? 1 : 0;
+    }
+    steps.ranks += index.ranks[i].selected ? 1 : 0;
+  }
+  for (const auto& [step, ranks] : whole)
+    (ranks == steps.ranks ? steps.everywhere : steps.in_part[ranks]).insert(step);
+  return steps;
+}
+
+namespace {
+
+// Names of what the processes of these ranks have that miss a step, or part of one.
+std::unordered_set<std::string> OperatorsOfShortRanks(const io::PassStore& store,
+                                                      const io::RunIndex& index) {
+  const std::vector<RankCoverage> covered = CoverRanks(store, index);
+  const std::set<uint64_t> written = CoverSteps(covered, index).all();
+  std::unordered_set<std::string> names;
+  for (size_t i = 0; i < covered.size(); ++i) {
+    const bool is_short = covered[i].whole != written || !covered[i].torn.empty();
+    if (!index.ranks[i].selected || !is_short) continue;
+    for (const size_t place : index.ranks[i].processes) {
+      const io::ProcessEntry& process = store.processes()[place];
+      for (const io::ExpectSection& op : process.expected)
+        names.insert(PlainName(op.root, op.path, op.op));
+      for (const io::OperatorCountSection& op : process.counts)
+        names.insert(PlainName(op.root, op.path, op.op));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunIndex& index) {
   OperatorSummary summary;
+  const std::unordered_set<std::string> cut = OperatorsOfShortRanks(store, index);
   for (const io::OperatorCoverage& coverage : index.operators) {
     if (coverage.ranks_expected == 0 || IsIdleContainer(coverage)) continue;
     ++summary.selected;
@@ -424,8 +501,8 @@ OperatorSummary SummariseOperators(const io::RunIndex& index) {
       continue;
     }
     ++summary.seen;
-    if (coverage.ranks_called == coverage.ranks_expected && coverage.not_kept == 0)
-      ++summary.complete;
+    if (coverage.ranks_called != coverage.ranks_expected || coverage.not_kept != 0) continue;
+    ++(cut.contains(coverage.name) ? summary.but_for_steps : summary.complete);
   }
   return summary;
 }

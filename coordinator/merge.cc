@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "coordinator/closing.h"
 #include "coordinator/coverage_names.h"
 #include "core/key.h"
 #include "core/text.h"
@@ -466,6 +467,10 @@ class Builder {
       } else if (entry.part && StateOf(process.identity) != kStillRunning) {
         index_.holes.push_back(fmt::format("{}, step {}: the pass is unfinished ({})", who,
                                            pass.global_step, entry.file));
+      } else if (pass.pass + 1 == process.passes.size() && EndedInItsLastPass(process)) {
+        index_.holes.push_back(
+            fmt::format("{}, step {}: may be cut, the process ended in or after it: {}", who,
+                        pass.global_step, process.close->how));
       }
     }
   }

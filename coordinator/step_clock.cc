@@ -49,7 +49,7 @@ void StepClock::boundary(const Boundary& boundary) noexcept {
   try {
     std::lock_guard lock(mutex_);
     if (gate_->off() || exited_) return;
-    if (boundary.kind == BoundaryKind::kExit) return Exit();
+    if (boundary.kind == BoundaryKind::kExit) return Exit(boundary.number);
     Handle(boundary);
   } catch (...) {
     gate_->state.store(GateState::kOff, std::memory_order_release);
@@ -184,9 +184,11 @@ void StepClock::Mix(const Boundary& boundary) {
   shape = Hash64(boundary.cls, shape);
 }
 
-void StepClock::Exit() {
+// A process that succeeds ends between two steps. One that fails ends anywhere.
+void StepClock::Exit(int64_t status) {
   exited_ = true;
   if (state_ != Activation::kActive) return;
+  if (status > 0 && recording_ && !tracker_.StepIsOver()) failed_ = static_cast<int>(status);
   EndStep();
   if (recording_) session_.passes->close_pass();
   recording_ = false;
@@ -224,7 +226,7 @@ std::string StepClock::RuleInForce() const {
 
 StepClock::Counts StepClock::counts() const {
   std::lock_guard lock(mutex_);
-  return {next_local_, passes_};
+  return {next_local_, passes_, failed_};
 }
 
 }  // namespace tdump::coordinator

@@ -97,6 +97,7 @@ class StepClock : public Clock {
   struct Counts {
     uint64_t steps = 0;   // counted steps begun
     uint64_t passes = 0;  // opened
+    int failed = 0;       // exit status, where the process ended in its last pass; else 0
   };
 
   StepClock(Gate* gate, Activator* activator, StepClockOptions options);
@@ -126,7 +127,7 @@ class StepClock : public Clock {
   void NextMicro();
   void SetGate();
   void Mix(const Boundary& boundary);
-  void Exit();
+  void Exit(int64_t status);  // the number of the boundary kExit
   uint64_t SelectionNumber(const StepTracker::Verdict& verdict);
 
   Gate* gate_;
@@ -148,6 +149,7 @@ class StepClock : public Clock {
   uint64_t next_local_ = 0;
   uint64_t next_of_mode_[4] = {};
   uint64_t passes_ = 0;
+  int failed_ = 0;
   uint32_t micros_ = 0;  // root calls in the step so far
 };
 

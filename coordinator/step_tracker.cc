@@ -176,6 +176,10 @@ StepTracker::Verdict StepTracker::Begin(StepMode mode, const Caller& caller) {
   return verdict;
 }
 
+bool StepTracker::StepIsOver() const {
+  return !open_ || (marked_ && rule_.kind != StepRuleKind::kBackward);
+}
+
 void StepTracker::Restart() {
   began_ = open_ = marked_ = false;
   has_opener_ = false;

@@ -53,6 +53,8 @@ class StepTracker {
   // known of roots and optimizers stays.
   void Restart();
   bool saw_boundary() const { return began_; }
+  // Whether something said that the step which began last is over; calls never do.
+  bool StepIsOver() const;
 
  private:
   // What opened the step: a root by number or a part by name.

@@ -45,11 +45,21 @@ Json RanksJson(const io::PassStore& store, const io::RunIndex& index) {
   return ranks;
 }
 
-Json OperatorsJson(const io::RunIndex& index) {
-  const coordinator::OperatorSummary summary = coordinator::SummariseOperators(index);
+// Each step that a rank wrote or began to, and on how many of those that record it is whole.
+Json StepsJson(const io::PassStore& store, const io::RunIndex& index) {
+  const auto covered = coordinator::CoverSteps(coordinator::CoverRanks(store, index), index);
+  Json in_part = Json::array();
+  for (const auto& [ranks, steps] : covered.in_part)
+    in_part.push_back({{"ranks", ranks}, {"steps", steps}});
+  return {{"ranks", covered.ranks}, {"everywhere", covered.everywhere}, {"in_part", in_part}};
+}
+
+Json OperatorsJson(const io::PassStore& store, const io::RunIndex& index) {
+  const coordinator::OperatorSummary summary = coordinator::SummariseOperators(store, index);
   return {{"selected", summary.selected},
           {"seen", summary.seen},
           {"complete", summary.complete},
+          {"complete_but_for_steps", summary.but_for_steps},
           {"never_called", summary.never_called}};
 }
 
@@ -88,7 +98,8 @@ Json CoverageJson(const io::PassStore& store, const io::RunIndex& index) {
           {"bytes", index.bytes},
           {"files", index.files},
           {"ranks", RanksJson(store, index)},
-          {"operators", OperatorsJson(index)},
+          {"steps_whole", StepsJson(store, index)},
+          {"operators", OperatorsJson(store, index)},
           {"rules", RulesJson(index)},
           {"not_kept", std::move(not_kept)},
           {"notes", index.notes},

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "coordinator/closing.h"
 #include "coordinator/transport_file.h"
 #include "filters/topology.h"
 #include "launch/runtime/farewell.h"
@@ -211,8 +212,8 @@ void ActiveRun::Note(const std::string& text) noexcept {
   (void)manifest->Append(io::NoteSection{1, WallNs(), text});
 }
 
-void ActiveRun::WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept {
-  (void)manifest->Append(io::CloseSection{WallNs(), counts.steps, counts.passes, how});
+void ActiveRun::WriteClose(coordinator::StepClock::Counts counts, std::string how) noexcept {
+  (void)manifest->Append(io::CloseSection{WallNs(), counts.steps, counts.passes, std::move(how)});
   if (sync_manifest_) (void)manifest->Sync();
 }
 
@@ -234,7 +235,8 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
         fmt::format("no step was written: steps {} are selected, the {} that ran are others",
                     facts.steps.ToString(), counts.steps)});
   }
-  WriteClose(counts, "exit");
+  WriteClose(counts, counts.failed != 0 ? coordinator::FailedExit(counts.failed)
+                                        : std::string(coordinator::kExit));
   SayFarewell(Env::Posix(),
               {.identity = identity,
                .run = directory_.run,

@@ -62,7 +62,7 @@ class ActiveRun {
   Status WriteIdentity();
   void OpenAgreement(std::unique_ptr<coordinator::AgreementTransport> mpi);
   Status OpenSink(const filters::Config& config, int local_ranks, const OperatorTable* operators);
-  void WriteClose(coordinator::StepClock::Counts counts, const char* how) noexcept;
+  void WriteClose(coordinator::StepClock::Counts counts, std::string how) noexcept;
 
   coordinator::RunDirectory directory_;
   double drain_seconds_ = 30;

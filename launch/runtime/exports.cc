@@ -53,7 +53,7 @@ tdump::Runtime* tdump_runtime() {
 }
 
 void tdump_runtime_stop() {
-  if (Session* session = Session::Current()) session->Close();
+  if (Session* session = Session::Current()) session->Close(0);
 }
 
 int tdump_runtime_check_torch(const char* version, int cxx11_abi) {

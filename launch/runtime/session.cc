@@ -79,9 +79,12 @@ Session* Session::Start() noexcept {
       current.store(Make().release(), std::memory_order_release);
       if (Current() == nullptr) return;
       ::pthread_atfork(nullptr, nullptr, &Session::InForkedChild);
-      std::atexit([] {
-        if (Session* session = Current()) session->Close();
-      });
+      // Not std::atexit, which does not tell the status.
+      ::on_exit(
+          [](int status, void*) {
+            if (Session* session = Current()) session->Close(status & 0xff);
+          },
+          nullptr);
     } catch (const std::exception& error) {
       TellUser(fmt::format("off, starting failed: {}", error.what()));
     }
@@ -320,10 +323,10 @@ void Session::MpiFinalizing() noexcept {
   if (active_ != nullptr && active_pid_ == ::getpid() && !closed_) active_->LeaveMpi(counts);
 }
 
-void Session::Close() noexcept {
+void Session::Close(int status) noexcept {
   try {
     if (active_pid_ != 0 && active_pid_ != ::getpid()) return;
-    clock_.boundary({.kind = BoundaryKind::kExit});
+    clock_.boundary({.kind = BoundaryKind::kExit, .number = status});
     const coordinator::StepClock::Counts counts = clock_.counts();  // its lock comes before ours
     std::lock_guard lock(mutex_);
     if (closed_) return;

@@ -49,7 +49,8 @@ class Session final : public coordinator::Activator {
   void MpiInitializing(int thread_level) noexcept;
   void MpiInitialized() noexcept;
   void MpiFinalizing() noexcept;
-  void Close() noexcept;
+  // `status`: of the exit.
+  void Close(int status) noexcept;
 
   coordinator::Activation Activate(const tdump::Boundary& boundary,
                                    coordinator::ClockSession* session) override;

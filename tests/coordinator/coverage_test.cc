@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/closing.h"
 #include "coordinator/merge.h"
 #include "tests/coordinator/run_image.h"
 
@@ -62,6 +63,54 @@ TEST_F(CoverageTest, SaysWhatBecameOfEachRank) {
           "ended after step 0 (exit); rank 2 killed or still running on node7 in "
           "step 1; ranks 4-5 never started\n"));
   EXPECT_THAT(text, HasSubstr("next       tdump-view latest --coverage"));
+}
+
+// Rank 1 was killed in step 2, after its first operator; rank 0 went on.
+TEST_F(CoverageTest, AStepThatOneRankWroteInPartIsNotWrittenAndItsOperatorsAreNotComplete) {
+  ProcessImage on(env_.get(), "run", {.rank = 0, .world = 2});
+  ProcessImage killed(env_.get(), "run", {.rank = 1, .world = 2});
+  for (ProcessImage* process : {&on, &killed})
+    process->Expect("a").Expect("b").Expect("drop").Pass(0, {"a", "b"}).Pass(1, {"a", "b"});
+  on.Expect("head").Pass(2, {"a", "b", "head"}).Pass(3, {"a", "b", "head"}).Exit(4);
+  killed.TornPass(2, {"a", "b"}, 100);
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("  steps      0-1 written (2 of 4 seen); 2-3 whole on 1 of 2 ranks; "
+                              "not agreed"));
+  EXPECT_THAT(text,
+              HasSubstr("  operators  4 selected, 3 seen, 1 complete on every rank, 2 more in "
+                        "steps 0-1; never called: drop\n"));
+}
+
+TEST_F(CoverageTest, OfOneRankAStepIsWholeOrNot) {
+  ProcessImage killed(env_.get(), "run", {.rank = 0, .world = 1});
+  killed.TornPass(0, {"a"}, 100);
+  EXPECT_THAT(Text(), HasSubstr("  steps      none whole (0 of 1 seen); 0 not whole\n"));
+  killed.Expect("a").Pass(1).TornPass(2, {"a"}, 100);
+  EXPECT_THAT(Text(), HasSubstr("  steps      1 written (1 of 3 seen); 0,2 not whole\n"));
+  EXPECT_THAT(Text(), HasSubstr("0 complete on every rank, 1 more in step 1\n"));
+}
+
+TEST_F(CoverageTest, AStepThatNoRankEndedIsOnNoRank) {
+  for (int rank : {0, 1}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
+    process.Pass(0).TornPass(1, {"a"}, 100);
+  }
+  EXPECT_THAT(Text(), HasSubstr("0 written (1 of 2 seen); 1 whole on no rank;"));
+}
+
+// An exception in backward: the process closes what it has, and it is not all.
+TEST_F(CoverageTest, TheLastPassOfARankThatFailedInItIsNotWhole) {
+  for (int rank : {0, 1}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
+    process.Pass(0).Pass(1).Exit(2, rank == 1 ? FailedExit(1) : "exit");
+  }
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("INCOMPLETE"));
+  EXPECT_THAT(text, HasSubstr("0 written (1 of 2 seen); 1 whole on 1 of 2 ranks;"));
+  EXPECT_THAT(text,
+              HasSubstr("  ranks      1 of 2 wrote all 2 steps; rank 1 ended in step 1, which "
+                        "may not be whole (exit with status 1)\n"));
+  EXPECT_THAT(text, HasSubstr("1 selected, 1 seen, 0 complete on every rank, 1 more in step 0\n"));
 }
 
 TEST_F(CoverageTest, NamesExtraStepsAndModes) {

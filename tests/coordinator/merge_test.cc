@@ -219,7 +219,8 @@ TEST_F(MergeTest, OperatorsNeverCalledAndNotEverywhereCalled) {
                               : std::vector<std::string>{"a", "."});
     process.Exit(1);
   }
-  const OperatorSummary summary = SummariseOperators(Merge());
+  const io::RunIndex index = Merge();
+  const OperatorSummary summary = SummariseOperators(*store_, index);
   EXPECT_EQ(summary.selected, 3u);  // the root was called for the signature only
   EXPECT_EQ(summary.seen, 2u);
   EXPECT_EQ(summary.complete, 1u);

@@ -266,6 +266,44 @@ TEST_F(StepClockTest, AJobWithoutABoundaryIsTold) {
   EXPECT_TRUE(passes.opened.empty());
 }
 
+// The status with which the process ended in its last pass, 0 where that was over.
+TEST_F(StepClockTest, AProcessThatFailsBeforeTheOptimizerSteppedLeavesAStepOpen) {
+  Tell(BoundaryKind::kOptimizerCreated);
+  Root(true);
+  Tell(BoundaryKind::kOptimizerStep);
+  Root(true);
+  Tell(BoundaryKind::kExit, 1);
+  EXPECT_EQ(clock().counts().failed, 1);
+}
+
+TEST_F(StepClockTest, AProcessThatFailsAfterTheOptimizerSteppedLeavesNone) {
+  Tell(BoundaryKind::kOptimizerCreated);
+  Root(true);
+  Tell(BoundaryKind::kOptimizerStep);
+  Tell(BoundaryKind::kExit, 1);
+  EXPECT_EQ(clock().counts().failed, 0);
+}
+
+TEST_F(StepClockTest, AProcessThatFailsWhereOnlyCallsMarkStepsMayLeaveOneOpen) {
+  Root();
+  Tell(BoundaryKind::kExit, 7);
+  EXPECT_EQ(clock().counts().failed, 7);
+}
+
+TEST_F(StepClockTest, AProcessThatFailsInAStepThatIsNotSelectedLeavesNone) {
+  options.select = *Spec::Parse("0");
+  Root();
+  Root();
+  Tell(BoundaryKind::kExit, 1);
+  EXPECT_EQ(clock().counts().failed, 0);
+}
+
+TEST_F(StepClockTest, AProcessThatSucceedsLeavesNone) {
+  Root();
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_EQ(clock().counts().failed, 0);
+}
+
 TEST_F(StepClockTest, AForkedChildRecordsNothing) {
   Root();
   clock().AfterFork();

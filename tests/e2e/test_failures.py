@@ -390,8 +390,53 @@ def test_kill_9_of_a_rank_inside_a_pass(tmp_path, app, python):
     merged = execute([tools / "tdump-merge", "latest"], tmp_path)
     assert merged.returncode == 0, merged.stderr
     assert "INCOMPLETE" in merged.stdout and re.search(r"ranks? .*killed", merged.stdout), merged.stdout
+    # The step that no rank ended is not said to be written, nor what was called in it to be complete.
+    assert "  steps      0-1 written (2 of 3 seen); 2 whole on no rank; " in merged.stdout, merged.stdout
+    assert "3 seen, 0 complete on every rank, 3 more in steps 0-1" in merged.stdout, merged.stdout
+    verified = execute([tools / "tdump-view", "latest", "--verify"], tmp_path)
+    assert verified.returncode == 0, verified.stdout
+    head, *cut = verified.stdout.splitlines()
+    assert "; 4 are unfinished (killed, or still running), what they had written until then is sound" in head
+    assert [re.search("^unfinished  (step 2, rank [0-9]+): ", line)[1] for line in cut] == [
+        f"step 2, rank {rank}" for rank in range(RANKS)
+    ]
     same = execute([tools / "tdump-diff", "latest", "latest"], tmp_path)
     assert same.returncode == 0 and same.stdout.count("SAME") >= 1, same.stdout + same.stderr
+
+
+# Rank 1 fails in the backward of its last step, when rank 0 has gone.
+FAILS = """
+import os, pathlib, time, torch
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+pathlib.Path(f"pid{rank}").write_text(str(os.getpid()))
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def fails(gradient):
+    latest = time.monotonic() + 60
+    while os.path.exists("/proc/" + pathlib.Path("pid0").read_text()) and time.monotonic() < latest:
+        time.sleep(0.05)
+    raise RuntimeError("no gradient")
+
+for step in range(3):
+    loss = model(torch.ones(2, 4)).sum()
+    if rank == 1 and step == 2:
+        loss.register_hook(fails)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_an_exception_in_backward_leaves_a_step_that_is_not_whole(tmp_path, app, python):
+    done = mpirun(2, [TDUMP_RUN, "--dump", "--", python, app(FAILS)], tmp_path)
+    assert done.returncode == 1 and "no gradient" in done.stderr, done.stderr
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest"], tmp_path)
+    assert "tdump: INCOMPLETE  latest" in view.stdout, view.stdout
+    for text in (view.stdout, done.stderr):
+        assert "  steps      0-1 written (2 of 3 seen); 2 whole on 1 of 2 ranks; " in text, text
+        assert "rank 1 ended in step 2, which may not be whole (exit with status 1)" in text, text
+        assert "3 seen, 0 complete on every rank, 3 more in steps 0-1" in text, text
 
 
 def test_nothing_is_left_when_the_job_never_ran(tmp_path):
