@@ -71,7 +71,12 @@ std::string RankTable(const ViewRequest& request) {
                CountText(rank.calls), BytesText(rank.bytes), CountText(rank.not_kept),
                fmt::format("{:.1f} ms", static_cast<double>(rank.blocked_ns) / 1e6)});
   }
+  const bool any = table.rows() > 1;
   std::string text = table.Take("  ");
+  if (any)
+    text +=
+        "  blocked: waited for room in the arena; copies, and the time that the writer takes from "
+        "the job, are not in it\n";
   if (!absent.empty()) {
     text += fmt::format("  rank{} {} {}\n", absent.size() == 1 ? "" : "s", RangesText(absent),
                         index.ranks[absent.front()].how);

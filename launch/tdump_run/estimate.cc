@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -62,23 +60,29 @@ class PassEstimator {
     meta.layout = record.layout;
     meta.sizes = record.sizes;
     meta.strides = record.strides;
-    ++estimate_.probe_records;
+    StepWork& seen = estimate_.seen.work;
+    ++seen.records;
     uint64_t bytes = 0;
     const bool has_bytes = record.reason == SkipReason::kNone && PayloadBytes(meta, &bytes);
-    if (has_bytes && record.parts_kept != kPartMeta) estimate_.probe_bytes += bytes;
+    if (has_bytes && record.parts_kept != kPartMeta) seen.copied_bytes += bytes;
+    if (has_bytes && (record.parts_kept & kPartStats) != 0) seen.statistics_bytes += bytes;
     const Decision decision = Decide(record);
     if (decision.parts == kPartNone) {
       not_kept_ += kRecordSections;
       return;
     }
-    ++estimate_.records;
+    StepWork& asked = estimate_.work;
+    ++asked.records;
     if (!has_bytes) return;
     const uint64_t unit = record.dtype.unit_bytes();
     const Parts parts = decision.parts;
     TakeAway(record, unit);
     if (record.hash && (parts & kPartHash) == 0) not_kept_ += kHashSection;
     if (!record.hash && (parts & kPartHash) != 0) added_ += kHashSection;
-    if ((parts & kPartStats) != 0) added_ += kStatisticsSection;
+    if ((parts & kPartStats) != 0) {
+      added_ += kStatisticsSection;
+      asked.statistics_bytes += bytes;
+    }
     if ((parts & kPartSample) != 0) {
       const uint64_t wanted = decision.sample == 0 ? kDefaultSample : decision.sample;
       added_ += kSampleSection + std::min(wanted, record.numel()) * unit;
@@ -89,7 +93,7 @@ class PassEstimator {
       added_ += kPayloadSection + TileBytes(slice) + Framed(slice);
       if ((parts & ~(kPartSlice | kPartMeta)) == 0) copied = slice;
     }
-    estimate_.copied_bytes += copied;
+    asked.copied_bytes += copied;
     if ((parts & kPartPayload) == 0) return;
     added_ += kPayloadSection;
     if (!record.hash) ++estimate_.unknown;
@@ -99,7 +103,7 @@ class PassEstimator {
 
   // `meta_bytes`: of the file without payloads.
   StepEstimate Finish(uint64_t meta_bytes) {
-    estimate_.file_bytes = meta_bytes + added_ - std::min(not_kept_, meta_bytes);
+    estimate_.work.file_bytes = meta_bytes + added_ - std::min(not_kept_, meta_bytes);
     return estimate_;
   }
 
@@ -162,7 +166,9 @@ Result<StepEstimate> EstimatePass(const io::PassStore& store, const io::ProcessE
     return true;
   }));
   const uint64_t others = std::min(pass.file_bytes, payloads + kept);
-  return estimator.Finish(pass.file_bytes - others);
+  StepEstimate estimate = estimator.Finish(pass.file_bytes - others);
+  estimate.seen.work.file_bytes = pass.file_bytes;
+  return estimate;
 }
 
 // Without what a killed process was writing.
@@ -222,8 +228,9 @@ std::string RankLine(const RankEstimate& rank) {
   const StepEstimate& first = rank.steps.front();
   const StepEstimate& later = rank.steps.back();
   return fmt::format("  rank {:<5} {} a step, {} a step on disk ({} in the first), {} copied\n",
-                     rank.rank, Plural(later.records, "record"), BytesText(later.file_bytes),
-                     BytesText(first.file_bytes), BytesText(later.copied_bytes));
+                     rank.rank, Plural(later.work.records, "record"),
+                     BytesText(later.work.file_bytes), BytesText(first.work.file_bytes),
+                     BytesText(later.work.copied_bytes));
 }
 
 // Each rank, or of many the one that writes least; then the one that writes most.
@@ -245,24 +252,6 @@ std::string RankLines(const std::vector<RankEstimate>& ranks) {
          fmt::format("  largest    rank {}: {}\n", largest.rank, BytesText(largest.total_bytes()));
 }
 
-// What a record costs the job's thread beside its copy: hooks, plan, recorder and sink, measured
-// where tensors are small (docs/performance.md).
-constexpr double kRecordSeconds = 3e-6;
-
-// Of a captured step, as a share of the same step when nothing is captured. Of what a step took
-// something is left, however the copies of its hashes were timed.
-double Slowdown(const StepEstimate& step, double copy_bandwidth) {
-  constexpr double kLeast = 0.1;
-  if (step.seconds <= 0) return 0;
-  const auto cost = [&](uint64_t bytes, uint64_t records) {
-    return static_cast<double>(bytes) / copy_bandwidth +
-           static_cast<double>(records) * kRecordSeconds;
-  };
-  const double of_probe = step.probed * cost(step.probe_bytes, step.probe_records);
-  const double plain = std::max(step.seconds - of_probe, kLeast * step.seconds);
-  return cost(step.copied_bytes, step.records) / plain;
-}
-
 std::string LimitText(const filters::Config& config, uint64_t total) {
   if (config.limit_bytes == 0) return "auto: 10 % of the free space, at most 100 GiB";
   std::string text = BytesText(config.limit_bytes);
@@ -281,11 +270,25 @@ bool Compresses(const filters::Config& config) {
          });
 }
 
-std::string EndlessText(const std::vector<RankEstimate>& ranks) {
-  size_t steps = 0;
-  for (const RankEstimate& rank : ranks) steps = std::max(steps, rank.steps.size());
-  return fmt::format("; there is no last step, so this is what {} take{}", Plural(steps, "step"),
-                     steps == 1 ? "s, the only one of the job" : "");
+// Of steps without a last one there is no sum: what those looked at take, and one more.
+std::string EndlessText(const std::vector<RankEstimate>& ranks, uint64_t total, uint64_t files,
+                        uint64_t manifests, const filters::Config& config) {
+  size_t looked_at = 0;
+  uint64_t further = 0;
+  for (const RankEstimate& rank : ranks) {
+    looked_at = std::max(looked_at, rank.steps.size());
+    further += rank.steps.back().work.file_bytes;
+  }
+  std::string text = fmt::format(
+      "  in all     {} ({} bytes) in {} for {} only, manifests of {} beside them; steps {} has no "
+      "last one, each further step adds {} ({} bytes)",
+      BytesText(total), total, Plural(files, "file"), Plural(looked_at, "step"),
+      BytesText(manifests), config.steps.ToString(), BytesText(further), further);
+  if (config.limit_bytes > total && further > 0) {
+    text += fmt::format(", to output.limit after about {}",
+                        Plural(looked_at + (config.limit_bytes - total) / further, "step"));
+  }
+  return text + "; --steps 0-N sums N + 1 steps\n";
 }
 
 // What an estimate is worth that stands on fewer steps than it is for.
@@ -320,8 +323,8 @@ std::string UnseenRanks(const std::vector<RankEstimate>& ranks, const filters::C
 
 uint64_t RankEstimate::total_bytes() const {
   uint64_t bytes = 0;
-  for (const StepEstimate& step : steps) bytes += step.file_bytes;
-  return bytes + (steps.empty() ? 0 : later_steps * steps.back().file_bytes);
+  for (const StepEstimate& step : steps) bytes += step.work.file_bytes;
+  return bytes + (steps.empty() ? 0 : later_steps * steps.back().work.file_bytes);
 }
 
 uint64_t RankEstimate::files() const { return steps.size() + later_steps; }
@@ -367,9 +370,13 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
                              EstimatePass(*store, process, pass, plan.get(), &operators, i));
       const size_t next = i + 1 < looked_at ? i + 1 : std::min(i + kTimedSteps, passes.size() - 1);
       if (next > i) {
-        TDUMP_ASSIGN_OR_RETURN(step.seconds, SecondsOfStep(*store, process, pass, passes[next]));
+        TDUMP_ASSIGN_OR_RETURN(step.seen.seconds,
+                               SecondsOfStep(*store, process, pass, passes[next]));
         const uint64_t steps = passes[next].info.local_step - pass.info.local_step;
-        if (steps > 0) step.probed = static_cast<double>(next - i) / static_cast<double>(steps);
+        const auto captured = static_cast<double>(next - i);
+        if (steps > 0) step.seen.captured = captured / static_cast<double>(steps);
+        for (size_t timed = i; timed < next; ++timed)
+          step.seen.blocked += static_cast<double>(passes[timed].blocked_ns) / 1e9 / captured;
       }
       estimate.steps.push_back(step);
     }
@@ -389,29 +396,14 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
   return ranks;
 }
 
-double CopyBandwidth() {
-  constexpr size_t kBytes = 64 << 20;
-  constexpr std::chrono::duration<double> kLongEnough(0.5);  // to have a fair share of the CPU
-  std::vector<char> from(kBytes, 1), to(kBytes, 2);
-  const auto begin = std::chrono::steady_clock::now();
-  std::chrono::duration<double> took{};
-  size_t copies = 0;
-  while (took < kLongEnough) {
-    std::memcpy(to.data(), from.data(), kBytes);
-    from[copies++ % kBytes] = to[kBytes - 1];
-    took = std::chrono::steady_clock::now() - begin;
-  }
-  return static_cast<double>(kBytes * copies) / took.count();
-}
-
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
-                         double copy_bandwidth) {
+                         const Rates& rates) {
   std::string text = fmt::format("tdump-run: estimate for steps {} on {}\n",
                                  config.steps.ToString(), Plural(ranks.size(), "rank"));
   text += RankLines(ranks);
   uint64_t total = 0, files = 0, manifests = 0, unknown = 0;
   bool endless = false;
-  double slowest = 0;
+  uint64_t a_step = 0;
   for (const RankEstimate& rank : ranks) {
     const StepEstimate& first = rank.steps.front();
     const StepEstimate& later = rank.steps.back();
@@ -420,26 +412,29 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
     manifests += rank.manifest_bytes;
     unknown += first.unknown + later.unknown;
     endless |= rank.endless;
-    slowest = std::max(slowest, Slowdown(later.seconds > 0 ? later : first, copy_bandwidth));
+    a_step += later.work.file_bytes;
   }
   if (config.layout == filters::OutputLayout::kPacked) files = ranks.size();
-  text += fmt::format("  in all     {} ({} bytes) in {}, manifests of {} beside them{}\n",
-                      BytesText(total), total, Plural(files, "file"), BytesText(manifests),
-                      endless ? EndlessText(ranks) : "");
+  text += endless
+              ? EndlessText(ranks, total, files, manifests, config)
+              : fmt::format("  in all     {} ({} bytes) in {}, manifests of {} beside them\n",
+                            BytesText(total), total, Plural(files, "file"), BytesText(manifests));
   text += "  limit      output.limit " + LimitText(config, total) + "\n";
   uint64_t memory = 0;
-  for (const RankEstimate& rank : ranks) memory = std::max(memory, rank.steps.back().copied_bytes);
+  for (const RankEstimate& rank : ranks)
+    memory = std::max(memory, rank.steps.back().work.copied_bytes);
   text += fmt::format(
       "  memory     at most {} of the arena a process, were the disk to take nothing "
       "during a step\n",
       BytesText(memory));
-  if (slowest > 0) {
-    text += fmt::format(
-        "  slowdown   +{:.1f} % of a captured step: copies at {:.1f} GB/s, {:.0f} us a record\n",
-        100 * slowest, copy_bandwidth / 1e9, 1e6 * kRecordSeconds);
-  } else {
-    text += "  slowdown   not known: the run has one step only\n";
+  StepCost slowest;
+  for (const RankEstimate& rank : ranks) {
+    const StepEstimate& timed =
+        rank.steps.back().seen.seconds > 0 ? rank.steps.back() : rank.steps.front();
+    const StepCost cost = CostOf(timed.work, timed.seen, a_step, rates, config);
+    if (slowest.plain <= 0 || cost.high > slowest.high) slowest = cost;
   }
+  text += CostText(slowest, a_step, rates, config);
   text += StepsBeyondText(ranks) + UnseenRanks(ranks, config);
   if (Compresses(config)) text += "  note       payloads count as they are before compression\n";
   if (unknown != 0) {

@@ -7,10 +7,10 @@
 //      timed together with those after it.
 //   2. Each record of the first two is asked what the configuration keeps of it; equal contents
 //      count once, as the writer stores them once. The metadata is that of the files written.
-//   3. The slowdown is the time for copying the bytes and for what each record costs beside that,
-//      against what a step took beyond the same for its hashes.
+//   3. The slowdown is what launch/tdump_run/estimate_cost.h says of them.
 // With --from RUN, RUN stands for step 1: it must hold (at least) hashes of what the configuration
-// selects. Rules with `where` count as if the predicate said yes.
+// selects, and what it kept itself is taken from the time of its steps. Rules with `where` count as
+// if the predicate said yes.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,16 @@
 #include "core/status.h"
 #include "filters/config.h"
 #include "io/address.h"
+#include "launch/tdump_run/estimate_cost.h"
 #include "launch/tdump_run/options.h"
 
 namespace tdump::launch {
 
 // One pass of the run that was looked at, written under the configuration.
 struct StepEstimate {
-  uint64_t records = 0;
-  uint64_t copied_bytes = 0;  // by the job's threads
-  uint64_t file_bytes = 0;
-  uint64_t unknown = 0;      // records whose hash the run does not hold: counted as all different
-  uint64_t probe_bytes = 0;  // copied in the run that was looked at
-  uint64_t probe_records = 0;
-  double seconds =
-      0;              // from this step's begin to the next one's, the mean of several; 0: not known
-  double probed = 1;  // share of the steps of that mean that were captured
+  StepWork work;
+  uint64_t unknown = 0;  // records whose hash the run does not hold: counted as all different
+  TimedStep seen;        // in the run that was looked at
 };
 
 struct RankEstimate {
@@ -61,12 +56,8 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 // are timed, in `directory`.
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory);
 
-// Bytes a second of one thread's copies, measured beside whatever else the machine does now: it did
-// so when the steps were timed.
-double CopyBandwidth();
-
 // The table that the user sees.
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
-                         double copy_bandwidth);
+                         const Rates& rates);
 
 }  // namespace tdump::launch

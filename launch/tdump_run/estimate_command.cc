@@ -70,7 +70,7 @@ int PrintEstimate(const filters::Config& config, const io::RunRef& run, int stat
   // A reader that leaves is no trouble, and must not end this process before it has cleared up.
   ::signal(SIGPIPE, SIG_IGN);
   const std::string text =
-      EstimateText(*ranks, config, CopyBandwidth()) + NoteOfFailure(*ranks, status_of_job);
+      EstimateText(*ranks, config, MeasureRates(config.dir)) + NoteOfFailure(*ranks, status_of_job);
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) == 0 || errno == EPIPE) return 0;
   return Fail(fmt::format("cannot write the estimate to standard output: {}", std::strerror(errno)),

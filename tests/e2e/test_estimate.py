@@ -292,6 +292,46 @@ class Turns:
         assert self.process.wait(timeout=240) == 0
 
 
+# Steps of some milliseconds that keep all they compute, 4 MiB a step: what the writer takes is more than the step.
+SMALL = """
+import time, torch
+torch.manual_seed(0)
+torch.set_num_threads(1)
+layers = [torch.nn.Linear(256, 256) for _ in range(8)]
+model = torch.nn.Sequential(*layers)
+x = torch.randn(512, 256)
+with torch.no_grad():
+    for step in range(24):
+        model(x)
+"""
+
+
+def slowdown(text: str) -> tuple[float, float]:
+    found = re.search(
+        r"^  slowdown   \+([0-9.]+) % to \+([0-9.]+) % of a captured step \((.*) ms without\)", text, re.M
+    )
+    assert found, text
+    return float(found[1]) / 100, float(found[2]) / 100
+
+
+def test_the_slowdown_of_a_small_job_counts_the_writer_and_is_the_same_from_its_run(tmp_path, app, python):
+    """By the clock and beside other load such a job is several times slower, which the calling thread's time does not tell.
+    The run that --from looks at has all of that in it."""
+    path = app(SMALL)
+    command = [TDUMP_RUN, "--dump", "--steps", "0-15"]
+    done = execute([*command, "-o", "run", "--", python, path], tmp_path)
+    told = execute([*command, "--estimate", "--", python, path], tmp_path)
+    again = execute([*command, "--estimate", "--from", "run"], tmp_path)
+    assert done.returncode == told.returncode == again.returncode == 0, done.stderr + told.stderr + again.stderr
+    plain, from_run = slowdown(told.stdout), slowdown(again.stdout)
+    for low, high in (plain, from_run):
+        assert high > 2 * low, (told.stdout, again.stdout)  # hashes and files beside copies
+    assert plain[0] <= from_run[1] and from_run[0] <= plain[1], (told.stdout, again.stdout)  # the ranges meet
+    for text in (told.stdout, again.stdout):
+        assert "counted: on the job's threads copies at" in text and "not what else runs here" in text
+        assert re.search(r"^  disk       takes [0-9.]+ [MG]B/s; steps one after the other keep", text, re.M), text
+
+
 def test_the_slowdown_is_about_that_of_the_run(tmp_path):
     """Every operator in full. Estimated are the copies, at one rate for all of them, and 3 us a record. A tensor that was
     just computed is copied up to 2.5 times as fast, one into pages that are used for the first time at less than half of

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "core/env.h"
 #include "launch/tdump_run/estimate.h"
 #include "tests/coordinator/run_image.h"
@@ -14,7 +16,7 @@ using ::testing::Not;
 
 // The table for a job that recorded its first steps, at most five, and ended after `ran`, when
 // `steps` are asked about.
-std::string Estimated(uint64_t ran, std::string_view steps) {
+std::string Estimated(uint64_t ran, std::string_view steps, uint64_t limit = 0) {
   const std::unique_ptr<Env> env = NewMemoryEnv();
   coordinator::test::ProcessImage process(env.get(), "run", {});
   for (uint64_t step = 0; step < std::min<uint64_t>(ran, 5); ++step) process.Pass(step);
@@ -23,9 +25,10 @@ std::string Estimated(uint64_t ran, std::string_view steps) {
   run.path = "run";
   filters::Config config = filters::DefaultConfig();
   config.steps = *Spec::Parse(steps);
+  config.limit_bytes = limit;
   const auto ranks = EstimateFromRun(env.get(), run, config);
   EXPECT_TRUE(ranks.ok()) << ranks.status().message();
-  return EstimateText(*ranks, config, 1e9);
+  return EstimateText(*ranks, config, {.copy = 1e9});
 }
 
 TEST(EstimateSteps, SaysWhatItStandsOnWhereTheJobWasShorter) {
@@ -43,13 +46,24 @@ TEST(EstimateSteps, SaysNothingWhereTheJobHasThemAll) {
   EXPECT_THAT(Estimated(200, "0,100"), Not(HasSubstr("stands on")));
 }
 
-TEST(EstimateSteps, WithoutALastStepNamesWhatItSums) {
-  EXPECT_THAT(Estimated(4, "all"),
-              HasSubstr("; there is no last step, so this is what 2 steps take\n"));
-  EXPECT_THAT(
-      Estimated(1, "all"),
-      HasSubstr(
-          "; there is no last step, so this is what 1 step takes, the only one of the job\n"));
+// There is no sum of them: what is told is of the steps looked at, and how to scale it.
+TEST(EstimateSteps, WithoutALastStepTellsWhatOneMoreAdds) {
+  const std::string text = Estimated(4, "all");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      text, found,
+      std::regex(
+          R"(  in all     .* \((\d+) bytes\) in 2 files for 2 steps only, manifests of .* beside )"
+          R"(them; steps all has no last one, each further step adds .* \((\d+) bytes\); )"
+          R"(--steps 0-N sums N \+ 1 steps\n)")))
+      << text;
+  EXPECT_EQ(std::stoull(found[1]), 2 * std::stoull(found[2]));  // equal steps
+  EXPECT_THAT(Estimated(1, "all"), HasSubstr(" in 1 file for 1 step only, "));
+}
+
+TEST(EstimateSteps, WithoutALastStepTellsWhenTheLimitIsReached) {
+  EXPECT_THAT(Estimated(4, "all", 1 << 20), HasSubstr(", to output.limit after about "));
+  EXPECT_THAT(Estimated(4, "all", 1), Not(HasSubstr("after about")));  // it is in the first
 }
 
 }  // namespace

@@ -17,8 +17,10 @@ RankEstimate Rank(int32_t rank, int32_t world, uint64_t bytes) {
   RankEstimate estimate;
   estimate.rank = rank;
   estimate.world = world;
-  estimate.steps = {{.records = 5, .copied_bytes = bytes, .file_bytes = 2 * bytes, .seconds = 0.5},
-                    {.records = 4, .copied_bytes = bytes, .file_bytes = bytes}};
+  estimate.steps.resize(2);
+  estimate.steps[0].work = {.records = 5, .copied_bytes = bytes, .file_bytes = 2 * bytes};
+  estimate.steps[0].seen.seconds = 0.5;
+  estimate.steps[1].work = {.records = 4, .copied_bytes = bytes, .file_bytes = bytes};
   estimate.later_steps = 2;
   estimate.manifest_bytes = 512;
   return estimate;
@@ -26,7 +28,8 @@ RankEstimate Rank(int32_t rank, int32_t world, uint64_t bytes) {
 
 TEST(Estimate, SumsRanksAndNamesTheLargest) {
   const filters::Config config = filters::DefaultConfig();
-  const std::string text = EstimateText({Rank(0, 3, 1024), Rank(2, 3, 2048)}, config, 1024 * 1024);
+  const std::string text =
+      EstimateText({Rank(0, 3, 1024), Rank(2, 3, 2048)}, config, {.copy = 1024 * 1024});
   EXPECT_THAT(text, HasSubstr("estimate for steps 0-9 on 2 ranks\n"));
   EXPECT_THAT(text, HasSubstr("largest    rank 2: 10 KiB\n"));  // 2 + 1 + 1 + 1 times 2,048
   EXPECT_THAT(
@@ -39,17 +42,19 @@ TEST(Estimate, SumsRanksAndNamesTheLargest) {
 
 TEST(Estimate, TheSlowdownIsOfTheSecondStepWithoutTheHashesOfTheRunThatWasLookedAt) {
   RankEstimate rank = Rank(0, 1, 1024);
-  rank.steps[1].seconds = 0.25;  // of a step that is warm
-  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+4.1 % of a"));
-  rank.steps[1].probe_bytes = 15'000;  // 0.15 s of it
-  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+10.3 % of a"));
-  rank.steps[1].records = 50'000;  // 0.15 s
-  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+160.2 % of a"));
-  rank.steps[1].probe_records = 16'666;  // 0.05 s of it
-  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+320.5 % of a"));
-  rank.steps[1].records = 4;
-  rank.steps[1].probe_bytes = 1'000'000;  // more than it took: the copies were timed too slow
-  EXPECT_THAT(EstimateText({rank}, filters::DefaultConfig(), 1e5), HasSubstr("+41.0 % of a"));
+  TimedStep& seen = rank.steps[1].seen;
+  const auto text = [&] { return EstimateText({rank}, filters::DefaultConfig(), {.copy = 1e5}); };
+  seen.seconds = 0.25;  // of a step that is warm
+  EXPECT_THAT(text(), HasSubstr("+4.1 % of a"));
+  seen.work.copied_bytes = 15'000;  // 0.15 s of it
+  EXPECT_THAT(text(), HasSubstr("+10.3 % of a"));
+  rank.steps[1].work.records = 50'000;  // 0.15 s
+  EXPECT_THAT(text(), HasSubstr("+160.2 % of a"));
+  seen.work.records = 16'666;  // 0.05 s of it
+  EXPECT_THAT(text(), HasSubstr("+320.5 % of a"));
+  rank.steps[1].work.records = 4;
+  seen.work.copied_bytes = 1'000'000;  // more than it took: the copies were timed too slow
+  EXPECT_THAT(text(), HasSubstr("+41.0 % of a"));
 }
 
 TEST(Estimate, LooksAtNoMoreStepsThanAreSelected) {
@@ -75,7 +80,7 @@ TEST(Estimate, LooksAtNoMoreStepsThanAreSelected) {
   EXPECT_FALSE(one.open_at_end);
   RankEstimate many = steps(*Spec::Parse("0-9"));
   ASSERT_EQ(many.steps.size(), 2u);
-  EXPECT_EQ(many.steps[1].records, 2u);
+  EXPECT_EQ(many.steps[1].work.records, 2u);
   EXPECT_EQ(many.later_steps, 8u);
   EXPECT_GT(many.manifest_bytes, 0u);
 }
@@ -95,7 +100,7 @@ TEST(Estimate, TheStepsAfterTheSecondSelectedOneAreTimedWithIt) {
 TEST(Estimate, OfManyRanksShowsTheExtremes) {
   std::vector<RankEstimate> ranks;
   for (int32_t rank = 0; rank < 12; ++rank) ranks.push_back(Rank(rank, 12, 4096u << (rank % 7)));
-  const std::string text = EstimateText(ranks, filters::DefaultConfig(), 1e9);
+  const std::string text = EstimateText(ranks, filters::DefaultConfig(), {.copy = 1e9});
   EXPECT_THAT(text, HasSubstr("  smallest\n  rank 0 "));
   EXPECT_THAT(text, HasSubstr("  largest\n  rank 6 "));
   EXPECT_THAT(text, Not(HasSubstr("  rank 3 ")));
@@ -107,14 +112,16 @@ TEST(Estimate, SaysWhatTheOutputOptionsChange) {
   config.compress = Compression::kZstd;
   config.limit_bytes = 4096;
   const std::vector<RankEstimate> ranks = {Rank(0, 1, 1024)};
-  std::string text = EstimateText(ranks, config, 1e9);
+  std::string text = EstimateText(ranks, config, {.copy = 1e9});
   EXPECT_THAT(text, HasSubstr("(5120 bytes) in 1 file, manifests of 512 B beside them\n"));
   EXPECT_THAT(text, HasSubstr("4.0 KiB: less than that, writing stops when it is reached\n"));
   EXPECT_THAT(text, HasSubstr("payloads count as they are before compression\n"));
   config.ring = true;
-  EXPECT_THAT(EstimateText(ranks, config, 1e9), HasSubstr("less than that, the oldest steps go"));
+  EXPECT_THAT(EstimateText(ranks, config, {.copy = 1e9}),
+              HasSubstr("less than that, the oldest steps go"));
   config.limit_bytes = 5120;
-  EXPECT_THAT(EstimateText(ranks, config, 1e9), HasSubstr("limit      output.limit 5.0 KiB\n"));
+  EXPECT_THAT(EstimateText(ranks, config, {.copy = 1e9}),
+              HasSubstr("limit      output.limit 5.0 KiB\n"));
 }
 
 TEST(Estimate, IsOfOneGenerationOfARun) {
@@ -132,12 +139,12 @@ TEST(Estimate, IsOfOneGenerationOfARun) {
   const auto newest = EstimateFromRun(env.get(), run, config);
   ASSERT_TRUE(newest.ok()) << newest.status().message();
   ASSERT_EQ(newest->size(), 1u);
-  EXPECT_EQ((*newest)[0].steps[0].records, 2u);
+  EXPECT_EQ((*newest)[0].steps[0].work.records, 2u);
   run.generation = 0;
   const auto first = EstimateFromRun(env.get(), run, config);
   ASSERT_TRUE(first.ok()) << first.status().message();
   ASSERT_EQ(first->size(), 1u);
-  EXPECT_EQ((*first)[0].steps[0].records, 1u);
+  EXPECT_EQ((*first)[0].steps[0].work.records, 1u);
 }
 
 }  // namespace

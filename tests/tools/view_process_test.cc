@@ -66,6 +66,9 @@ TEST_F(ViewProcessTest, TheRunAtAGlance) {
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, StartsWith("tdump: COMPLETE  run  "));
   EXPECT_THAT(done.out, HasSubstr("0-1 agreed on all 2 ranks (transport file, lag 1 step)"));
+  EXPECT_THAT(View({"run", "--coverage"}).out,
+              HasSubstr("\n  blocked: waited for room in the arena; copies, and the time that the "
+                        "writer takes from the job, are not in it\n"));
   EXPECT_THAT(done.out, HasSubstr("3 selected, 2 seen, 2 complete on every rank; never called: "
                                   "drop\n"));
   EXPECT_EQ(Json({"run"})["operators"]["never_called"], nlohmann::json({"drop"}));
