@@ -6,6 +6,7 @@
 
 #include "collectors/python/error_guard.h"
 #include "collectors/python/flatten.h"
+#include "collectors/python/in_python.h"
 #include "collectors/python/module_state.h"
 #include "collectors/python/module_table.h"
 #include "collectors/python/resting_hooks.h"
@@ -23,7 +24,7 @@ thread_local bool in_predicate = false;
 
 void Resolve(Runtime* runtime, PyObject* module) {
   if (resolver == nullptr) return;
-  PyObject* done = PyObject_CallOneArg(resolver, module);
+  PyObject* done = InPython([&] { return PyObject_CallOneArg(resolver, module); });
   if (done == nullptr) {
     PyErr_Clear();
     runtime->sink->note(std::string("a module of class ") + Py_TYPE(module)->tp_name +
@@ -56,7 +57,7 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
     std::snprintf(error, error_bytes, "no Python in this process");
     return -1;
   }
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = InPython([] { return PyGILState_Ensure(); });
   int verdict = -1;
   {
     ErrorGuard guard;
@@ -64,7 +65,8 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
     in_predicate = true;
     PyObject* module =
         subject != nullptr ? static_cast<PyObject*>(const_cast<void*>(subject)) : Py_None;
-    PyObject* answer = PyObject_CallFunction(predicate_host, "ssO", spec, name, module);
+    PyObject* answer =
+        InPython([&] { return PyObject_CallFunction(predicate_host, "ssO", spec, name, module); });
     // True, False, or the text of what went wrong.
     if (answer != nullptr && PyUnicode_Check(answer)) {
       const char* text = PyUnicode_AsUTF8(answer);

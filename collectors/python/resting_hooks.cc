@@ -2,6 +2,7 @@
 
 #include "collectors/python/error_guard.h"
 #include "collectors/python/hooks.h"
+#include "collectors/python/in_python.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
@@ -30,8 +31,10 @@ bool MayRest(const Runtime& runtime) {
 
 // Calls a function of _hooks.py; -1 when it failed.
 int Ask(PyObject* function, PyObject* argument) {
-  PyObject* answer =
-      argument != nullptr ? PyObject_CallOneArg(function, argument) : PyObject_CallNoArgs(function);
+  PyObject* answer = InPython([&] {
+    return argument != nullptr ? PyObject_CallOneArg(function, argument)
+                               : PyObject_CallNoArgs(function);
+  });
   const int yes = answer != nullptr ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
   PyErr_Clear();

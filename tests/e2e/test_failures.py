@@ -93,6 +93,33 @@ def test_a_predicate_that_fails_matches_nothing_and_is_told(tmp_path, job, funct
     assert f"predicates.py:{function}" in view.stdout
 
 
+# A daemon thread is still being asked for a name when the job ends.
+ENDS_MEANWHILE = """
+import pathlib, threading, time, torch
+threading.Thread(target=lambda: torch.nn.Linear(4, 4)(torch.ones(1, 4)), daemon=True).start()
+while not pathlib.Path("asked").exists():
+    time.sleep(0.01)
+print("ends", flush=True)
+"""
+BUSY = """
+import pathlib, time
+
+def busy(name, module):
+    pathlib.Path("asked").touch()
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        pass
+    return True
+"""
+
+
+def test_a_thread_that_python_ends_within_a_predicate_does_not_abort_the_job(tmp_path, app, python):
+    app(BUSY, "predicates.py")
+    (tmp_path / "c.yaml").write_text("capture: [{where: 'predicates.py:busy'}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", python, app(ENDS_MEANWHILE)], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ends\n"), done.stderr
+
+
 def read_only(tmp_path: Path) -> str:
     """A directory that nobody, root included, can write to."""
     place = tmp_path / "closed"
