@@ -6,6 +6,7 @@
 #include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
+namespace chain {  // other headers of tests have a kInput too
 
 inline const Tensor kInput = Vector<float>("float32", {1, 2});
 inline const Tensor kGood = Vector<float>("float32", {3, 4});
@@ -22,5 +23,9 @@ inline void Chain(FakeRun* run, int32_t rank, uint64_t step, const std::vector<T
     in = values[i];
   }
 }
+
+}  // namespace chain
+
+using namespace chain;  // NOLINT(google-build-using-namespace): of tests
 
 }  // namespace tdump::compare
