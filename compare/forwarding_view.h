@@ -75,7 +75,7 @@ class ForwardingView : public StepView {
   }
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     const auto view = View();
-    return view.ok() ? (*view)->RankAt(id, position) : kAllRanks;
+    return view.ok() ? (*view)->RankAt(id, position) : -1;
   }
 
  protected:
