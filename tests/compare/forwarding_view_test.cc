@@ -39,6 +39,7 @@ class Knowing : public StepView {
   std::string DimsOfMean(uint64_t, uint64_t times) const override {
     return std::string(times, 'd');
   }
+  std::string DimsOfAgreeingMean(uint64_t) const override { return "agreeing"; }
   int32_t RankAt(uint64_t id, std::span<const uint64_t>) const override {
     return static_cast<int32_t>(id);
   }
@@ -72,6 +73,7 @@ void ExpectForwards(StepView* view, const bool& stored) {
   EXPECT_EQ(view->LayoutOf(1), "layout");
   EXPECT_EQ(view->StateOf(1).message(), "state");
   EXPECT_EQ(view->DimsOfMean(1, 4), "dddd");
+  EXPECT_EQ(view->DimsOfAgreeingMean(1), "agreeing");
   EXPECT_EQ(view->RankAt(5, {}), 5);
 }
 
