@@ -11,6 +11,7 @@
 #include "coordinator/merge.h"
 #include "coordinator/process_facts.h"
 #include "coordinator/transport_file.h"
+#include "core/text.h"
 #include "io/merged_manifest.h"
 #include "io/pass_store.h"
 #include "launch/runtime/terminal.h"
