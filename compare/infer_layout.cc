@@ -121,12 +121,18 @@ class Guesser {
     const double once = units / static_cast<double>(axis.places);
     if (once >= whole_) {
       add(Sharing::kReplicated, 0, once);
-      add(Sharing::kPartial, 0, once);
+      if (MayBeSummed(axis)) add(Sharing::kPartial, 0, once);
     }
     for (size_t dim = 0; dim < rank_; ++dim) {
       add(Sharing::kSplit, dim, units);
       if (axis.name == "cp" || axis.name == "rank") add(Sharing::kZigzag, dim, units);
     }
+  }
+
+  // Equal copies that add up to the other side look like a sum, and are a division too many. No
+  // rank holds a summand of a parameter, of a buffer, or of what an optimizer keeps.
+  bool MayBeSummed(const SharedAxis& axis) const {
+    return axis.equal != 1 && question_.role != Role::kParam && question_.role != Role::kState;
   }
 
   // Vocabularies are padded; sequences to a multiple of the ranks.

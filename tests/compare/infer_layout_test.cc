@@ -111,6 +111,33 @@ TEST(InferLayout, AReplicaThatDiffersIsStillAReplica) {
   EXPECT_EQ(question.How("tp=2"), "replicated on 2 ranks");
 }
 
+// What a job that divides once too often looks like; their sum would agree.
+TEST(InferLayout, EqualCopiesAreNoSum) {
+  const std::vector<float> whole = Noise(64, 3);
+  std::vector<float> half = whole;
+  for (float& value : half) value /= 2;
+  Question question("Linear", Role::kParamGrad, Floats({8, 8}, whole));
+  question.Add({8, 8}, half).Add({8, 8}, half);
+  const auto layout = question.Infer("dp=2");
+  ASSERT_TRUE(layout);
+  EXPECT_LT(layout->candidate.plan.summands.size(), 2u) << layout->candidate.how;
+  EXPECT_FALSE(layout->verified);
+}
+
+TEST(InferLayout, OnlyWhatIsComputedMayBeASum) {
+  const std::vector<float> whole = Noise(64, 4), left = Noise(64, 5);
+  std::vector<float> right = whole;
+  for (size_t i = 0; i < right.size(); ++i) right[i] -= left[i];
+  for (const auto& [role, sums] :
+       {std::pair(Role::kParamGrad, true), {Role::kParam, false}, {Role::kState, false}}) {
+    Question question("Linear", role, Floats({8, 8}, whole));
+    question.Add({8, 8}, left).Add({8, 8}, right);
+    const auto layout = question.Infer("dp=2");
+    ASSERT_TRUE(layout);
+    EXPECT_EQ(layout->verified, sums) << ToString(role) << ": " << layout->candidate.how;
+  }
+}
+
 TEST(InferLayout, SequenceFirstAgainstBatchFirstAndTokens) {
   // [s 4, b 2, h 3] split over h; the other side is [b, s, h], or [(s b), h].
   const Shape shape = {4, 2, 6};

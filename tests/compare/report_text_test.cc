@@ -20,16 +20,9 @@ const Tensor kOther = Vector<float>("float32", {3, 4});
 const Tensor kLabels = Vector<int64_t>("int64", {1, 2});
 const Tensor kOtherLabels = Vector<int64_t>("int64", {1, 3});
 
-// Without the breaks of lines.
-std::string Text(const DiffReport& report) {
-  std::string text =
-      RenderText(report, {.label = "a"}, {.label = "b"}, /*required_bits=*/false, Style(false));
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  std::string joined;
-  for (const char c : text) {
-    if (c != ' ' || joined.empty() || joined.back() != ' ') joined += c;
-  }
-  return joined;
+std::string OneLine(const DiffReport& report) {
+  return Joined(
+      RenderText(report, {.label = "a"}, {.label = "b"}, /*required_bits=*/false, Style(false)));
 }
 
 // A model and a loss beside it, which is a second root.
@@ -47,10 +40,11 @@ FakeRun WithLoss(const Tensor& labels) {
 TEST(ReportOfRoots, AnInputOfASecondRootIsNamedByIt) {
   const DiffReport tokens = DiffOk(WithLoss(kLabels), WithLoss(kOtherLabels));
   EXPECT_THAT(tokens.inputs.differing, ElementsAre("1 of CrossEntropyLoss"));
-  EXPECT_THAT(Text(tokens), HasSubstr("inputs differ: input 1 of CrossEntropyLoss from step 0 on"));
+  EXPECT_THAT(OneLine(tokens),
+              HasSubstr("inputs differ: input 1 of CrossEntropyLoss from step 0 on"));
 
   const DiffReport weights = DiffOk(WithLoss(kValue), WithLoss(kOther));
-  EXPECT_THAT(Text(weights),
+  EXPECT_THAT(OneLine(weights),
               AllOf(HasSubstr("INPUTS DIFFER input 1 of CrossEntropyLoss from"),
                     HasSubstr("differ from step 0 on: input 1 of CrossEntropyLoss")));
 }
@@ -79,10 +73,10 @@ TEST(ReportOfRows, WhatCountsComesBeforeWhatIsAllowed) {
   EXPECT_EQ(report.failing[0].name, "layer.9");
   EXPECT_FALSE(report.failing[0].allowed);
   EXPECT_EQ(report.failing[1].name, "layer.0");
-  EXPECT_THAT(Text(report), HasSubstr(" 5 that are allowed: --all"));
-  EXPECT_THAT(Text(report), Not(HasSubstr("more like this")));
+  EXPECT_THAT(OneLine(report), HasSubstr(" 5 that are allowed: --all"));
+  EXPECT_THAT(OneLine(report), Not(HasSubstr("more like this")));
   options.top = 0;
-  EXPECT_THAT(Text(DiffOk(a, b, options)), Not(HasSubstr("that are allowed")));  // no table
+  EXPECT_THAT(OneLine(DiffOk(a, b, options)), Not(HasSubstr("that are allowed")));  // no table
 }
 
 TEST(ReportOfRows, UnpairedRecordsThatCountComeFirst) {
@@ -99,7 +93,7 @@ TEST(ReportOfRows, UnpairedRecordsThatCountComeFirst) {
   ASSERT_EQ(report.unpaired.size(), 2u);
   EXPECT_EQ(report.unpaired[0].name, "lost/tap");
   EXPECT_EQ(report.unpaired[1].name, "allowed/tap0");
-  EXPECT_THAT(Text(report), HasSubstr(" 7 that are allowed: --all"));
+  EXPECT_THAT(OneLine(report), HasSubstr(" 7 that are allowed: --all"));
 }
 
 TEST(ReportOfRows, NamesThatWouldBeCutAlikeStayApart) {
@@ -149,16 +143,16 @@ TEST(ReportOfInputs, WhyNoneWasComparedIsTold) {
   of_a.Param("fc", "weight", kValue);
   of_a.Module("fc", kValue, kValue);
   of_b.Module("fc", kValue, kValue);
-  EXPECT_THAT(Text(DiffOk(a, b)),
+  EXPECT_THAT(OneLine(DiffOk(a, b)),
               AllOf(HasSubstr("inputs of the model: none compared: 1 record without a partner"),
                     HasSubstr("weights none compared: 1 record without a partner")));
   DiffOptions selected;
   selected.pass.select = Named("fc");
   EXPECT_THAT(
-      Text(DiffOk(b, b, selected)),
+      OneLine(DiffOk(b, b, selected)),
       AllOf(HasSubstr("inputs of the model: none compared: not recorded, or not in --select"),
             HasSubstr("weights none compared: not recorded, or not in --select")));
-  EXPECT_THAT(Text(DiffOk(b, b)), HasSubstr("inputs of the model: none recorded"));
+  EXPECT_THAT(OneLine(DiffOk(b, b)), HasSubstr("inputs of the model: none recorded"));
 }
 
 }  // namespace

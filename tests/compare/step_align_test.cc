@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compare/diff.h"
-#include "tests/compare/fake_run.h"
+#include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
 namespace {
