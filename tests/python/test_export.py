@@ -150,19 +150,42 @@ def test_statistics_become_columns(tmp_path):
             assert row[f"stat_{name}"] == (expected if exact else float(expected))
 
 
-def test_the_documented_duckdb_recipe_runs(tmp_path, monkeypatch):
-    """The SQL of the guide itself, on two exports of one pass: no hash differs, every record has a row."""
-    for name in ("index_a", "index_b"):
-        export(PASS, "--parquet", "-o", tmp_path / name)
+def export_with(changes: dict[str, dict], directory: Path, monkeypatch) -> None:
+    """The index of the golden pass, as if records, by their keys, had these fields."""
+
+    class Changed(_export.Selection):
+        def records(self, opened):
+            for record in super().records(opened):
+                yield dataclasses.replace(record, **changes.get(record.key, {}))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_export, "Selection", Changed)
+        export(PASS, "--parquet", "-o", directory)
+
+
+def test_the_documented_duckdb_recipes_find_nan_and_other_hashes(tmp_path, monkeypatch):
+    """The SQL of the guide itself. In run A outputs have NaN, which only some have; in run B one hash is another."""
+    records = list(tdump.load_pass(PASS, as_="numpy").records())
+    outputs = sorted((r for r in records if r.role == "output" and r.hash), key=lambda r: r.seen)
+    others = [r for r in records if r.role != "output"]
+    assert len(outputs) >= 3 and others
+    early, late, other = outputs[0], outputs[-1], outputs[1]
+    nan = {r.key: {"stats": {"count": 9, "nan": n}} for r, n in [(late, 2), (early, 1), (other, 0), (others[0], 3)]}
+    export_with(nan, tmp_path / "index_a", monkeypatch)
+    digest = "0" * 31 + "1"
+    unknown = {"hash": None}  # of a record that was kept without it
+    export_with({other.key: {"hash": digest}, late.key: unknown}, tmp_path / "index_b", monkeypatch)
+
     text = (SOURCE / "docs" / "compare.md").read_text()
     recipes = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     assert len(recipes) == 2
     monkeypatch.chdir(tmp_path)
     nans, hashes = (duckdb.sql(recipe) for recipe in recipes)
-    assert nans.columns[:3] == ["step", "rank", "name"] and nans.fetchall() == []
-    assert hashes.fetchall() == []
+    assert nans.columns == ["step", "rank", "name", "class", "stat_nan"]
+    assert nans.fetchall() == [(41, 2, early.name, early.cls, 1), (41, 2, late.name, late.cls, 2)]
+    assert hashes.columns == ["step", "rank", "key", "hash_a", "hash_b"]
+    assert hashes.fetchall() == [(41, 2, other.key, other.hash, digest)]
     count = duckdb.sql("SELECT count(*), sum(bytes) FROM 'index_a/records.parquet'").fetchall()[0]
-    records = list(tdump.load_pass(PASS, as_="numpy").records())
     assert count == (len(records), sum(r.bytes or 0 for r in records))
 
 
