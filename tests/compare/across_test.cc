@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "compare/diff.h"
 #include "tests/compare/fake_run.h"
 
@@ -104,6 +106,31 @@ TEST(Across, EqualInputsAskForEqualOutputs) {
   EXPECT_EQ(report.origin->name, "norm");
   EXPECT_THAT(report.ranks, testing::ElementsAre(testing::Pair(0, 2), testing::Pair(1, 3)));
   EXPECT_EQ(report.counts.paired, 2u * (2 + 1 + 4));
+}
+
+// Copies whose hashes agree are not read: nobody notices that none of these can be.
+TEST(Across, CopiesAreComparedByTheirHashesFirst) {
+  const auto run = [](float last) {
+    auto made = std::make_unique<FakeRun>(4);
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      PassBuilder pass = made->Pass(rank, 0);
+      const uint64_t root = pass.Begin(".", "", {{"0", Values({1, 2})}});
+      pass.Module("norm", Values({1, 2}), Values({3, rank == 3 ? last : 4}));
+      pass.End(root, ".", "", {{"", Values({5, 6})}});
+      for (const uint64_t record : {1, 2, 3, 4}) pass.Damage(record);
+    }
+    return made;
+  };
+  const DiffReport same = Across(*run(4), "dp");
+  EXPECT_EQ(same.overall, Overall::kSame);
+  EXPECT_EQ(same.counts.paired, 2u * 4);
+  EXPECT_EQ(same.counts.equal_by_hash, same.counts.paired);
+  EXPECT_EQ(same.counts.read, 0u);
+  EXPECT_TRUE(same.damage.empty());
+  // One that differs is read.
+  const DiffReport differs = Across(*run(8), "dp");
+  EXPECT_EQ(differs.overall, Overall::kDamaged);
+  EXPECT_EQ(differs.counts.equal_by_hash, differs.counts.paired - 1);
 }
 
 TEST(Across, ShardsOfTheAxisAreNoCopies) {

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
-#include "tests/compare/builders.h"
+#include "tests/compare/job_runs.h"
 
 namespace tdump::compare {
 namespace {
@@ -40,6 +41,28 @@ TEST(NoiseModel, TellsArgumentsAndRolesApart) {
   EXPECT_EQ(noise.Find("norm", kOut), nullptr);
   ASSERT_NE(noise.Find("mlp", kOut), nullptr);
   EXPECT_EQ(noise.Find("mlp", kOut)->peak, 0);
+}
+
+// Whatever repeats showed, which may be NaN too: errors are within it, a NaN of one side never is.
+TEST(NoiseModel, NeverExcusesNan) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  auto noise = std::make_shared<NoiseModel>();
+  const Key key = {.path = "fc", .role = Role::kOutput};
+  noise->Add("fc", key, false, Between({100, 1}, {200, 1}));
+  noise->Add("fc", key, false, Between({100, 1}, {200, kNan}));
+  DiffOptions options;
+  options.pass.noise = noise;
+  const Tensor out = Matrix(1, 2, {100, 1});
+  const auto diff = [&](float second, const DiffOptions& with) {
+    return DiffOk(OneRank(out), OneRank(Matrix(1, 2, {150, second})), with);
+  };
+  EXPECT_EQ(diff(1, {}).overall, Overall::kDiffers);
+  EXPECT_EQ(diff(1, options).overall, Overall::kSame);
+  const DiffReport nan = diff(kNan, options);
+  EXPECT_EQ(nan.overall, Overall::kDiffers);
+  EXPECT_EQ(nan.counts.special, 1u);
+  EXPECT_EQ(nan.counts.failing, 1u);
+  EXPECT_EQ(diff(std::numeric_limits<float>::infinity(), options).counts.failing, 1u);
 }
 
 }  // namespace

@@ -17,6 +17,25 @@ JOBS = Path(__file__).parent / "jobs"
 sys.path.insert(0, str(JOBS))
 from parts import tensors  # noqa: E402
 
+FLUSHING = """
+import sys, torch
+
+assert torch.set_flush_denormal(sys.argv[1] == "flush")
+f32 = torch.tensor([71362, -2147481507, 1065353216, 0], dtype=torch.int32).view(torch.float32)
+bf16 = torch.tensor([1, -32765, 16256, 0], dtype=torch.int16).view(torch.bfloat16)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.f32, self.bf16 = torch.nn.Identity(), torch.nn.Identity()
+
+    def forward(self):
+        return self.f32(f32), self.bf16(bf16)
+
+Net()()
+print(f"{(f32[0] * 1).item():.3g}")
+"""
+
 REAL = ["f32", "f64", "bf16", "f16", "f8", "holes", "transposed"]
 
 
@@ -151,3 +170,25 @@ def test_compressed_payloads(home):
     plain = sum(want.numel() * want.dtype.itemsize for want in tensors().values())
     assert seen.path.stat().st_size < 0.9 * plain
     assert seen.verify() == []
+
+
+def test_a_job_that_flushes_subnormal_numbers_is_captured_bit_for_bit(tmp_path):
+    """What the job's threads do with them is not what is written and counted."""
+    (tmp_path / "app.py").write_text(FLUSHING)
+    (tmp_path / "c.yaml").write_text("signature: false\ncapture: [{role: output, level: [full, stats]}]\n")
+    passes = {}
+    for flush in ("flush", "keep"):
+        done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", flush, "--", sys.executable, "app.py", flush], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ("0\n" if flush == "flush" else "1e-40\n")  # to the job itself they are zeros
+        (file,) = (tmp_path / flush).glob("**/*.tdp")
+        passes[flush] = tdump.load_pass(file)
+    for dtype, bits in (("f32", [71362, -2147481507, 1065353216, 0]), ("bf16", [1, -32765, 16256, 0])):
+        flushed, kept = (passes[flush].record(dtype) for flush in ("flush", "keep"))
+        integer = torch.int32 if dtype == "f32" else torch.int16
+        assert passes["flush"].tensor(flushed).view(integer).tolist() == bits
+        assert flushed.hash == kept.hash and flushed.stats == kept.stats
+        exact = torch.tensor(bits, dtype=integer).view(torch.float32 if dtype == "f32" else torch.bfloat16).double()
+        have = flushed.stats
+        assert have["zeros"] == 1 and (have["min"], have["max"]) == (exact.min(), exact.max())
+        assert have["l1"] == exact.abs().sum() and have["min"] < 0

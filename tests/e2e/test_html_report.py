@@ -213,6 +213,72 @@ def test_the_map_shows_where_it_differs(parallel, browser):
     assert len(said["filtered"]) == 1
 
 
+def test_the_curve_shows_the_error_along_the_program(parallel, browser):
+    """Every output in its column, exact ones above the scale, the others as far down as their error says."""
+    said = browser.ask(
+        parallel[0],
+        """
+        const canvas = document.querySelector("#growth canvas");
+        said.label = canvas.getAttribute("aria-label");
+        const { observations } = JSON.parse(document.getElementById("data").textContent);
+        const points = observations.rows
+          .map((row) => Object.fromEntries(observations.columns.map((name, i) => [name, row[i]])))
+          .filter((row) => row.is_output);
+        said.names = points.map((row) => row.name);
+        said.values = points.map((row) => row.by_step[0]);
+        said.failing = points.map((row) => row.failing > 0);
+        // The first pixel of a point's colour, from above, in the column where the point belongs.
+        const scale = window.devicePixelRatio || 1, width = canvas.width / scale;
+        const at = (i) => 46 + ((i + 0.5) / points.length) * (width - 10 - 46);
+        const swatch = document.createElement("canvas").getContext("2d");
+        const colours = ["equal", "within", "outside"].map((name) => {
+          swatch.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`);
+          swatch.fillRect(0, 0, 1, 1);
+          return [name, [...swatch.getImageData(0, 0, 1, 1).data].slice(0, 3).join()];
+        });
+        const paint = canvas.getContext("2d");
+        said.seen = points.map((_, i) => {
+          const column = paint.getImageData(Math.floor(at(i) * scale), 0, 1, canvas.height).data;
+          for (let y = 0; y < canvas.height; ++y) {
+            const found = colours.find(([, colour]) => colour === column.slice(4 * y, 4 * y + 3).join());
+            if (found) return [found[0], y / scale];
+          }
+          return null;
+        });
+        const spoken = () => document.querySelector("#growth p[role=status]").textContent;
+        const title = () => document.querySelector(".detail .title").textContent;
+        canvas.focus();
+        key(canvas, "Home");
+        said.first = [spoken(), title()];
+        key(canvas, "ArrowRight");
+        said.second = [spoken(), title()];
+        key(canvas, "End");
+        said.last = [spoken(), title()];
+        const box = canvas.getBoundingClientRect();
+        canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + at(2), clientY: box.top + 50, bubbles: true }));
+        said.clicked = title();
+        """,
+    )
+    names, values, seen = said["names"], said["values"], said["seen"]
+    finite = [value for value in values if isinstance(value, float | int)]
+    assert len(finite) > 3 and "inf" in values
+    assert said["label"] == f"Error along the program: {len(names)} outputs, the lowest {min(finite):.1f} dB"
+    origin = names.index(f"{FAULT}/partial")  # a line marks its column
+    others = [i for i, value in enumerate(values) if value is not None and i != origin]
+    exact = [seen[i] for i in others if values[i] == "inf"]
+    assert exact and {tuple(point) for point in exact} == {("equal", exact[0][1])}
+    differing = sorted((i for i in others if values[i] != "inf"), key=lambda i: -values[i])
+    (best, top), (worst, bottom) = ((values[i], seen[i][1]) for i in (differing[0], differing[-1]))
+    assert exact[0][1] < top < bottom
+    for i in differing:  # in proportion, to a pixel
+        assert seen[i][1] == pytest.approx(top + (bottom - top) * (best - values[i]) / (best - worst), abs=1), names[i]
+        assert seen[i][0] == ("outside" if said["failing"][i] else "within"), names[i]
+    for (spoken, title), i in ((said["first"], 0), (said["second"], 1), (said["last"], -1)):
+        assert title == names[i] and spoken.startswith(f"{names[i]}, ")
+        assert spoken.endswith(": exact" if values[i] == "inf" else f": {values[i]:.1f} dB")
+    assert said["clicked"] == names[2]
+
+
 def test_one_operator_in_detail(parallel, browser):
     """The origin is chosen at first: verdicts, metrics, histogram, heat map."""
     said = browser.ask(
