@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "compare/bounds.h"
 #include "compare/report.h"
@@ -55,19 +58,12 @@ Json UlpJson(const Metrics& m) {
 }
 
 // Ratios in dB; null: not known.
-Json GrowthJson(const Growth& growth) {
+Json PointJson(const GrowthPoint& point) {
   const auto db = [](float value) { return std::isnan(value) ? Json(nullptr) : Number(value); };
-  Json points = Json::array();
-  for (const GrowthPoint& point : growth.points)
-    points.push_back({{"name", point.name},
-                      {"role", ToString(point.role)},
-                      {"arg", point.arg},
-                      {"in_db", db(point.in_db)},
-                      {"out_db", db(point.out_db)},
-                      {"bound_db", db(point.bound_db)},
-                      {"fails", point.fails},
-                      {"follows", point.follows}});
-  return {{"step", growth.step}, {"rank", growth.rank}, {"points", std::move(points)}};
+  return {{"name", point.name},         {"role", ToString(point.role)},
+          {"arg", point.arg},           {"in_db", db(point.in_db)},
+          {"out_db", db(point.out_db)}, {"bound_db", db(point.bound_db)},
+          {"fails", point.fails},       {"follows", point.follows}};
 }
 
 Json WorstJson(const Worst& worst) {
@@ -270,6 +266,44 @@ std::string Dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+constexpr int kIndent = 2;
+
+// Of an object that has some: as they stand in the document, without its braces.
+std::string Members(const Json& object) {
+  const std::string text = Dump(object, kIndent);
+  return text.substr(2, text.size() - 4);
+}
+
+// As it stands in a list in a member; a text has no line breaks but those between members.
+void AddIndented(const std::string& text, std::string* out) {
+  constexpr char kNewLine[] = "\n      ";
+  *out += kNewLine;
+  for (const char c : text) {
+    if (c == '\n')
+      *out += kNewLine;
+    else
+      *out += c;
+  }
+}
+
+// The member "growth" of the document.
+void WriteGrowth(const Growth& growth, const std::function<void(std::string_view)>& write) {
+  constexpr size_t kPiece = 64 * 1024;
+  std::string piece = fmt::format("  \"growth\": {{\n    \"step\": {},\n    \"rank\": {},\n",
+                                  growth.step, growth.rank);
+  piece += "    \"points\": [";
+  bool any = false;
+  for (const GrowthPoint& point : growth.points) {
+    if (std::exchange(any, true)) piece += ',';
+    AddIndented(Dump(PointJson(point), kIndent), &piece);
+    if (piece.size() < kPiece) continue;
+    write(piece);
+    piece.clear();
+  }
+  piece += any ? "\n    ]\n  }" : "]\n  }";
+  write(piece);
+}
+
 }  // namespace
 
 std::string RowToJson(const Row& row) { return Dump(RowJson(row), -1); }
@@ -277,6 +311,13 @@ std::string UnpairedToJson(const Unpaired& unpaired) { return Dump(UnpairedJson(
 
 std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideInfo& b,
                        bool required_bits) {
+  std::string text;
+  WriteJson(report, a, b, required_bits, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+void WriteJson(const DiffReport& report, const SideInfo& a, const SideInfo& b, bool required_bits,
+               const std::function<void(std::string_view piece)>& write) {
   Json json = {{"tool", "tdump-diff"},
                {"version", TDUMP_VERSION},
                {"a", SideJson(a)},
@@ -286,7 +327,9 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
                {"summary", RenderVerdict(report, required_bits)}};
   json["origin"] = report.origin ? OriginJson(*report.origin) : Json(nullptr);
   json["first_bits"] = report.first_bits ? OriginJson(*report.first_bits) : Json(nullptr);
-  json["growth"] = GrowthJson(report.growth);
+  write("{\n" + Members(json) + ",\n");
+  WriteGrowth(report.growth, write);
+  json = Json::object();
   json["counts"] = CountsJson(report.counts);
   json["bounds"] = BoundsJson(report.bounds);
   const ParameterReport& parameters = report.parameters;
@@ -318,7 +361,7 @@ std::string RenderJson(const DiffReport& report, const SideInfo& a, const SideIn
   json["damage"] = Json::array();
   for (const io::Damage& d : report.damage)
     json["damage"].push_back({{"file", d.file}, {"offset", d.offset}, {"what", d.what}});
-  return Dump(json, 2) + "\n";
+  write(",\n" + Members(json) + "\n}\n");
 }
 
 }  // namespace tdump::compare

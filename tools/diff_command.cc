@@ -247,7 +247,8 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
     forbidden |= source->run != nullptr && HasForbiddenHole(*source->run);
   const int status = forbidden ? kExitTrouble : ExitStatus(*report);
   if (options_.common.json) {
-    Print(compare::RenderJson(*report, a, b, diff->pass.require_bits), status);
+    compare::WriteJson(*report, a, b, diff->pass.require_bits,
+                       [&](std::string_view piece) { Print(piece, status); });
   } else if (!options_.common.quiet) {
     Print(compare::RenderText(*report, a, b, diff->pass.require_bits,
                               compare::Style(WantsColour(options_.common))),

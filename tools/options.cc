@@ -153,7 +153,7 @@ bool WantsColour(const CommonOptions& common) {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-void Print(const std::string& text, int status) {
+void Print(std::string_view text, int status) {
   std::signal(SIGPIPE, SIG_IGN);
   const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
   if (written != text.size() || std::fflush(stdout) != 0) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tdump::tools {
@@ -69,6 +70,6 @@ int Fail(const std::string& tool, const std::string& message);
 bool WantsColour(const CommonOptions& common);
 
 // Writes to stdout. A reader that went away (head, less) ends the process quietly with `status`.
-void Print(const std::string& text, int status = kExitOk);
+void Print(std::string_view text, int status = kExitOk);
 
 }  // namespace tdump::tools

@@ -46,9 +46,9 @@ class DiffMemoryTest : public test::ScratchTest {
     }
   }
 
-  int64_t PeakKib(const std::string& a, const std::string& b) {
+  int64_t PeakKib(const std::string& a, const std::string& b, const std::string& how = "--quiet") {
     ::malloc_trim(0);  // what this process holds when it forks counts as the child's
-    const auto done = Run("tdump-diff", {a, b, "-j", "2", "--quiet"});
+    const auto done = Run("tdump-diff", {a, b, "-j", "2", how});
     EXPECT_EQ(done.status, 1) << done.err;
     return done.peak_kib;
   }
@@ -84,6 +84,18 @@ TEST_F(DiffMemoryTest, ARecordWithValuesOfOneMoreRankCostsNoMore) {
     const int64_t more = (peak("many") - peak("few")) * 1024;
     EXPECT_LT(more / ((kMany - kFew) * kRecords), 450) << swapped;
   }
+}
+
+// Of each of the pairs, which are outputs, the document has a point of the error growth.
+TEST_F(DiffMemoryTest, TheDocumentIsNotHeldInMemory) {
+  if (!kMemoryIsOurs) GTEST_SKIP();
+  constexpr int32_t kMany = 80;
+  MakeRun("one", 1, kLevelFull);
+  MakeRun("many", kMany, kLevelFull);
+  const int64_t plain = PeakKib("one", "many"), json = PeakKib("one", "many", "--json");
+  const std::string document = Text(Path(".out"));
+  EXPECT_GT(document.size(), uint64_t{kMany} * kRecords * 100);
+  EXPECT_LT((json - plain) * 1024 / (kMany * kRecords), 100);
 }
 
 // Without a directory for the file the same is said, of memory.
