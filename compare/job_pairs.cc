@@ -59,7 +59,7 @@ struct JobPairs::Step {
   OpenedPair opened;
 };
 
-void JobPairs::AddPair(const Group& left, const Group& right, const std::string& by, Step* step) {
+void JobPairs::AddPair(const Group& left, const Group& right, const std::string& made, Step* step) {
   const LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
   const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   WholeTensor tensor_a, tensor_b;
@@ -74,7 +74,6 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
       tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
       tensor_a.mean_dims = std::move(layouts->mean_a);
       tensor_b.mean_dims = std::move(layouts->mean_b);
-      if (!by.empty()) tensor_b.how += (tensor_b.how.empty() ? "paired " : "; paired ") + by;
     }
   }
   if (!status.ok()) {
@@ -89,9 +88,11 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     pairing.pairs.push_back({a, b});
     pairing.key_hashes.push_back(key_hash);
   };
+  const size_t first = pairing.pairs.size();
   for (const uint64_t b : ids_b) pair(ids_a.front(), b);
   if (other_size) step->opened.other_sizes.push_back({ids_a.front(), ids_b.front()});
   for (size_t i = 1; i < ids_a.size(); ++i) pair(ids_a[i], ids_b.front());
+  if (!made.empty()) pairing.made.push_back({first, pairing.pairs.size() - first, made});
 }
 
 void JobPairs::PairLeft(const std::vector<const Group*>& left,
@@ -101,11 +102,13 @@ void JobPairs::PairLeft(const std::vector<const Group*>& left,
   for (const Group* group : left) of_a.push_back(LeftoverOf(*step->a, *group, of_a.size()));
   for (const Group* group : right) of_b.push_back(LeftoverOf(*step->b, *group, of_b.size()));
   std::vector<bool> paired_a(left.size()), paired_b(right.size());
-  if (bound_ && !left.empty() && !right.empty()) {
-    for (const LeftoverPair& pair : PairLeftovers(of_a, of_b)) {
+  if (!left.empty() && !right.empty()) {
+    const LeftoverOptions options = bound_ ? LeftoverOptions{} : kSameNames;
+    for (const LeftoverPair& pair : PairLeftovers(of_a, of_b, options)) {
       paired_a[pair.a] = paired_b[pair.b] = true;
-      if (IsWanted(*step->b, *right[pair.b], wanted))
-        AddPair(*left[pair.a], *right[pair.b], std::string(ToString(pair.by)), step);
+      const Group &group_a = *left[pair.a], &group_b = *right[pair.b];
+      if (IsWanted(*step->b, group_b, wanted))
+        AddPair(group_a, group_b, PairedText(pair.by, group_a.key, group_b.key), step);
     }
   }
   const auto list = [&](const std::vector<const Group*>& groups, const std::vector<bool>& paired,

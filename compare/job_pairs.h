@@ -42,7 +42,8 @@ class JobPairs {
 
  private:
   struct Step;
-  void AddPair(const Group& left, const Group& right, const std::string& by, Step* step);
+  // `made`: how, if not by equal names.
+  void AddPair(const Group& left, const Group& right, const std::string& made, Step* step);
   void PairLeft(const std::vector<const Group*>& left, const std::vector<const Group*>& right,
                 const WantRecord& wanted, Step* step);
 

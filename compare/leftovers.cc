@@ -91,19 +91,24 @@ int ArgumentLikeness(const Leftover& x, const Leftover& y) {
   return 1;
 }
 
-// The only one of `in_b` that is left and as like to `i` as `least`; kNone: there is none, or
-// several.
-size_t OnlyLike(const Matching& matching, size_t i, const std::vector<size_t>& in_b, int least) {
+// The only one of `others` that is left and as like to `leftover` as `least`; kNone: there is none,
+// or several.
+size_t OnlyLike(const Leftover& leftover, const Open& open, const std::vector<size_t>& others,
+                int least) {
   size_t found = kNone;
-  for (const size_t k : in_b) {
-    if (matching.b.taken(k) || ArgumentLikeness(matching.a[i], matching.b[k]) < least) continue;
+  for (const size_t k : others) {
+    if (open.taken(k) || ArgumentLikeness(leftover, open[k]) < least) continue;
     if (found != kNone) return kNone;
     found = k;
   }
   return found;
 }
 
-void PairByArgument(Matching* matching) {
+bool IsWeight(const Key& key) {
+  return key.role == Role::kParam || key.role == Role::kState || key.role == Role::kParamGrad;
+}
+
+void PairByArgument(bool weights, Matching* matching) {
   const auto group_of = [](const Leftover& leftover) {
     Key key = leftover.key;
     key.arg.clear();
@@ -112,9 +117,9 @@ void PairByArgument(Matching* matching) {
   const auto pair = [&](const std::vector<size_t>& in_a, const std::vector<size_t>& in_b) {
     for (const int least : {2, 1}) {
       for (const size_t i : in_a) {
-        if (matching->a.taken(i)) continue;
-        const size_t k = OnlyLike(*matching, i, in_b, least);
-        if (k == kNone) continue;
+        if (matching->a.taken(i) || (!weights && IsWeight(matching->a[i].key))) continue;
+        const size_t k = OnlyLike(matching->a[i], matching->b, in_b, least);
+        if (k == kNone || OnlyLike(matching->b[k], matching->a, in_a, least) == kNone) continue;
         const bool same = matching->a[i].key == matching->b[k].key;
         matching->Pair(i, k, same ? PairedBy::kKey : PairedBy::kArgument);
       }
@@ -307,10 +312,14 @@ std::string_view ToString(PairedBy by) {
   return "";
 }
 
+std::string PairedText(PairedBy by, const Key& a, const Key& b) {
+  return fmt::format("paired {}: A's {} with B's {}", ToString(by), ToText(a), ToText(b));
+}
+
 std::vector<LeftoverPair> PairLeftovers(std::span<const Leftover> a, std::span<const Leftover> b,
                                         const LeftoverOptions& options) {
   Matching matching{Open(a), Open(b), {}};
-  PairByArgument(&matching);
+  PairByArgument(options.renamed_weights, &matching);
   PairByCall(&matching);
   if (options.sequence) PairBySequence(&matching);
   std::sort(matching.pairs.begin(), matching.pairs.end(),

@@ -29,6 +29,8 @@ enum class PairedBy : uint8_t {
 };
 // "by argument", "by order of calls", "by sequence".
 std::string_view ToString(PairedBy by);
+// "paired by argument: A's fc@output#0 with B's fc@output#".
+std::string PairedText(PairedBy by, const Key& a, const Key& b);
 
 struct LeftoverPair {
   size_t a = 0, b = 0;  // indices into the leftovers
@@ -37,7 +39,11 @@ struct LeftoverPair {
 
 struct LeftoverOptions {
   bool sequence = true;  // also by class, shape and order where names share nothing
+  // Parameters, buffers and gradients of parameters by their argument too: it is their name.
+  bool renamed_weights = true;
 };
+// Of runs whose names nobody mapped: only what has one name in both.
+inline constexpr LeftoverOptions kSameNames = {.sequence = false, .renamed_weights = false};
 
 // Every leftover is in at most one pair; pairs in order of A. Cheap rules first: argument, calls,
 // then the longest alignment in which order, role, operator, shape and the kind of class agree.

@@ -35,9 +35,13 @@ void NoteList::Add(const PassDiff& pass, const Outcome& outcome) {
 
 // Notes carry numbers (strides): their head, up to the colon, is counted.
 void NoteList::Count(const std::string& note) {
-  std::string head = note.substr(0, note.find(':'));
+  const size_t colon = std::min(note.find(':'), note.size());
+  std::string head = note.substr(0, colon);
   if (const size_t in = head.find(" in "); in != std::string::npos) head.resize(in);
-  if (pairs_.size() < kMostListed) ++pairs_[head];
+  if (counted_.size() >= kMostListed) return;
+  Counted& counted = counted_[head];
+  if (++counted.pairs == 1 && head.starts_with("paired by "))
+    counted.first = note.substr(std::min(colon + 2, note.size()));
 }
 
 // Whole: each says something else of another tensor.
@@ -55,8 +59,11 @@ void NoteList::Finish() {
   if (unresolved_left_ > 0)
     notes.push_back(fmt::format("{} more could not be put together: --all, or --jsonl FILE",
                                 CountText(unresolved_left_)));
-  for (const auto& [note, count] : pairs_)
-    notes.push_back(fmt::format("{} ({} pair{})", note, count, count == 1 ? "" : "s"));
+  for (const auto& [note, counted] : counted_) {
+    const std::string first = counted.first.empty() ? "" : ", first " + counted.first;
+    notes.push_back(
+        fmt::format("{} ({} pair{}){}", note, counted.pairs, counted.pairs == 1 ? "" : "s", first));
+  }
   if (std::string note = precision_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
   if (std::string note = state_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
   const bool has_row = report_->origin && report_->origin->row;

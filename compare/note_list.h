@@ -34,10 +34,14 @@ class NoteList {
 
   const DiffOptions* options_;
   DiffReport* report_;
-  std::set<std::string> told_;             // of passes
-  std::map<std::string, uint64_t> pairs_;  // by note
-  std::vector<std::string> unresolved_;    // the first ones
-  uint64_t unresolved_left_ = 0;           // pairs with others
+  std::set<std::string> told_;  // of passes
+  struct Counted {
+    uint64_t pairs = 0;
+    std::string first;  // the rest of the note, where that names who was paired with whom
+  };
+  std::map<std::string, Counted> counted_;  // by the head of the note
+  std::vector<std::string> unresolved_;     // the first ones
+  uint64_t unresolved_left_ = 0;            // pairs with others
   PrecisionHints precision_hints_;
   MeanHints mean_hints_;
   StateHints state_hints_;

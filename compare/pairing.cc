@@ -7,7 +7,10 @@
 #include <optional>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "compare/leftovers.h"
+#include "compare/metrics.h"
 #include "compare/stored_alike.h"
 #include "core/key.h"
 #include "core/text.h"
@@ -108,6 +111,37 @@ struct Waiting {
   size_t next = 0;
 };
 
+// Equal for all that may be partners under one name.
+uint64_t NameHash(Key key) {
+  key.arg.clear();
+  key.call = 0;
+  key.micro = key.chunk = key.lane = 0;
+  return std::hash<std::string>{}(ToText(key));
+}
+
+struct Left {
+  std::vector<uint64_t> ids;
+  std::vector<Leftover> leftovers;
+  std::unordered_set<uint64_t> names;
+};
+
+// `names`: those that count; null: all, and no more than names is kept.
+Left LeftOf(const StepView& view, const std::vector<uint64_t>& ids,
+            const std::unordered_set<uint64_t>* names) {
+  Left left;
+  for (const uint64_t id : ids) {
+    const auto record = view.Get(id);
+    if (!record.ok()) continue;
+    const uint64_t name = NameHash(record->key);
+    if (names != nullptr && !names->contains(name)) continue;
+    left.names.insert(name);
+    if (names == nullptr) continue;
+    left.leftovers.push_back({record->key, record->cls, ElementShape(*record), left.ids.size()});
+    left.ids.push_back(id);
+  }
+  return left;
+}
+
 }  // namespace
 
 bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank) {
@@ -170,7 +204,26 @@ Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair
   opened.a = std::move(views.a);
   opened.b = std::move(views.b);
   opened.pairing = PairRecords(*opened.a, *opened.b, wanted);
+  PairSameNames(*opened.a, *opened.b, &opened.pairing);
   return opened;
+}
+
+void PairSameNames(const StepView& a, const StepView& b, RecordPairing* pairing) {
+  if (pairing->only_a.empty() || pairing->only_b.empty()) return;
+  const Left names = LeftOf(b, pairing->only_b, nullptr);
+  const Left left = LeftOf(a, pairing->only_a, &names.names);
+  const Left right = LeftOf(b, pairing->only_b, &left.names);
+  std::unordered_set<uint64_t> paired_a, paired_b;
+  for (const LeftoverPair& pair : PairLeftovers(left.leftovers, right.leftovers, kSameNames)) {
+    const Key &key_a = left.leftovers[pair.a].key, &key_b = right.leftovers[pair.b].key;
+    pairing->made.push_back({pairing->pairs.size(), 1, PairedText(pair.by, key_a, key_b)});
+    pairing->pairs.push_back({left.ids[pair.a], right.ids[pair.b]});
+    pairing->key_hashes.push_back(std::hash<std::string>{}(ToText(key_b)));
+    paired_a.insert(left.ids[pair.a]);
+    paired_b.insert(right.ids[pair.b]);
+  }
+  std::erase_if(pairing->only_a, [&](uint64_t id) { return paired_a.contains(id); });
+  std::erase_if(pairing->only_b, [&](uint64_t id) { return paired_b.contains(id); });
 }
 
 RecordPairing PairRecords(const StepView& a, const StepView& b, const WantRecord& wanted) {

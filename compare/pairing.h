@@ -1,7 +1,8 @@
 // Pairing: which pass of B belongs to which pass of A, and within them which record to which
-// record. Exact only: equal agreed step, equal rank (or the two ranks the user named), equal key;
-// whole jobs and other names are paired by compare/job_pairs.h and compare/leftovers.h. What has no
-// partner is listed, never dropped.
+// record. By equal agreed step, equal rank (or the two ranks the user named), equal key; what is
+// left then, under one name, by argument and order of calls (compare/leftovers.h), which is said.
+// Whole jobs and other names are paired by compare/job_pairs.h. What has no partner is listed,
+// never dropped.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +53,16 @@ struct RecordIds {
   uint64_t a = 0, b = 0;
 };
 
+// How pairs were made that equal keys do not make.
+struct PairsMade {
+  size_t first = 0, count = 0;  // of RecordPairing::pairs
+  std::string how;              // PairedText in compare/leftovers.h
+};
+
 struct RecordPairing {
-  std::vector<RecordIds> pairs;      // in A's file order
-  std::vector<uint64_t> key_hashes;  // of the pairs
+  std::vector<RecordIds> pairs;      // in A's file order, those of equal keys first
+  std::vector<uint64_t> key_hashes;  // of the pairs; of B's keys
+  std::vector<PairsMade> made;       // of few
   std::vector<uint64_t> only_a, only_b;
   std::vector<Status> errors;  // records that could not be read; the others are paired all the same
 };
@@ -79,9 +87,12 @@ struct PassViews {
 // Both show the same quantised tensors as they are stored (compare/stored_alike.h).
 Result<PassViews> OpenViews(const RunSide& a, const RunSide& b, const PassPair& pair);
 
-// One pass against one pass, exact keys.
+// One pass against one pass.
 Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair& pair,
                               const WantRecord& wanted);
+// Equal keys.
 RecordPairing PairRecords(const StepView& a, const StepView& b, const WantRecord& wanted);
+// What that leaves, by argument and order of calls. Memory: of records whose name both sides left.
+void PairSameNames(const StepView& a, const StepView& b, RecordPairing* pairing);
 
 }  // namespace tdump::compare

@@ -145,6 +145,15 @@ class PassComparer {
   std::mutex showing_;
 };
 
+// Before the note that says why a tensor could not be put together, which is the last.
+void NoteMade(const std::string& how, SpillFile* spill, Outcome* outcome) {
+  Notes::List notes = outcome->comparison.notes.Copy();
+  const bool says_why = !outcome->unresolved->empty() && !notes.empty();
+  notes.insert(notes.end() - (says_why ? 1 : 0), how);
+  outcome->comparison.notes = Notes(notes);
+  outcome->comparison.notes.MoveTo(spill);
+}
+
 void AddDamage(const StepView& view, std::vector<io::Damage>* damage) {
   damage->insert(damage->end(), view.damage().begin(), view.damage().end());
 }
@@ -205,9 +214,14 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
     diff.outcomes[i].key_hash = pairing.key_hashes[i];
     diff.structure += pairing.key_hashes[i];
   }
+  const std::vector<PairsMade> made = std::move(pairing.made);
   pairing = {};
   PassComparer(options, &diff).CompareAll();
   if (options.shared != nullptr && !options.shared->is_first()) return diff;
+  for (const PairsMade& pairs : made) {
+    for (size_t i = 0; i < pairs.count; ++i)
+      NoteMade(pairs.how, diff.spill.get(), &diff.outcomes[pairs.first + i]);
+  }
   for (const Outcome& outcome : diff.outcomes) {
     if (!outcome.error->empty()) diff.damage.push_back({"", 0, outcome.error});
   }

@@ -62,6 +62,17 @@ TEST(PairLeftovers, APositionAndAKeyword) {
   const auto two = InOrder({Make("x", Role::kInput, "kwargs.q", "L", {24}),
                             Make("x", Role::kInput, "kwargs.k", "L", {24})});
   EXPECT_THAT(Pairs({a[0]}, two), IsEmpty());
+  EXPECT_THAT(Pairs(two, {a[0]}), IsEmpty());
+}
+
+// What an optimizer keeps of a weight, or two weights of one module, may be as large.
+TEST(PairLeftovers, WeightsByTheirNamesWhereNobodyMapsThem) {
+  const auto a = InOrder({Make("x", Role::kParam, "scale", "L", {2}),
+                          Make("x", Role::kState, "weight.exp_avg", "L", {2})});
+  const auto b = InOrder({Make("x", Role::kParam, "gamma", "L", {2}),
+                          Make("x", Role::kState, "bias.exp_avg", "L", {2})});
+  EXPECT_THAT(Pairs(a, b, kSameNames), IsEmpty());
+  EXPECT_THAT(Pairs(a, b), ElementsAre("0-0 by argument", "1-1 by argument"));
 }
 
 TEST(PairLeftovers, CallsAndMicroBatchesByTheirOrder) {
