@@ -10,6 +10,7 @@ namespace {
 using Kind = AgreementMessage::Kind;
 
 constexpr size_t kReportsKept = 4096;
+constexpr size_t kUsualLag = 256;  // steps
 constexpr int64_t kRest = 50;
 constexpr uint8_t kAgreed = 1, kExtra = 2, kRecorded = 4;  // StepMapSection::flags
 
@@ -35,6 +36,8 @@ Agreement::Agreement(AgreementOptions options, std::unique_ptr<AgreementTranspor
       manifest_(manifest),
       pace_(options_.pace_ns, kRest),
       decider_(transport_ != nullptr ? 0 : options_.rank) {
+  reports_.reserve(kUsualLag);
+  open_.reserve(kUsualLag);
   if (options_.lockstep && slots_ != nullptr) slots_->SetLockstep();
   if (Decides()) BecomeDecider();
 }
@@ -78,7 +81,7 @@ void Agreement::Ended(const EndedStep& step) noexcept {
     ended_ = step.local + 1;
     if (reports_.empty()) oldest_report_ns_ = Now();
     reports_.push_back(report);
-    if (reports_.size() > kReportsKept) reports_.pop_front();
+    if (reports_.size() > kReportsKept) reports_.erase(reports_.begin());
     if (step.recorded) open_.push_back({step.local, true});
     Say(report);
     Exchange(false);
@@ -150,9 +153,9 @@ void Agreement::TakeExtra(int32_t rank, uint64_t local) {
   const auto known = std::find_if(open_.begin(), open_.end(),
                                   [local](const Step& step) { return step.local == local; });
   if (known == open_.end()) {
-    open_.push_front({local, false});
-    std::sort(open_.begin(), open_.end(),
-              [](const Step& a, const Step& b) { return a.local < b.local; });
+    const auto place = std::find_if(open_.begin(), open_.end(),
+                                    [local](const Step& step) { return step.local > local; });
+    open_.insert(place, {local, false});
   }
 }
 
@@ -223,15 +226,17 @@ void Agreement::Decide() {
 }
 
 void Agreement::SettleOwn() {
-  const size_t before = reports_.size();
-  while (!reports_.empty() && GlobalOf(reports_.front().local) < settled_) reports_.pop_front();
-  if (reports_.size() != before) oldest_report_ns_ = Now();
+  const auto report = std::find_if(
+      reports_.begin(), reports_.end(),
+      [this](const AgreementMessage& sent) { return GlobalOf(sent.local) >= settled_; });
+  if (report != reports_.begin()) oldest_report_ns_ = Now();
+  reports_.erase(reports_.begin(), report);
   const auto& own = extras_[options_.rank];
-  while (!open_.empty() &&
-         (GlobalOf(open_.front().local) < settled_ || own.contains(open_.front().local))) {
-    WriteStep(open_.front(), true);
-    open_.pop_front();
-  }
+  const auto step = std::find_if(open_.begin(), open_.end(), [&](const Step& known) {
+    return GlobalOf(known.local) >= settled_ && !own.contains(known.local);
+  });
+  for (auto done = open_.begin(); done != step; ++done) WriteStep(*done, true);
+  open_.erase(open_.begin(), step);
 }
 
 void Agreement::WriteStep(const Step& step, bool agreed) {

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -102,10 +101,11 @@ class Agreement final : public StepAgreement {
   uint64_t settled_ = 0;
   std::unique_ptr<StepAligner> aligner_;  // while this process decides
 
-  std::deque<AgreementMessage> reports_;  // own, not settled yet
-  std::deque<Step> open_;                 // own, recorded or extra, without an agreed number yet
-  uint64_t ended_ = 0;                    // own steps so far
-  int64_t oldest_report_ns_ = 0;          // when the first of `reports_` was given
+  // Vectors with room from the start, for a step or two as a rule: no step allocates.
+  std::vector<AgreementMessage> reports_;  // own, not settled yet
+  std::vector<Step> open_;        // own, recorded or extra, without an agreed number yet; in order
+  uint64_t ended_ = 0;            // own steps so far
+  int64_t oldest_report_ns_ = 0;  // when the first of `reports_` was given
   uint32_t max_lag_ = 0;
   bool closed_ = false;
 };

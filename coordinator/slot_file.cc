@@ -58,6 +58,7 @@ SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, int64_t
 
 SlotWriter::SlotWriter(Env* env, std::unique_ptr<WritableFile> file, const SlotHeader& header)
     : env_(env), file_(std::move(file)), header_(header) {
+  waiting_.reserve(kSlotCount + 1);
   (void)file_->Preallocate(0, kFileBytes, true);
   (void)file_->WriteAt(0, Bytes(header_));
   (void)WritePulse();

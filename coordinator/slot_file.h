@@ -83,7 +83,7 @@ class SlotWriter {
   std::unique_ptr<WritableFile> file_;
   SlotHeader header_;
   SlotPulse pulse_;
-  std::vector<SlotEntry> waiting_;
+  std::vector<SlotEntry> waiting_;  // at most kSlotCount, for which it has room from the start
 };
 
 // Not thread-safe.

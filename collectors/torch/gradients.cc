@@ -13,6 +13,7 @@
 
 #include "collectors/torch/capture.h"
 #include "collectors/torch/plugin.h"
+#include "collectors/torch/pool.h"
 
 namespace tdump::collectors {
 namespace {
@@ -68,6 +69,22 @@ class ForwardCalls {
   std::unordered_map<std::pair<OperatorId, uint32_t>, Count, Hash> counts_;
 };
 
+// One pool of the process for each kind of object. A training step makes as many as it has tensors
+// with gradients, and frees them.
+template <class Object>
+Pool<Object>& PoolOf() {
+  constexpr size_t kMost = 16384;
+  static auto* one = new Pool<Object>(kMost);
+  return *one;
+}
+
+template <class Object>
+struct GiveBack {
+  void operator()(Object* object) const noexcept { PoolOf<Object>().Give(object); }
+};
+template <class Object>
+using Pooled = std::unique_ptr<Object, GiveBack<Object>>;
+
 // One place of one call that a tensor had.
 struct Place {
   Call call;  // of the forward
@@ -77,6 +94,14 @@ struct Place {
   std::atomic<uint64_t> fired{0};  // backward passes that came by
   std::atomic<bool> over{false};   // later ones belong to a later call
   Place* next = nullptr;
+
+  // As it is from the start, but for the memory of the text.
+  void Reset() {
+    arg.clear();
+    fired.store(0, std::memory_order_relaxed);
+    over.store(false, std::memory_order_relaxed);
+    next = nullptr;
+  }
 };
 
 // Of one tensor: all places it had, for which it is one gradient.
@@ -85,13 +110,17 @@ class GradientHook final : public FunctionPreHook {
   explicit GradientHook(uint32_t output) : output_(output) {}
   ~GradientHook() override {
     if (!any_came.load(std::memory_order_relaxed)) NoteNoneCame();
-    for (Place* place = places_.load(); place != nullptr;) delete std::exchange(place, place->next);
+    for (Place* place = places_.load(); place != nullptr;)
+      GiveBack<Place>()(std::exchange(place, place->next));
   }
   GradientHook(const GradientHook&) = delete;
+  // Torch owns and frees hooks one by one; the memory comes from a pool and goes back to it.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* hook) noexcept;
 
   uint32_t output() const { return output_; }
   // Any thread, also while another runs a backward through the same node.
-  void Add(std::unique_ptr<Place> place) {
+  void Add(Pooled<Place> place) {
     // The tensor is given again after a backward: what comes now is of the new call.
     for (Place* known = places_.load(); known != nullptr; known = known->next) {
       if (known->call.op == place->call.op && known->role == place->role &&
@@ -111,9 +140,11 @@ class GradientHook final : public FunctionPreHook {
     return true;
   }
 
+  // Autograd gives a list of its own and puts what is returned in its place, so that the list is
+  // handed back instead of a copy.
   variable_list operator()(const variable_list& gradients) override {
     if (output_ < gradients.size() && gradients[output_].defined()) Record(gradients[output_]);
-    return gradients;
+    return std::move(const_cast<variable_list&>(gradients));
   }
   void compiled_args(CompiledNodeArgs&) const override {}
 
@@ -131,15 +162,25 @@ class GradientHook final : public FunctionPreHook {
   std::atomic<Place*> places_{nullptr};  // the newest first
 };
 
+struct alignas(GradientHook) HookMemory {
+  std::byte bytes[sizeof(GradientHook)];
+};
+
+void* GradientHook::operator new(size_t) { return PoolOf<HookMemory>().Take(); }
+
+void GradientHook::operator delete(void* hook) noexcept {
+  PoolOf<HookMemory>().Give(static_cast<HookMemory*>(hook));
+}
+
 void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
               SharedRecord* shared) {
   const uint64_t before = place->fired.fetch_add(1, std::memory_order_relaxed);
   Recorder& recorder = *runtime->recorder;
   if (place->call.pass != runtime->gate->pass.load(std::memory_order_acquire))
     return runtime->sink->note(kTooLate);
-  Recorder::CallScope scope;
-  if (!recorder.BeginDetached(place->call.op, &scope)) return;
-  Call& call = scope.call;
+  const Pooled<Recorder::CallScope> scope(PoolOf<Recorder::CallScope>().Take());
+  if (!recorder.BeginDetached(place->call.op, scope.get())) return;
+  Call& call = scope->call;
   call.index = place->call.index;
   if (before != 0) call.index += before * ForwardCalls::Get().Of(place->call);
   call.micro = place->call.micro;
@@ -147,7 +188,7 @@ void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
   call.lane = place->call.lane;
   call.recompute = place->call.recompute;
   call.phase = Phase::kBackward;
-  Capture(recorder, &scope, {place->role, place->arg, place->late, "", shared}, gradient);
+  Capture(recorder, scope.get(), {place->role, place->arg, place->late, "", shared}, gradient);
 }
 
 void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
@@ -211,7 +252,8 @@ void WatchOrThrow(const Recorder::CallScope& scope, Role role, std::string_view 
   if (!tensor.defined() || !tensor.requires_grad() || IsTransformed(tensor)) return;
   GradientHook* hook = HookOf(tensor, scope.call.pass);
   if (hook == nullptr) return;
-  auto place = std::make_unique<Place>();
+  Pooled<Place> place(PoolOf<Place>().Take());
+  place->Reset();
   place->call = scope.call;
   place->role = role;
   place->late = late;

@@ -1,6 +1,6 @@
-// A watched model with parameters and buffers, six training steps. Of the first and the last one,
-// from before the model is called to the end of backward, it prints what the thread allocated and
-// formatted (count_allocations.c, preloaded).
+// A watched model with parameters and buffers in training. Of the first step, and of all steps from
+// the fifth to the last, it prints what the thread allocated and formatted (count_allocations.c,
+// preloaded).
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <torch/torch.h>
@@ -14,7 +14,8 @@ namespace nn = torch::nn;
 
 namespace {
 
-constexpr int kSteps = 6;
+constexpr int kSteps = 48;
+constexpr int kWarm = 4;
 constexpr int kLayers = 8;
 
 template <class Function>
@@ -38,7 +39,7 @@ int main() {
   tdump::watch(net);
   const auto x = torch::ones({4, 8});
   for (int step = 0; step < kSteps; ++step) {
-    if (step == 0 || step == kSteps - 1) begin();
+    if (step == 0 || step == kWarm) begin();
     net->forward(x).sum().backward();
     if (step != 0 && step != kSteps - 1) continue;
     long counts[4];
