@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import struct
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -121,26 +121,37 @@ def test_outputs_before_and_after_writes_that_nothing_tells_of(seen):
     assert len({copy for _, copy in outputs}) == len(names)
 
 
-def test_what_every_leaf_of_minilm_takes_and_returns(seen):
-    _, passes, _, expected = seen
-    leaves = {path for path, _, _ in expected["leaves"]}
-    recorded = []
+def test_every_tensor_that_a_module_of_minilm_takes_and_returns(seen):
+    _, passes, _, copies = seen
+    expected, recorded = defaultdict(list), defaultdict(list)
+    for path, role, arg, copy in copies["modules"]:
+        expected[path, role, arg].append(copy)
+    roots = {r.root for p in passes for r in p.records() if r.path.startswith("encoder.")}
+    assert len(roots) == 1
     for p in passes:
-        records = [
-            r
-            for r in p.records()
-            if r.kind == "module" and r.path in leaves and (r.role, r.arg) in (("input", "0"), ("output", ""))
-        ]
-        recorded += [(r.path, r.role, bytes_of(p.tensor(r))) for r in sorted(records, key=lambda r: (r.seen, r.id))]
-    assert len(recorded) == len(expected["leaves"]) > 2 * LAYERS * 20
-    for mine, copy in zip(recorded, expected["leaves"], strict=True):
-        assert mine[:2] == copy[:2] and copy[2] in (None, mine[2]), mine[:2]
-    # Ids of positions and of kinds of token are one row, stored once; the pooler takes the first token of each text.
-    assert {path for path, _, copy in expected["leaves"] if copy is None} <= {
-        "embeddings.position_embeddings",
-        "embeddings.token_type_embeddings",
-        "pooler.dense",
+        records = [r for r in p.records() if r.kind == "module" and r.root in roots]
+        for r in sorted(records, key=lambda r: (r.seen, r.id)):
+            if r.role in ("input", "output") and r.path.split(".")[0] not in ("linear", "seen"):
+                recorded[r.path, r.role, r.arg].append(bytes_of(p.tensor(r)))
+    assert set(recorded) == set(expected)
+    for key, given in expected.items():
+        assert len(recorded[key]) == len(given), key
+        for mine, copy in zip(recorded[key], given, strict=True):
+            assert copy is None or mine == copy, key
+    layer = "encoder.layer.1"
+    assert set(expected) >= {
+        (".", "input", "kwargs.input_ids"),
+        (".", "output", "last_hidden_state"),
+        (layer, "input", "0"),
+        (f"{layer}.attention", "output", "0"),
+        (f"{layer}.attention.self", "input", "0"),
+        (f"{layer}.output", "input", "1"),
+        (f"{layer}.output.LayerNorm", "output", ""),
     }
+    assert len(expected) > LAYERS * 40
+    # Ids of positions and of kinds of token are one row, stored once; the pooler takes the first token of each text.
+    strided = {path for path, _, _, copy in copies["modules"] if copy is None}
+    assert strided <= {"embeddings.position_embeddings", "embeddings.token_type_embeddings", "pooler.dense"}
 
 
 def test_gradients_of_parameters(seen):

@@ -1,7 +1,7 @@
 """MiniLM, then a model that is written behind LibTorch's back, two steps of both in each of the modes named (inference,
 no_grad, training). A second observer in the process, the library named first, copies the tensors of every operator into
-MODE.bin; forward hooks copy what the leaves of MiniLM take and return, and outputs of the second model, into outputs.pt, and after
-backward the gradients of MiniLM's parameters. They copy by address: no further operator runs."""
+MODE.bin; forward hooks copy every tensor that a module of MiniLM takes or returns, and outputs of the second model, into outputs.pt,
+and after backward the gradients of MiniLM's parameters. They copy by address: no further operator runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import ctypes
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -50,12 +51,32 @@ def bytes_at(tensor: torch.Tensor) -> bytes | None:
     return ctypes.string_at(tensor.data_ptr(), tensor.nbytes) if tensor.is_contiguous() else None
 
 
-def copy_leaves(model: nn.Module, copies: list[tuple[str, str, bytes | None]]) -> None:
-    """From now on what each leaf takes first and what it returns: (path, role, bytes)."""
-    for path, module in model.named_modules():
-        if next(module.children(), None) is None:
-            module.register_forward_pre_hook(lambda m, a, p=path: copies.append((p, "input", bytes_at(a[0]))))
-            module.register_forward_hook(lambda m, a, out, p=path: copies.append((p, "output", bytes_at(out))))
+Copy = tuple[str, str, str, bytes | None]  # path of the module, role, place among what it takes or returns
+
+
+def tensors_in(value: object, place: str) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield place, value
+    elif isinstance(value, (dict, list, tuple)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from tensors_in(part, f"{place}.{key}" if place else str(key))
+
+
+def copy_modules(model: nn.Module, copies: list[Copy]) -> None:
+    """From now on every tensor that a module takes, by place or by name, and returns."""
+
+    def copy(path: str, role: str, value: object, place: str = "") -> None:
+        copies.extend((path, role, at, bytes_at(tensor)) for at, tensor in tensors_in(value, place))
+
+    for name, module in model.named_modules():
+        path = name or "."
+
+        def before(_: nn.Module, args: tuple, kwargs: dict, path: str = path) -> None:
+            copy(path, "input", args)
+            copy(path, "input", kwargs, "kwargs")
+
+        module.register_forward_pre_hook(before, with_kwargs=True)
+        module.register_forward_hook(lambda m, a, out, path=path: copy(path, "output", out))
 
 
 def main() -> None:
@@ -72,8 +93,8 @@ def main() -> None:
     outputs: list[tuple[str, bytes]] = []
     for name, module in behind.seen.items():
         module.register_forward_hook(lambda m, a, out, name=name: outputs.append((name, bytes_at(out))))
-    leaves: list[tuple[str, str, bytes | None]] = []
-    copy_leaves(minilm, leaves)
+    modules: list[Copy] = []
+    copy_modules(minilm, modules)
     gradients: list[dict[str, bytes]] = []
     x = torch.randn(4, 8)
     copies = {}
@@ -90,9 +111,9 @@ def main() -> None:
                 if mode == "training":
                     loss.backward()
             observer.copy_operators_end(f"{mode}.bin".encode())
-        copies[mode] = {"outputs": outputs.copy(), "leaves": leaves.copy(), "gradients": gradients.copy()}
+        copies[mode] = {"outputs": outputs.copy(), "modules": modules.copy(), "gradients": gradients.copy()}
         outputs.clear()
-        leaves.clear()
+        modules.clear()
     torch.save(copies, "outputs.pt")
 
 
