@@ -4,12 +4,13 @@ recursion limit stays below it."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
 import tdump
 import torch
-from conftest import TDUMP_RUN, execute, latest
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
 
 TRAINING = """
 import copy, json, pickle, sys
@@ -97,6 +98,34 @@ def test_where_something_is_compiled_they_stay_and_nothing_is_compiled_anew(app,
     told, _ = trained(app, tmp_path, "steps: 20-21\ncapture: [{level: full, role: output}]\n", "compile")
     assert set(told[1]["hooks"]) == {1}
     assert told[0]["compiled"] == told[1]["compiled"] > 0
+
+
+HOT_STEPS = [sys.executable, SOURCE / "tests" / "e2e" / "jobs" / "hot_steps.py", "30"]  # counts from step 30 to 47
+COUNTED = {"LD_PRELOAD": str(BUILD / "tests" / "jobs" / "count_allocations.so")}
+
+
+@pytest.fixture(scope="module")
+def threads_without_tdump(tmp_path_factory):
+    plain = execute(HOT_STEPS, tmp_path_factory.mktemp("plain"), COUNTED)
+    assert plain.returncode == 0, plain.stderr
+    return plain.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("off", ["disabled", "another rank", "no step", "another step"])
+def test_no_thread_is_started_and_no_step_allocates(off, tmp_path, threads_without_tdump):
+    choice = {"another rank": "ranks: 1", "no step": "steps: none", "another step": "steps: 1000"}.get(
+        off, "steps: all"
+    )
+    (tmp_path / "tdump.yaml").write_text(f"{choice}\ncapture: [{{level: full, role: [input, output]}}]\n")
+    environment = COUNTED | ({"TDUMP_DISABLE": "1"} if off == "disabled" else {})
+    done = execute([TDUMP_RUN, "-c", "tdump.yaml", "--", *HOT_STEPS], tmp_path, environment)
+    assert done.returncode == 0, done.stderr
+    *_, counts, threads = done.stdout.splitlines()
+    assert threads == threads_without_tdump and "tdump" not in threads
+    total, ours, texts = re.fullmatch(
+        r"training 47 allocations (\d+) of tdump (\d+) texts \d+ of tdump (\d+)", counts
+    ).groups()
+    assert int(total) > 1000 and int(ours) == int(texts) == 0, done.stderr
 
 
 DEEP = """
