@@ -42,7 +42,7 @@ void CaptureSinkImpl::open_pass(const PassInfo& info) noexcept {
     std::lock_guard lock(control_);
     CloseOpenPass();
     if (state_.limit_reached) state_.stopped = true;
-    if (stopped()) return;
+    if (stopped()) return LeaveOut(info);
     state_.arena.Map();
     StartThread();
     const int64_t now = state_.env->MonotonicNs();
@@ -56,6 +56,21 @@ void CaptureSinkImpl::open_pass(const PassInfo& info) noexcept {
     current_->blocked_ns.store(static_cast<uint64_t>(current_->opened_ns - now));
   } catch (...) {
   }
+}
+
+// The first step that the disk limit leaves out is told.
+void CaptureSinkImpl::LeaveOut(const PassInfo& info) {
+  if (!state_.limit_reached || state_.left_out_from.load() >= 0) return;
+  state_.left_out_from.store(static_cast<int64_t>(info.local_step));
+  WakeForMail();
+}
+
+void CaptureSinkImpl::WakeForMail() {
+  state_.mail_waits.store(true);  // so that a writer about to sleep looks once more
+  if (threaded_)
+    state_.Wake(CaptureState::kAsleep);
+  else
+    writer_.WriteNow();
 }
 
 void CaptureSinkImpl::close_pass() noexcept {
@@ -74,11 +89,7 @@ void CaptureSinkImpl::CloseOpenPass() {
     PassSlots::Close(std::exchange(current_, nullptr),
                      now + state_.options.commit_wait_ms * 1'000'000);
   }
-  state_.mail_waits.store(true);  // so that a writer about to sleep looks once more
-  if (threaded_)
-    state_.Wake(CaptureState::kAsleep);
-  else
-    writer_.WriteNow();
+  WakeForMail();
 }
 
 bool CaptureSinkImpl::Drain(int timeout_ms) noexcept {

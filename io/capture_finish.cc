@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/key.h"
 #include "io/archive.h"
 #include "io/capture_writer.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr int64_t kFlushNs = 150'000'000;  // longest time that a record stays in a buffer
 constexpr size_t kSectionsPerFrame = 256;
 constexpr int kGiveUpAfter = 3;  // failed passes in a row
+constexpr size_t kOperatorsNamed = 4;
 
 }  // namespace
 
@@ -29,6 +31,7 @@ void CaptureWriter::FinishPasses() {
     return true;
   };
   std::erase_if(active_, is_done);
+  if (active_.empty()) NoteStepsLeftOut();
 }
 
 // What was waited for long enough is written as metadata; its room comes back with its commit.
@@ -61,13 +64,8 @@ bool CaptureWriter::FinishPass(PassSlot* pass) {
   GiveBackDone();
   Check(state_.manifest->Append(done, recording->place()));
   if (state_.options.files.durability == Durability::kPass) Check(state_.manifest->Sync());
+  NoteLostCalls(recording.get(), *pass);
   WriteCounts(recording->touched());
-  const uint64_t lost_calls = pass->lost_calls.load(std::memory_order_relaxed);
-  if (lost_calls != 0) {
-    WriteNote({1, fmt::format("pass {}: {} calls were not written (memory limit); a larger "
-                              "memory.host keeps them",
-                              pass->info.ordinal, lost_calls)});
-  }
   if (pass->over_share.load(std::memory_order_relaxed)) TellOverShare(*pass);
   NoteRefusal();
   failed_in_a_row_ = recording->failed() ? failed_in_a_row_ + 1 : 0;
@@ -88,6 +86,45 @@ void CaptureWriter::TellOverShare(const PassSlot& pass) {
            pass.info.ordinal,
            static_cast<double>(pass.blocked_ns.load(std::memory_order_relaxed)) / 1e6,
            100 * state_.options.max_block));
+}
+
+// Such a call counts as one of its operator; its records may be there.
+void CaptureWriter::NoteLostCalls(PassRecording* recording, const PassSlot& pass) {
+  const uint64_t calls = pass.lost_calls.load(std::memory_order_relaxed);
+  if (calls == 0) return;
+  std::vector<std::pair<uint32_t, OperatorId>> lost;
+  state_.lost_calls.Take(state_.operators->size(), [&](OperatorId op, uint32_t count) {
+    recording->AddLostCalls(op, count);
+    lost.emplace_back(count, op);
+  });
+  std::stable_sort(lost.begin(), lost.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string of;
+  for (size_t i = 0; i < std::min(lost.size(), kOperatorsNamed); ++i) {
+    const OperatorInfo& info = state_.operators->Get(lost[i].second);
+    of += fmt::format("{}{} of {}", i == 0 ? ": " : ", ", lost[i].first,
+                      PlainName(info.root, info.path, info.op));
+  }
+  if (lost.size() > kOperatorsNamed)
+    of += fmt::format(", the rest of {} more", lost.size() - kOperatorsNamed);
+  WriteNote({1, fmt::format("pass {}: {} calls were not written (memory limit){}; a larger "
+                            "memory.host keeps them",
+                            pass.info.ordinal, calls, of)});
+}
+
+void CaptureWriter::NoteStepsLeftOut() {
+  const int64_t from = state_.left_out_from.load();
+  if (from < 0 || !told_.emplace("steps left out").second) return;
+  // What is there for the signature only does not count.
+  uint64_t seen = 0;
+  for (OperatorId op = 0; op < context_.tallies.size(); ++op) {
+    const OperatorTally& tally = context_.tallies[op];
+    const bool recorded = tally.records + tally.not_kept != 0;
+    if (recorded && (tally.expected || !state_.operators->Get(op).op.empty())) ++seen;
+  }
+  WriteNote({1, fmt::format("{}: steps from {} on are not written. At least {} operator{} missing "
+                            "in each of them: as many were recorded before",
+                            context_.budget->why(), from, seen, seen == 1 ? " is" : "s are")});
 }
 
 // For whoever looks why writing is slow; nothing that the user should do.
@@ -148,6 +185,7 @@ void CaptureWriter::WriteExpected(const std::vector<OperatorId>& operators) {
   std::string body;
   for (size_t i = 0; i < operators.size(); ++i) {
     const OperatorInfo& info = state_.operators->Get(operators[i]);
+    context_.Tally(operators[i]).expected = true;
     AppendSection(
         ExpectSection{static_cast<uint8_t>(info.kind), info.root, info.path, info.op, info.cls},
         &body);

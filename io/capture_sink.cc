@@ -180,6 +180,7 @@ void CaptureSinkImpl::end_call(const Call& call, std::span<const std::byte> argu
   std::byte* room = TakeRoom(pass, bytes, false);
   if (room == nullptr) {
     pass->lost_calls.fetch_add(1, std::memory_order_relaxed);
+    state_.lost_calls.Add(call.op);
     return PassSlots::Leave(pass);
   }
   CaptureEntry* entry = MakeCallEntry(call, arguments, text, bytes, room);

@@ -98,6 +98,8 @@ class CaptureSinkImpl final : public CaptureSink {
   // capture_control.cc
   bool StartThread();
   void CloseOpenPass();
+  void LeaveOut(const PassInfo& info);
+  void WakeForMail();
 
   CaptureState state_;
   CaptureWriter writer_;

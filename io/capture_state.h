@@ -49,13 +49,15 @@ struct CaptureState {
   // Set by the writer or the coordinator's thread, never cleared; read by all.
   std::atomic<bool> stopped{false};
   std::atomic<bool> limit_reached{false};  // the open pass is the last one
+  std::atomic<int64_t> left_out_from{-1};  // the first step that got no pass for that
 
   // Threads that record take room, count in, push and count losses, without a lock; the writer
   // gives back, counts out, pops and takes. Which call is whose is said in each of their headers.
   Arena arena;
   PassSlots slots;
   EntryQueue<CaptureEntry> queue;
-  OperatorLosses losses;
+  OperatorLosses losses;                      // of records
+  OperatorLosses lost_calls;                  // whose records may be there
   alignas(64) std::atomic<uint64_t> late{0};  // records of passes that are gone
 
   // How the writer sleeps and is woken, and threads that wait for room are: set by any of them.

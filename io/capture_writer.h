@@ -54,6 +54,8 @@ class CaptureWriter {
   void OrphanEntries(PassSlot* pass);
   void TellOverShare(const PassSlot& pass);
   void NoteRefusal();
+  void NoteLostCalls(PassRecording* recording, const PassSlot& pass);
+  void NoteStepsLeftOut();
   void Flush(bool all);
   bool TakeMail();
   void WriteCounts(const std::vector<OperatorId>& operators);

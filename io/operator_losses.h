@@ -1,4 +1,4 @@
-// OperatorLosses: records and calls that left no trace in a pass file (no room even for their
+// OperatorLosses: records, or calls, that left no trace in a pass file (no room even for their
 // metadata, or their pass was gone), counted per operator without a lock. The counters lie in a
 // mapping of which only touched pages exist.
 #pragma once

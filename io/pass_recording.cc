@@ -205,6 +205,11 @@ void PassRecording::AddLosses(OperatorId op, uint64_t count) {
   context_->Tally(op).not_kept += count;
 }
 
+void PassRecording::AddLostCalls(OperatorId op, uint64_t count) {
+  Touch(op);
+  context_->Tally(op).calls += count;
+}
+
 void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
   KeepParts(item, stored);
   const Parts asked = item->record.parts_asked;

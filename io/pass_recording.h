@@ -34,6 +34,7 @@ struct OperatorTally {
   uint64_t calls = 0;
   uint64_t records = 0;
   uint64_t not_kept = 0;
+  bool expected = false;  // a rule asks for it; one of the dispatcher, or a tap, is not announced
 };
 
 // What all passes of a process share. Writer thread only.
@@ -74,6 +75,7 @@ class PassRecording {
   void AddPiece(const CaptureEntry& head, const CaptureEntry& piece);
   // Records of the operator that never came here.
   void AddLosses(OperatorId op, uint64_t count);
+  void AddLostCalls(OperatorId op, uint64_t count);
   void Flush();
   // Ends the file. `counts`: records lost before they came here, by reason.
   PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,

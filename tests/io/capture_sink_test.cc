@@ -3,6 +3,8 @@
 #include "core/call_text.h"
 
 #include <atomic>
+#include <cstdio>
+#include <set>
 #include <thread>
 
 #include "io/hash.h"
@@ -290,6 +292,25 @@ TEST(CaptureSink, CountsPerOperatorWhatIsLostAltogether) {
   }
   EXPECT_GT(lost, 100u);
   EXPECT_EQ(process.passes[0].not_kept[0].count, lost);
+  // A lost call is one of its operator all the same, and is told.
+  uint64_t calls = 0;
+  for (const auto& count : process.counts) {
+    EXPECT_EQ(count.calls, kEach) << count.path;
+    calls += count.calls;
+  }
+  const uint64_t lost_calls = calls - process.passes[0].calls;
+  ASSERT_EQ(process.notes.size(), 1u);
+  unsigned long all = 0, first = 0, second = 0;
+  char names[2];
+  ASSERT_EQ(std::sscanf(process.notes[0].text.c_str(),
+                        "pass 0: %lu calls were not written (memory limit): %lu of %c, %lu of %c;",
+                        &all, &first, &names[0], &second, &names[1]),
+            5)
+      << process.notes[0].text;
+  EXPECT_EQ(all, lost_calls);
+  EXPECT_EQ(first + second, lost_calls);
+  EXPECT_GE(first, second);
+  EXPECT_EQ(std::set<char>(names, names + 2), (std::set<char>{'a', 'b'}));
 }
 
 TEST(CaptureSink, BlocksAtTheCapUntilTheWriterHasGivenRoomBack) {

@@ -123,9 +123,11 @@ TEST(Disk, FullForGoodIsToldOnceAndCounted) {
 TEST(Disk, TheLimitStopsWritingAndIsCounted) {
   constexpr uint64_t kLimit = 200 << 10;
   SinkRig rig({.arena_bytes = 1 << 20, .thread = false, .disk_limit_bytes = kLimit});
-  const OperatorId op = rig.Op("a");
+  const OperatorId op = rig.Op("a"), for_signature = rig.Op("b");
+  rig.sink->expect(op);
   for (uint64_t pass = 0; pass < 3; ++pass) {
     rig.Open(pass);
+    rig.Keep(rig.NewCall(for_signature), "0", {}, kPartMeta);
     for (uint8_t i = 0; i < 30; ++i) {
       // After the limit, reserve() hands out nothing any more.
       rig.Keep(rig.NewCall(op), "0", Bytes(20'000, static_cast<uint8_t>(40 * pass + i), 3));
@@ -149,6 +151,7 @@ TEST(Disk, TheLimitStopsWritingAndIsCounted) {
   const auto records = rig.Records("pass00000.tdp");
   size_t kept = 0, meta = 0;
   for (const Record& record : records) {
+    if (record.key.path == "b") continue;
     (record.payload ? kept : meta)++;
     EXPECT_EQ(record.reason, record.payload ? SkipReason::kNone : SkipReason::kDiskLimit);
   }
@@ -156,6 +159,12 @@ TEST(Disk, TheLimitStopsWritingAndIsCounted) {
   EXPECT_GT(meta, 0u);
   ASSERT_EQ(process.passes[0].not_kept.size(), 1u);
   EXPECT_EQ(process.passes[0].not_kept[0].count, 30u - kept);
+  // Of the later steps the manifest says that they are not there, and what is missing in them.
+  ASSERT_EQ(process.notes.size(), 2u);
+  EXPECT_EQ(process.notes[1].level, 1);
+  EXPECT_EQ(process.notes[1].text,
+            "the limit of 204800 bytes is reached: steps from 1 on are not written. At least 1 "
+            "operator is missing in each of them: as many were recorded before");
 }
 
 TEST(Disk, LeavesTheJobTheSpaceItWasPromised) {
