@@ -96,9 +96,9 @@ def test_nothing_is_allocated_over_many_steps_of_python(cwd):
     assert kept_last(cwd) >= {("0", "param", "weight"), ("7", "input", "0"), ("7", "output", "")}
 
 
-# Of each tensor only the list of hooks of its node is allocated: it is torch's, and one tensor has one. In Python the
-# outputs of eight modules are the inputs of the next ones; in C++ each Linear takes what a BatchNorm, which is not called by
-# the program itself, returned: eight outputs and, but for the first, seven inputs.
+# Of each tensor only the list of hooks of its node is allocated: it is torch's, and one tensor has one. In Python what a
+# module returns is what the next one takes; in C++ only calls of the eight Linears are seen, and the first one's input has
+# no gradient.
 @pytest.mark.parametrize(("job", "tensors"), [("hot_steps.py", 8), ("cxx_hot_path", 15)])
 def test_gradients_take_one_allocation_a_tensor(cwd, job, tensors):
     python = job.endswith(".py")
