@@ -1,9 +1,11 @@
 // The public header as a program uses it, on a runtime in memory.
+#include <ATen/quantized/Quantizer.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -134,6 +136,32 @@ TEST_F(CxxApiTest, ATensorBeyondTheFormatIsNotedOnly) {
   EXPECT_EQ(Kept(Role::kOutput), Names{".#"});
   ASSERT_EQ(rig.sink.notes.size(), 1u);
   EXPECT_NE(rig.sink.notes[0].find("2^63 bytes"), std::string::npos);
+}
+
+// B08. LibTorch's own functions make zero points of 64 bits; a quantizer keeps what it is given.
+// Four numbers of 32 bits are 16 bytes, and the address sanitizer knows where they end.
+TEST_F(CxxApiTest, ZeroPointsByChannelAreReadAsWideAsTheyAre) {
+  const std::vector<uint8_t> integers = {30, 32, 54, 56, 68, 70, 102, 104};
+  for (const at::ScalarType wide : {at::kInt, at::kLong}) {
+    rig.sink.Clear();
+    const at::Tensor points = at::tensor({30, 50, 60, 90}).to(wide);
+    const at::Tensor quantised = at::new_qtensor(
+        {4, 2}, at::TensorOptions(at::kQUInt8),
+        c10::make_intrusive<at::PerChannelAffineQuantizer>(
+            at::kQUInt8, at::full({4}, 0.5, at::TensorOptions(at::kDouble)), points, /*axis=*/0));
+    std::memcpy(quantised.data_ptr(), integers.data(), integers.size());
+    ::tdump::tap(quantised, "quantised");
+    const auto kept = std::find_if(
+        rig.sink.kept.begin(), rig.sink.kept.end(),
+        [](const MemorySink::Kept& component) { return component.arg == "zero_points"; });
+    ASSERT_NE(kept, rig.sink.kept.end());
+    EXPECT_EQ(kept->dtype, wide == at::kInt ? "int32" : "int64");
+    EXPECT_EQ(kept->sizes, std::vector<int64_t>{4});
+    ASSERT_EQ(kept->data.size(), points.nbytes());
+    EXPECT_EQ(std::memcmp(kept->data.data(), points.data_ptr(), points.nbytes()), 0);
+    ASSERT_EQ(rig.sink.kept[0].data.size(), integers.size());
+    EXPECT_EQ(std::memcmp(rig.sink.kept[0].data.data(), integers.data(), integers.size()), 0);
+  }
 }
 
 TEST_F(CxxApiTest, AnExceptionEndsTheCall) {

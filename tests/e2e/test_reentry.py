@@ -42,6 +42,35 @@ capture:
 """
 
 
+DEEPER = """
+import pathlib, re, torch
+class Net(torch.nn.Module):
+    def forward(self, x, n):
+        for i in range(n):
+            x = x + 1
+        return x
+def stack():  # KiB that the stack of this thread ever took
+    return int(re.search(r"VmStk:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1])
+net, x = Net(), torch.tensor([float("nan"), 1.0])
+with torch.no_grad():
+    net(x, 10)
+    before = stack()
+    net(x, 20_000)
+    print(before, stack())
+"""
+
+
+def test_twenty_thousand_additions_take_no_more_stack_than_ten(app, tmp_path):
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    app(PREDICATE, "predicate.py")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, app(DEEPER)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    before, after = map(int, done.stdout.split())
+    assert before <= after <= before + 8  # two pages; one frame more a call would be a MiB
+    (_, second) = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
+    assert Counter(c.op for c in second.calls())["aten::add"] == 20_000
+
+
 def test_ten_additions_are_ten_records(app, tmp_path):
     (tmp_path / "c.yaml").write_text(CONFIG)
     app(PREDICATE, "predicate.py")
