@@ -140,11 +140,9 @@ class GradientHook final : public FunctionPreHook {
     return true;
   }
 
-  // Autograd gives a list of its own and puts what is returned in its place, so that the list is
-  // handed back instead of a copy.
   variable_list operator()(const variable_list& gradients) override {
     if (output_ < gradients.size() && gradients[output_].defined()) Record(gradients[output_]);
-    return std::move(const_cast<variable_list&>(gradients));
+    return gradients;
   }
   void compiled_args(CompiledNodeArgs&) const override {}
 
