@@ -14,6 +14,7 @@
 #include "compare/pass_results.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
+#include "compare/stages.h"
 #include "compare/step_align.h"
 #include "compare/text.h"
 #include "compare/topology.h"
@@ -30,19 +31,11 @@ bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
   return !a.rank() && !b.rank() && a.world() != b.world();
 }
 
-// The place of the one rank of a side among the stages of a pipeline, where its capture tells.
-std::optional<uint32_t> StageOf(const RunSide& side) {
-  if (!side.rank()) return std::nullopt;
-  const auto at = ParseCoordinates(side.CoordinatesOf(*side.rank()));
-  if (!at.ok()) return std::nullopt;
-  const auto stage = at->find("pp");
-  return stage == at->end() ? std::nullopt : std::optional(stage->second);
-}
-
 // Stages may count their layers from 0 on each: equal names are then other layers of the model. A
 // map may say which.
 std::string WhyNotStages(const RunSide& a, const RunSide& b, const DiffOptions& options) {
-  const auto of_a = StageOf(a), of_b = StageOf(b);
+  const auto of_a = StageOf(a, a.rank().value_or(kAllRanks));
+  const auto of_b = StageOf(b, b.rank().value_or(kAllRanks));
   if (!of_a || !of_b || *of_a == *of_b || (options.job && options.job->map)) return "";
   return fmt::format(
       "{} is stage {} of a pipeline (pp) and {} stage {}: their layers are not the same; name "
@@ -68,7 +61,7 @@ class Differ {
         b_(b),
         options_(options),
         pairing_options_(options.pairing),
-        finder_(&report_.parameters.differing),
+        finder_(&report_.parameters.differing, Stages(a, b)),
         weights_(&finder_, &report_),
         notes_(&options, &report_),
         unpaired_(&options, &report_),
@@ -216,6 +209,7 @@ class Differ {
     report_.ranks.assign(ranks_.begin(), ranks_.end());
     OriginFinder::Choice choice = finder_.Choose();
     report_.origin = std::move(choice.origin);
+    report_.notes.insert(report_.notes.end(), choice.notes.begin(), choice.notes.end());
     if (report_.origin) report_.origin->weights_unseen = weights_.AreUnseen(*report_.origin, b_);
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);

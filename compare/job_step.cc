@@ -220,8 +220,9 @@ std::vector<uint64_t> JobStep::Add(WholeTensor tensor, const Member& first) {
 }
 
 void JobStep::SetTimes(uint32_t pass, io::Record* record) const {
-  record->call_begin = time_.Of(pass, record->key.phase, record->call_begin);
-  record->seen = time_.Of(pass, record->key.phase, record->seen);
+  const auto [phase, chunk] = std::pair(record->key.phase, record->key.chunk);
+  record->call_begin = time_.Of(pass, phase, record->call_begin, chunk);
+  record->seen = time_.Of(pass, phase, record->seen, chunk);
 }
 
 void JobStep::AddFirstOfEach() {
@@ -311,9 +312,10 @@ Status JobStep::ForEachCall(const VisitCall& visit) const {
     TDUMP_RETURN_IF_ERROR(views_[pass]->ForEachCall([&](const io::CallRecord& call) {
       io::CallRecord timed = call;
       const Phase phase = call.call.phase;
-      timed.call.begin = time_.Of(pass, phase, call.call.begin);
-      timed.call.end = time_.Of(pass, phase, call.call.end);
-      timed.call.parent = time_.Of(pass, phase, call.call.parent);
+      const uint32_t chunk = call.call.chunk;
+      timed.call.begin = time_.Of(pass, phase, call.call.begin, chunk);
+      timed.call.end = time_.Of(pass, phase, call.call.end, chunk);
+      timed.call.parent = time_.Of(pass, phase, call.call.parent, chunk);
       stopped = !visit(timed);
       return !stopped;
     }));

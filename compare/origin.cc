@@ -32,6 +32,7 @@ FirstDifference Describe(const std::vector<Observed>& observed, size_t at, bool 
 // Whether x is the earlier, or likelier, origin of the two.
 bool Before(const Candidate& x, const Candidate& y) {
   if (x.step != y.step) return x.step < y.step;
+  if (x.turn && y.turn && *x.turn != *y.turn) return *x.turn < *y.turn;
   if (x.structure == y.structure) {
     if (x.first.position != y.first.position) return x.first.position < y.first.position;
     if (x.own_parameter != y.own_parameter) return x.own_parameter;

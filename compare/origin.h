@@ -8,10 +8,11 @@
 //      before): the call is the origin, certain when any input was recorded. When it is an input,
 //      the cause lies in operators that were not recorded, between the last observation that agrees
 //      and this one. An input of the root means that the runs were given different data.
-//   3. Over ranks and steps: the earliest step; within it, ranks that ran the same operators are
-//      compared by how far they had come, a rank that holds a differing parameter of that operator
-//      before one that does not; otherwise a certain origin before an interval; then the lowest
-//      rank.
+//   3. Over ranks and steps: the earliest step; within it, stages of a pipeline by their turns
+//      (compare/job_time.h); then ranks that ran the same operators are compared by how far they
+//      had come, a rank that holds a differing parameter of that operator before one that does not;
+//      otherwise a certain origin before an interval; then the lowest rank. Inputs of the root are
+//      the model's in the first stage only: what others are given the stage before made.
 //   4. Differences beyond their bound decide. A difference in bits alone that comes earlier is the
 //      origin instead when the operator's own parameter differs, or when bits are known to be
 //      reproducible between the two runs (some other pass of that step or an earlier one is equal
@@ -65,7 +66,8 @@ PassFinding FindFirst(std::vector<Observed>* observed);
 struct Candidate {
   uint64_t step = 0;
   int32_t rank = 0;
-  uint64_t structure = 0;  // equal for passes that hold the same keys
+  std::optional<uint64_t> turn;  // of a pipeline's stage: PipelineTurn
+  uint64_t structure = 0;        // equal for passes that hold the same keys
   bool own_parameter = false;
   FirstDifference first;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compare/element.h"
+#include "compare/job_time.h"
 #include "compare/roles.h"
 
 namespace tdump::compare {
@@ -111,6 +113,17 @@ std::vector<Observed> Timeline(const PassDiff& pass) {
   return observed;
 }
 
+// Whether `outcome` comes after all gradients, of which there are some, or an optimizer keeps it.
+bool EndsPass(const PassDiff& pass, const Outcome& outcome) {
+  bool any = outcome.of_optimizer;
+  for (const Outcome& other : pass.outcomes) {
+    if (!IsGradient(other.role)) continue;
+    any = true;
+    if (other.order >= outcome.order) return false;
+  }
+  return any;
+}
+
 }  // namespace
 
 // False: an earlier step has a suspect.
@@ -142,8 +155,7 @@ void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
                               const std::optional<FirstDifference>& first) {
   if (!first && (growth_of_ || !growth_.points.empty())) return;
   if (first) {
-    const Candidate candidate = {
-        .step = pair.b.step, .rank = pair.b.rank, .structure = pass.structure, .first = *first};
+    const Candidate candidate = CandidateOf(pass, pair, *first);
     const Candidate both[] = {growth_of_.value_or(candidate), candidate};
     if (growth_of_ && ChooseOrigin(both) == 0) return;
     growth_of_ = candidate;
@@ -155,12 +167,27 @@ void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
   growth_.rank = pair.b.rank;
 }
 
+Candidate OriginFinder::CandidateOf(const PassDiff& pass, const PassPair& pair,
+                                    const FirstDifference& first) const {
+  Candidate candidate = {
+      .step = pair.b.step, .rank = pair.b.rank, .structure = pass.structure, .first = first};
+  const auto stage = stages_.count() > 1 ? stages_.Of(pair) : std::nullopt;
+  if (!stage) return candidate;
+  const Outcome& outcome = pass.outcomes[first.outcome];
+  const auto record = pass.b->Get(outcome.ids.b);
+  if (!record.ok()) return candidate;
+  const auto [phase, chunk] = std::pair(record->key.phase, record->key.chunk);
+  candidate.turn = PipelineTurn(PipelinePart(*stage, stages_.count(), chunk), phase,
+                                phase == Phase::kForward && EndsPass(pass, outcome));
+  return candidate;
+}
+
 template <class Differs>
 void OriginFinder::AddSuspect(const PassDiff& pass, const PassPair& pair,
                               const std::optional<FirstDifference>& first, Suspects* suspects,
                               const Differs& differs) {
   if (!suspects->Enter(pair.b.step)) return;
-  if (pair.b.rank != kAllRanks) suspects->ranks.insert(pair.b.rank);
+  if (pair.b.rank != kAllRanks) suspects->ranks.emplace(pair.b.rank, stages_.Of(pair));
   if (!first) return;
   auto& keys = suspects->differing[pair.b.rank];
   for (const Outcome& outcome : pass.outcomes) {
@@ -173,8 +200,10 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
                                                 const FirstDifference& first) const {
   const Outcome& outcome = pass.outcomes[first.outcome];
   Suspect suspect;
-  suspect.candidate = {
-      .step = pair.b.step, .rank = pair.b.rank, .structure = pass.structure, .first = first};
+  suspect.candidate = CandidateOf(pass, pair, first);
+  suspect.parting = {pair, GivenIn(pass, outcome)};
+  const auto record = pass.b->Get(outcome.ids.b);
+  suspect.of_numbers = record.ok() && FormatOf(record->dtype).kind == NumberKind::kInteger;
   suspect.key_hash = outcome.key_hash;
   Origin& origin = suspect.origin;
   origin.kind = first.kind;
@@ -258,9 +287,19 @@ const ParameterDifference* OriginFinder::OwnParameter(const Origin& origin) cons
   return nullptr;
 }
 
-std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) const {
+// Activations that one rank was given, while another rank parts without such.
+bool OriginFinder::MayBeHandedOn(const Suspects& suspects, const Suspect& suspect) const {
+  if (suspect.candidate.first.kind != OriginKind::kInputs || suspect.of_numbers) return false;
+  return std::any_of(suspects.list.begin(), suspects.list.end(), [](const Suspect& other) {
+    return other.candidate.first.kind != OriginKind::kInputs;
+  });
+}
+
+std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
+                                                          std::vector<std::string>* notes) const {
   if (suspects->list.empty()) return std::nullopt;
   std::vector<Candidate> candidates;
+  std::vector<Parting> partings;
   for (Suspect& suspect : suspects->list) {
     Origin& origin = suspect.origin;
     const ParameterDifference* own = OwnParameter(origin);
@@ -272,17 +311,28 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) co
     suspect.candidate.own_parameter = !origin.parameter.empty();
     suspect.own_within = own != nullptr && own->within;
     candidates.push_back(suspect.candidate);
+    partings.push_back(suspect.parting);
   }
-  Suspect chosen = suspects->list[ChooseOrigin(candidates)];
+  const bool by_values = stages_.are_unknown() && partings.front().pair.b.rank != kAllRanks;
+  Suspect chosen =
+      suspects->list[by_values ? ChooseMaker(stages_.a(), stages_.b(), candidates, partings, notes)
+                               : ChooseOrigin(candidates)];
   Origin& origin = chosen.origin;
+  origin.may_be_handed_on = by_values && MayBeHandedOn(*suspects, chosen);
+  if (origin.may_be_handed_on) origin.certain = false;
   if (chosen.outside_before) {
     BlameParameter(*chosen.outside_before, &origin);
     origin.last_agreeing.reset();  // it may come after what used the parameter
   } else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty()) {
     BlameParameter(chosen.passed_by.front(), &origin);
   }
-  for (const int32_t rank : suspects->ranks) {
-    if (rank == origin.rank) continue;
+  // Ranks of another stage of a pipeline hold other operators, whatever they are called.
+  const auto stage_of = [&](int32_t rank) {
+    const auto found = suspects->ranks.find(rank);
+    return found == suspects->ranks.end() ? std::nullopt : found->second;
+  };
+  for (const auto& [rank, stage] : suspects->ranks) {
+    if (rank == origin.rank || stage != stage_of(origin.rank)) continue;
     const auto keys = suspects->differing.find(rank);
     const bool alike = keys != suspects->differing.end() && keys->second.contains(chosen.key_hash);
     (alike ? origin.ranks_alike : origin.ranks_agreeing).push_back(rank);
@@ -291,9 +341,10 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects) co
 }
 
 OriginFinder::Choice OriginFinder::Choose() {
-  const std::optional<Suspect> beyond = Choose(&beyond_bound_);
-  std::optional<Suspect> bits = Choose(&bits_);
   Choice choice;
+  const std::optional<Suspect> beyond = Choose(&beyond_bound_, &choice.notes);
+  std::vector<std::string> of_bits;  // says the same
+  std::optional<Suspect> bits = Choose(&bits_, beyond ? &of_bits : &choice.notes);
   if (beyond) choice.origin = beyond->origin;
   if (!bits) return choice;
   if (!beyond) {

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "compare/growth.h"
+#include "compare/handed_on.h"
 #include "compare/origin.h"
 #include "compare/row.h"
+#include "compare/stages.h"
 
 namespace tdump::compare {
 
@@ -42,6 +44,8 @@ struct Origin {
   // Weights were trained before this step, with rounding that differs, and not recorded at it.
   bool weights_unseen = false;
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
+  // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
+  bool may_be_handed_on = false;
 };
 
 // Not thread-safe. Memory: what is said of one difference, for each rank of the earliest step that
@@ -49,9 +53,9 @@ struct Origin {
 class OriginFinder {
  public:
   // Passes come in order of step and rank. `parameters`: those found to differ so far; the list
-  // lives as long as the finder.
-  explicit OriginFinder(const std::vector<ParameterDifference>* parameters)
-      : parameters_(parameters) {}
+  // lives as long as the finder. `stages`: of the ranks, where they are compared one by one.
+  OriginFinder(const std::vector<ParameterDifference>* parameters, const Stages& stages)
+      : parameters_(parameters), stages_(stages) {}
 
   // Precondition: the outcomes are in order of time. `judged`: false where inputs parted, and what
   // was computed from them says nothing of the error.
@@ -60,6 +64,7 @@ class OriginFinder {
   struct Choice {
     std::optional<Origin> origin;
     std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
+    std::vector<std::string> notes;    // on what ranks were given that others made
   };
   // Whether an observation of a step of B before `step`, of the passes so far, is outside its
   // bound; or, with `bits`, differs at all.
@@ -74,6 +79,8 @@ class OriginFinder {
   // A candidate with everything the report will say of it: its pass is gone by then.
   struct Suspect {
     Candidate candidate;
+    Parting parting;
+    bool of_numbers = false;  // the difference is in integers
     uint64_t key_hash = 0;
     Origin origin;
     // The differing parameter that the difference is, then those of calls between `last_agreeing`
@@ -90,12 +97,14 @@ class OriginFinder {
   struct Suspects {
     std::vector<Suspect> list;
     std::map<int32_t, std::unordered_set<uint64_t>> differing;
-    std::set<int32_t> ranks;  // that have a pass of that step
+    std::map<int32_t, std::optional<uint32_t>> ranks;  // that have a pass of that step: their stage
     uint64_t step = 0;
 
     bool Enter(uint64_t next);
   };
 
+  Candidate CandidateOf(const PassDiff& pass, const PassPair& pair,
+                        const FirstDifference& first) const;
   template <class Differs>
   void AddSuspect(const PassDiff& pass, const PassPair& pair,
                   const std::optional<FirstDifference>& first, Suspects* suspects,
@@ -107,7 +116,8 @@ class OriginFinder {
   std::optional<ParameterDifference> OutsideBefore(const PassDiff& pass, const PassPair& pair,
                                                    const Outcome& difference) const;
   const ParameterDifference* OwnParameter(const Origin& origin) const;
-  std::optional<Suspect> Choose(Suspects* suspects) const;
+  std::optional<Suspect> Choose(Suspects* suspects, std::vector<std::string>* notes) const;
+  bool MayBeHandedOn(const Suspects& suspects, const Suspect& suspect) const;
 
   // Of a step of B.
   PassFinding Find(const PassDiff& pass, uint64_t step);
@@ -115,6 +125,7 @@ class OriginFinder {
                   const std::optional<FirstDifference>& first);
 
   const std::vector<ParameterDifference>* parameters_;
+  const Stages stages_;
   Suspects beyond_bound_, bits_;
   Growth growth_;
   std::optional<Candidate> growth_of_;

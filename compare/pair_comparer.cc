@@ -214,6 +214,12 @@ Result<Metrics> PairComparer::MeasureRecords(const io::Record& a, const io::Reco
   });
 }
 
+bool PairComparer::IsModelInput(const io::Record& record) const {
+  if (!IsRootInput(record.key)) return false;
+  const bool is_later = diff_->is_later_stage || record.key.chunk > 0;
+  return !is_later || FormatOf(record.dtype).kind == NumberKind::kInteger;
+}
+
 void PairComparer::Place(const io::Record& b, Outcome* outcome) const {
   const auto call = diff_->calls.find(b.call_begin);
   const CallSpan* span = call == diff_->calls.end() ? nullptr : &call->second;
@@ -222,7 +228,7 @@ void PairComparer::Place(const io::Record& b, Outcome* outcome) const {
   outcome->call = is_tap && span->parent != 0 ? span->parent : b.call_begin;
   outcome->order = OrderOf(b, outcome->is_output(), span);
   outcome->path = std::hash<std::string>()(b.key.root + "\n" + b.key.path);
-  outcome->root_input = IsRootInput(b.key);
+  outcome->root_input = IsModelInput(b);
   outcome->of_optimizer = IsOfOptimizer(b.key);
 }
 

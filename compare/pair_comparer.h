@@ -55,6 +55,8 @@ class PairComparer {
   std::invoke_result_t<Work, Operand, Operand, unsigned> WithThreads(const io::Record& a,
                                                                      const io::Record& b,
                                                                      const Work& work) const;
+  // False of activations that another stage of a pipeline, or another chunk of it, handed on.
+  bool IsModelInput(const io::Record& record) const;
   void Place(const io::Record& b, Outcome* outcome) const;
 
   const PassDiffOptions& options_;

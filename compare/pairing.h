@@ -75,6 +75,7 @@ struct OpenedPair {
   // Pairs that no layout gives one shape, whatever it is: what ranks hold is too large or too
   // small.
   std::vector<RecordIds> other_sizes;
+  bool is_later_stage = false;  // of a pipeline: what it was given comes from the stage before
   std::vector<std::string> notes;
 };
 

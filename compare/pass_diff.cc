@@ -8,6 +8,7 @@
 #include "compare/pair_comparer.h"
 #include "compare/pass_judge.h"
 #include "compare/shared_pairs.h"
+#include "compare/stages.h"
 #include "core/add_thread.h"
 #include "core/key.h"
 
@@ -198,6 +199,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   diff.a = std::move(opened.a);
   diff.b = std::move(opened.b);
   diff.notes = std::move(opened.notes);
+  diff.is_later_stage = opened.is_later_stage;
   AddDamage(*diff.a, &diff.damage);
   AddDamage(*diff.b, &diff.damage);
   LoadCalls(*diff.b, &diff);
@@ -232,6 +234,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
 Result<PassDiff> DiffPass(const RunSide& a, const RunSide& b, const PassPair& pair,
                           const PassDiffOptions& options) {
   TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, OpenPasses(a, b, pair, Wanted(options)));
+  opened.is_later_stage = StageOf(a, b, pair).value_or(0) > 0;
   return DiffViews(std::move(opened), options);
 }
 

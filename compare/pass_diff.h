@@ -104,6 +104,7 @@ struct PassDiff {
   std::vector<uint64_t> only_a, only_b;          // record ids
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin
   uint64_t structure = 0;                        // equal for pass pairs with the same keys
+  bool is_later_stage = false;                   // see OpenedPair
   std::vector<io::Damage> damage;
   std::vector<std::string> notes;
 };

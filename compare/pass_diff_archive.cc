@@ -123,8 +123,9 @@ void serialize(Archive& archive, CallSpan& call) {
 
 template <class Archive>
 void serialize(Archive& archive, PassDiff& diff) {
-  auto& [a, b, spill, outcomes, only_a, only_b, calls, structure, damage, notes] = diff;
-  archive(outcomes, only_a, only_b, calls, structure, damage, notes);
+  auto& [a, b, spill, outcomes, only_a, only_b, calls, structure, is_later_stage, damage, notes] =
+      diff;
+  archive(outcomes, only_a, only_b, calls, structure, is_later_stage, damage, notes);
 }
 
 std::string ArchivePassDiff(const PassDiff& diff, const BoundRules* rules) {

@@ -11,6 +11,7 @@
 #include "compare/late_view.h"
 #include "compare/ordered_work.h"
 #include "compare/pass_diff_archive.h"
+#include "compare/stages.h"
 #include "compare/trim_heap.h"
 
 namespace tdump::compare {
@@ -106,7 +107,10 @@ PassResults::Diff PassResults::CompareAll(const PassPair& pair,
 
 std::optional<io::Hash128> PassResults::KeysOf(const PassPair& pair, size_t i) const {
   if (!ways_.by_digest) return std::nullopt;
-  return i == 0 && ways_.first ? *ways_.first : EqualKeys(a_, b_, pair);
+  auto keys = i == 0 && ways_.first ? *ways_.first : EqualKeys(a_, b_, pair);
+  // Inputs of the first stage alone are inputs of the model.
+  if (keys && StageOf(a_, b_, pair).value_or(0) > 0) (*keys)[0] ^= 1;
+  return keys;
 }
 
 PassResults::Compared PassResults::Compare(const PassPair& pair, size_t i,

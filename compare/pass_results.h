@@ -2,7 +2,8 @@
 // order.
 //
 // Passes whose digests are equal (io/pass_digest.h) hold the same tensors: of those with the same
-// names one is compared, and its result stands for all. Processes of a team take the pairs in turn;
+// names one is compared, and its result stands for all (of a pipeline's first stage, or of others).
+// Processes of a team take the pairs in turn;
 // what the others find is handed on by process 0 as if it were its own. Memory: the results that
 // wait for their turn, at most two a thread, and kMostKept that stand for others.
 #pragma once

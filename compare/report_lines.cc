@@ -160,7 +160,10 @@ std::string GradientOfOrigin(const Origin& origin) {
 std::string InputsOfOrigin(const Origin& origin) {
   switch (origin.kind) {
     case OriginKind::kInputs:
-      return "the runs were given different data: what follows from it is not judged";
+      return origin.may_be_handed_on
+                 ? "this rank was given different data, or what a stage of a pipeline before it "
+                   "made: no coordinates say where ranks are; --topology pp=N does"
+                 : "the runs were given different data: what follows from it is not judged";
     case OriginKind::kOperator:
       if (IsStateOfOptimizer(origin)) return GradientOfOrigin(origin);
       if (origin.inputs.empty())

@@ -119,7 +119,9 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
   if (report.inputs.judging_stopped &&
       c.failing <= report.inputs.differing_pairs + report.parameters.failing_pairs)
     return PartedVerdict(report);
-  if (report.origin && report.origin->kind == OriginKind::kInputs) return InputsText(report);
+  if (report.origin && report.origin->kind == OriginKind::kInputs &&
+      !report.origin->may_be_handed_on)
+    return InputsText(report);
   if (c.failing > 0) {
     return fmt::format("DIFFERS  {} of {}{}{}", CountText(c.failing), CountText(c.paired),
                        HowPairsFail(c, required_bits),

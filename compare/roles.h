@@ -17,6 +17,9 @@ inline bool IsOutput(Role role) {
   return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||
          role == Role::kParamGrad;
 }
+inline bool IsGradient(Role role) {
+  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
+}
 // What an optimizer keeps of a parameter, "weight.exp_avg", recorded after its step; no buffer.
 inline bool IsOfOptimizer(const Key& key) {
   return key.role == Role::kState && key.arg.find('.') != std::string::npos;

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "compare/roles.h"
+
 namespace tdump::compare {
 namespace {
 
 constexpr size_t kMostListed = 1000;
-
-bool IsGradient(Role role) {
-  return role == Role::kGradInput || role == Role::kGradOutput || role == Role::kParamGrad;
-}
 
 }  // namespace
 

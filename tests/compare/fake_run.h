@@ -125,6 +125,7 @@ class PassBuilder {
   }
   io::Record* last() { return &content_->records.back(); }
   io::CallRecord* last_call() { return &content_->calls.back(); }
+  std::vector<io::CallRecord>* calls() { return &content_->calls; }
   void Damage(uint64_t record) { content_->unreadable.insert(record); }
 
  private:

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
+#include <vector>
 
 #include "compare/report.h"
 #include "tests/compare/diff_runs.h"
@@ -58,6 +60,24 @@ TEST(JobTime, StagesTakeTurns) {
       EXPECT_LT(time.Of(0, kBackward, backward), time.Of(0, kForward, 5));
     }
   }
+}
+
+// Two stages of two chunks each: part 2 is chunk 1 of stage 0.
+TEST(JobTime, ChunksOfAStageTakeTheirTurns) {
+  EXPECT_EQ(PipelinePart(0, 2, 1), 2u);
+  JobTime time(2);
+  time.AddPass(0, {{1, kForward}, {2, kForward}, {3, kBackward}, {4, kBackward}});
+  time.AddPass(1, {{1, kForward}, {2, kForward}, {3, kBackward}, {4, kBackward}});
+  const std::vector<uint64_t> turns = {time.Of(0, kForward, 1, 0),  time.Of(1, kForward, 1, 0),
+                                       time.Of(0, kForward, 2, 1),  time.Of(1, kForward, 2, 1),
+                                       time.Of(1, kBackward, 3, 1), time.Of(0, kBackward, 3, 1),
+                                       time.Of(1, kBackward, 4, 0), time.Of(0, kBackward, 4, 0)};
+  EXPECT_TRUE(std::is_sorted(turns.begin(), turns.end()));
+}
+
+TEST(JobTime, PartsBeyondTheLastTurnStayBeforeTheBackward) {
+  EXPECT_LT(PipelineTurn(100000, kForward, false), PipelineTurn(100000, kBackward, false));
+  EXPECT_LT(PipelineTurn(0, kBackward, false), PipelineTurn(0, kForward, true));
 }
 
 // One process against two: gradients, then what the optimizer made of them.

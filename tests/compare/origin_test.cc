@@ -107,6 +107,17 @@ TEST(ChooseOrigin, PipelineStagesAreNotComparedByPosition) {
   EXPECT_EQ(ChooseOrigin(candidates), 1u);
 }
 
+TEST(ChooseOrigin, TurnsOfStagesDecideWhateverIsCertain) {
+  // Stages that hold equal keys, the first one on the last rank. The second was given wrong input.
+  std::vector<Candidate> candidates = {At(0, 0, 0), At(0, 1, 40)};
+  candidates[0].first.kind = OriginKind::kInputs;
+  candidates[0].turn = 1;
+  candidates[1].turn = 0;
+  EXPECT_EQ(ChooseOrigin(candidates), 1u);
+  candidates[1].turn = 1;
+  EXPECT_EQ(ChooseOrigin(candidates), 0u);
+}
+
 TEST(PathWithin, GoesByWholeNames) {
   EXPECT_TRUE(PathWithin("a.b", "a.b"));
   EXPECT_TRUE(PathWithin("a.b.c", "a.b"));
