@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kMostListed = 1000;  // damage, inputs
 
 bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
-  return !a.rank() && !b.rank() && a.world() != b.world();
+  return !a.rank() && !b.rank() && (a.world() != b.world() || LieOtherwise(a, b));
 }
 
 // Stages may count their layers from 0 on each: equal names are then other layers of the model. A
@@ -130,6 +130,10 @@ class Differ {
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
     if (!b.topology().is_unknown()) report_.job->topology_b = b.topology().ToText();
+    if (!options_.job && a.world() == b.world())
+      report_.notes.push_back(
+          fmt::format("ranks lie otherwise, A {} and B {}: those of each side are put together",
+                      report_.job->topology_a, report_.job->topology_b));
     return RunPairs(a, b, opened->pairing,
                     [&](const PassPair& pair, const PassDiffOptions& options) {
                       return DiffStep(&pairs, pair, options);

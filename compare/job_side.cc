@@ -22,7 +22,30 @@ Result<Topology> TopologyOf(const RunSide& side, const std::string& text) {
   return Topology::OfRanks(coordinates);
 }
 
+Coordinates PlacesOf(const Topology& topology, int32_t rank) {
+  Coordinates places;
+  for (size_t i = 0; i < topology.axes().size(); ++i) {
+    const Axis& axis = topology.axes()[i];
+    if (axis.size == 1) continue;
+    const bool is_only = axis.name == "fsdp" && !topology.Find("dp");
+    places[is_only ? "dp" : axis.name] = topology.PlaceOn(i, rank);
+  }
+  return places;
+}
+
 }  // namespace
+
+bool LieOtherwise(const RunSide& a, const RunSide& b) {
+  if (a.world() != b.world()) return false;
+  const auto of_a = TopologyOf(a, ""), of_b = TopologyOf(b, "");
+  if (!of_a.ok() || !of_b.ok() || of_a->is_unknown() || of_b->is_unknown()) return false;
+  for (int32_t rank = 0; rank < a.world(); ++rank) {
+    if (of_a->HasPlace(rank) && of_b->HasPlace(rank) &&
+        PlacesOf(*of_a, rank) != PlacesOf(*of_b, rank))
+      return true;
+  }
+  return false;
+}
 
 Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
                               const std::string& topology) {

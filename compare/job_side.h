@@ -53,4 +53,8 @@ class JobSide : public RunSide {
   std::vector<std::vector<PassRef>> members_;
 };
 
+// Whether the captures of both say where their ranks lie, as many, and say otherwise. Axes of one
+// place do not count, nor how the only data parallel axis is called.
+bool LieOtherwise(const RunSide& a, const RunSide& b);
+
 }  // namespace tdump::compare

@@ -311,6 +311,56 @@ TEST(JobDiff, OneRankAgainstOneRankNeedsNoLayout) {
   EXPECT_FALSE(report->job);
 }
 
+// Four ranks each, as captures say: all of tp in A, two of tp and two of dp in B.
+TEST(JobDiff, AsManyRanksThatLieOtherwiseArePutTogether) {
+  const auto run = [](bool is_a, bool with_weights, const std::string& axis = "dp") {
+    FakeRun made(4);
+    for (const int32_t rank : {0, 1, 2, 3}) {
+      const auto column = static_cast<float>(rank + 1);
+      const Tensor shard = is_a            ? Matrix(2, 1, {column, column + 4})
+                           : rank % 2 == 0 ? kLeft
+                                           : kRight;
+      made.Place(rank, is_a ? "tp=" + std::to_string(rank)
+                            : "tp=" + std::to_string(rank % 2) + " " + axis + "=" +
+                                  std::to_string(rank / 2));
+      PassBuilder pass = made.Pass(rank, 0);
+      if (with_weights) {
+        pass.Param("fc", "weight", shard);
+        pass.last()->payload = shard.record.payload;
+      }
+      pass.Module("fc", kInput, shard);
+    }
+    return made;
+  };
+  for (const bool with_weights : {false, true}) {
+    const DiffReport report = DiffOk(run(true, with_weights), run(false, with_weights));
+    EXPECT_EQ(report.overall, Overall::kSame) << report.why_not;
+    EXPECT_EQ(report.counts.paired, with_weights ? 3u : 2u);
+    EXPECT_THAT(report.notes, Contains("ranks lie otherwise, A tp=4 and B dp=2 tp=2: those of each "
+                                       "side are put together"));
+  }
+}
+
+TEST(JobDiff, RanksThatLieAlikeAreComparedOneByOne) {
+  const auto run = [](const std::vector<std::string>& places) {
+    FakeRun made(2);
+    for (const int32_t rank : {0, 1}) {
+      made.Place(rank, places[static_cast<size_t>(rank)]);
+      made.Pass(rank, 0).Module("fc", kInput, rank == 0 ? kLeft : kRight);
+    }
+    return made;
+  };
+  const FakeRun plain = run({"dp=0", "dp=1"});
+  // An axis of one place, another name of the only data parallel axis, places that nobody knows.
+  for (const auto& places :
+       {std::vector<std::string>{"dp=0 tp=0", "dp=1 tp=0"}, {"fsdp=0", "fsdp=1"}, {"", ""}}) {
+    const DiffReport report = DiffOk(plain, run(places));
+    EXPECT_FALSE(report.job) << places[1];
+    EXPECT_EQ(report.overall, Overall::kSame);
+  }
+  EXPECT_TRUE(DiffOk(plain, run({"dp=1", "dp=0"})).job);
+}
+
 TEST(JobDiff, AStepThatOneSideLacksIsListed) {
   FakeRun a(1), b(2);
   for (const uint64_t step : {0, 1}) a.Pass(0, step).Module("fc", kInput, kInput);
