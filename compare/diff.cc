@@ -14,6 +14,7 @@
 #include "compare/pass_results.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
+#include "compare/stage_hint.h"
 #include "compare/stages.h"
 #include "compare/step_align.h"
 #include "compare/text.h"
@@ -52,6 +53,12 @@ std::string LevelText(Parts parts) {
   for (const char c : parts == kPartNone ? std::string() : PartsToString(parts))
     text += c == '+' ? std::string(", ") : std::string(1, c);
   return text;
+}
+
+// One rank against another one, of which nobody says where they are.
+bool AreUnknownRanks(const RunSide& a, const RunSide& b) {
+  return a.rank() && b.rank() && *a.rank() != *b.rank() &&
+         (a.CoordinatesOf(*a.rank()).empty() || b.CoordinatesOf(*b.rank()).empty());
 }
 
 class Differ {
@@ -134,10 +141,14 @@ class Differ {
       report_.notes.push_back(
           fmt::format("ranks lie otherwise, A {} and B {}: those of each side are put together",
                       report_.job->topology_a, report_.job->topology_b));
-    return RunPairs(a, b, opened->pairing,
-                    [&](const PassPair& pair, const PassDiffOptions& options) {
-                      return DiffStep(&pairs, pair, options);
-                    });
+    TDUMP_ASSIGN_OR_RETURN(
+        DiffReport report,
+        RunPairs(a, b, opened->pairing, [&](const PassPair& pair, const PassDiffOptions& options) {
+          return DiffStep(&pairs, pair, options);
+        }));
+    if (std::string note = pairs.StageNote(); report.overall == Overall::kDiffers && !note.empty())
+      report.notes.push_back(std::move(note));
+    return report;
   }
 
   // In a team all processes take the way that the first one takes.
@@ -220,6 +231,12 @@ class Differ {
     report_.growth = finder_.growth();
     ListAllowed();
     Judge(a, b, pairing);
+    if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
+      report_.notes.push_back(
+          fmt::format("layers of ranks {} and {} differ throughout, and no coordinates say where "
+                      "ranks are: stages of a pipeline do not hold the same layers; compare the "
+                      "whole runs, with --topology pp=N",
+                      *a_.rank(), *b_.rank()));
     notes_.Finish();
     AddRulesHint();
     return std::move(report_);
@@ -335,6 +352,7 @@ class Differ {
     paired_roles_ |= RoleBit(outcome.role);
     if (outcome.rule != nullptr) report_.rules_used.insert(outcome.rule);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
+    if (of_unknown_ranks_) HintAtStages(pass, outcome);
     Count(outcome);
     weights_.See(outcome, pair.b.step);
     if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
@@ -349,6 +367,13 @@ class Differ {
     if (outcome.root_input) AddInput(row, outcome, counts_as_failing);
     if (options_.on_row) options_.on_row(row);
     if (listed) list.push_back(std::move(row));
+  }
+
+  void HintAtStages(const PassDiff& pass, const Outcome& outcome) {
+    const auto record = pass.b->Get(outcome.ids.b);
+    const bool same_shape = outcome.comparison.verdict.shape == Answer::kSame;
+    if (record.ok())
+      stage_hint_.Add(outcome.role, record->key.path, same_shape, outcome.bits_differ);
   }
 
   // What was kept of the first operator's pair of which nothing could be judged.
@@ -497,6 +522,8 @@ class Differ {
   OriginFinder finder_;
   WeightList weights_;
   NoteList notes_;
+  const bool of_unknown_ranks_ = AreUnknownRanks(a_, b_);
+  StageHint stage_hint_;  // of those
   UnpairedList unpaired_;
   DiffProgress progress_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;

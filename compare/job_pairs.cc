@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 
 #include "compare/leftovers.h"
@@ -51,7 +52,27 @@ void NoteSkipped(const JobStep& step, char side, std::vector<std::string>* notes
                                side, fmt::join(names, ", "), skipped > kMostNamed ? ", ..." : ""));
 }
 
+// What ranks hold as copies of one tensor.
+void AddCopies(const LoadedShards& shards, const LayoutCandidate& layout, const WholeTensor& tensor,
+               StageHint* hint) {
+  const ShardSet& set = shards.set;
+  if (set.shards.size() < 2 || !layout.is_one_shard()) return;
+  hint->Add(set.role, shards.data.front().record.key.path, true, !tensor.copies.empty());
+}
+
 }  // namespace
+
+std::string JobPairs::StageNote() const {
+  for (const auto& [side, hint, letter] :
+       {std::tuple(a_, &stages_a_, 'A'), std::tuple(b_, &stages_b_, 'B')}) {
+    if (!side->topology().is_unknown() || !hint->LooksLikeStages()) continue;
+    return fmt::format(
+        "layers of one name differ between ranks of {}, and no coordinates say where ranks are: if "
+        "they are stages of a pipeline that number layers from 0, --topology {}:pp={}",
+        letter, letter, side->world());
+  }
+  return "";
+}
 
 struct JobPairs::Step {
   std::unique_ptr<JobStep> a, b;
@@ -72,6 +93,8 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     if (layouts.ok()) {
       tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
       tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
+      AddCopies(of_a, layouts->a, tensor_a, &stages_a_);
+      AddCopies(of_b, layouts->b, tensor_b, &stages_b_);
       tensor_a.mean_dims = std::move(layouts->mean_a);
       tensor_b.mean_dims = std::move(layouts->mean_b);
     }

@@ -13,6 +13,7 @@
 #include "compare/load_shards.h"
 #include "compare/name_map.h"
 #include "compare/pairing.h"
+#include "compare/stage_hint.h"
 #include "core/status.h"
 
 namespace tdump::compare {
@@ -39,6 +40,9 @@ class JobPairs {
                           const OnGroup& on_group = {});
   // "A has hf names, B megatron names"; "" without a map. After the first Open.
   std::string MapText() const { return bound_ ? bound_->text : ""; }
+  // A note on layers of one name that differ between ranks of a side; "" where there are none, or
+  // the places of the ranks are known. After the last Open.
+  std::string StageNote() const;
 
  private:
   struct Step;
@@ -52,6 +56,7 @@ class JobPairs {
   const JobOptions* options_;
   std::optional<BoundMap> bound_;
   LayoutMemory memory_a_, memory_b_;
+  StageHint stages_a_, stages_b_;
 };
 
 // A draft of a map from the first steps that are partners, as YAML. `maps`: the shipped ones.

@@ -12,6 +12,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // F12: stages of a pipeline that number their layers from 0 on.
 FakeRun Stages(const std::vector<std::vector<Tensor>>& layers, bool with_coordinates) {
@@ -85,6 +86,10 @@ TEST(StagesDiff, StagesAreNotPairedByNameAlone) {
   EXPECT_EQ(report.counts.unpaired_a, 2u);
   EXPECT_EQ(report.counts.failing, 1u);
   EXPECT_EQ(report.failing[0].rank_b, 1);
+  const auto asks = HasSubstr(
+      "if they are stages of a pipeline that number layers from 0, "
+      "--topology B:pp=2");
+  EXPECT_THAT(report.notes, Contains(asks));
   // Both hold the same: no digest differs, and still layers.1 is missing.
   const DiffReport equal =
       DiffOk(Layers({Value(1), Value(1)}), Stages({{Value(1)}, {Value(1)}}, false));
@@ -111,6 +116,13 @@ TEST(StagesDiff, RanksOfTwoStagesAreNotCompared) {
   // Nobody says that the ranks are stages.
   const FakeRun unknown = Stages({{Value(1)}, {Value(2)}}, false);
   EXPECT_EQ(Diff(unknown.side(0), unknown.side(1), {})->overall, Overall::kDiffers);
+  EXPECT_THAT(Diff(unknown.side(0), unknown.side(1), {})->notes,
+              Contains(HasSubstr("layers of ranks 0 and 1 differ throughout")));
+  // Copies of one layer, but for one fault.
+  const FakeRun copies =
+      Stages({{Value(1), Value(2)}, {Value(1), Value(3)}}, /*with_coordinates=*/false);
+  EXPECT_THAT(Diff(copies.side(0), copies.side(1), {})->notes, IsEmpty());
+  EXPECT_THAT(DiffOk(Layers({Value(1), Value(2)}), copies).notes, IsEmpty());
   // What the user selects may be the same: tied embeddings.
   DiffOptions selected;
   selected.pass.select = [](const std::string&) { return true; };
@@ -121,6 +133,23 @@ TEST(StagesDiff, RanksOfTwoStagesAreNotCompared) {
   mapped.job = JobOptions{};
   mapped.job->map = *NameMap::Parse("version: 1\nrules: [{name: layers, to: layers}]", "m.yaml");
   EXPECT_NE(of(0, 1, mapped).overall, Overall::kNotComparable);
+}
+
+// Weights that every layer begins with tell nothing: ones of a norm.
+TEST(StagesDiff, WeightsOfLayersThatDifferBetweenRanksAskForStages) {
+  const auto run = [](const std::vector<float>& weights) {
+    FakeRun run(static_cast<int32_t>(weights.size()));
+    for (size_t rank = 0; rank < weights.size(); ++rank) {
+      run.Pass(static_cast<int32_t>(rank), 0)
+          .Param("layers.0.fc", "weight", Value(weights[rank]))
+          .Param("layers.0.fc", "bias", Value(weights[rank] + 10))
+          .Param("layers.0.norm", "weight", Value(1));
+    }
+    return run;
+  };
+  const auto asks = Contains(HasSubstr("--topology B:pp=2"));
+  EXPECT_THAT(DiffOk(run({2}), run({2, 3})).notes, asks);
+  EXPECT_THAT(DiffOk(run({2}), run({3, 3})).notes, Not(asks));
 }
 
 TEST(StagesDiff, ChunksOfAnInterleavedPipelineComeInTheirOrder) {
