@@ -93,12 +93,19 @@ class Explainer {
   void Run(const Explained& explained) {
     Survey();
     Calibrate();
+    // What an optimizer keeps follows from gradients that may have been read later than it.
+    std::vector<size_t> states;
     for (size_t i = 0; i < samples_.count; ++i) {
       const Sample sample = samples_.at(i);
+      if (IsState(sample)) {
+        states.push_back(i);
+        continue;
+      }
       const Judged judged = Judge(i, sample);
       Remember(i, sample, judged);
       explained(i, judged.explanation);
     }
+    for (const size_t i : states) explained(i, Judge(i, samples_.at(i)).explanation);
   }
 
  private:
@@ -315,7 +322,6 @@ class Explainer {
   }
 
   void Remember(size_t i, const Sample& sample, const Judged& judged) {
-    if (IsState(sample)) return;  // nothing of this step follows from it
     const Errors errors = judged.errors();
     while (moments_[moment_].order != sample.order || moments_[moment_].call != sample.call)
       ++moment_;

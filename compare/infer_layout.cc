@@ -13,6 +13,7 @@
 #include "compare/element.h"
 #include "compare/layout_fit.h"
 #include "compare/layout_odds.h"
+#include "io/hash.h"
 
 namespace tdump::compare {
 namespace {
@@ -287,38 +288,58 @@ uint64_t StepOf(uint64_t units, uint64_t most) {
   return std::max<uint64_t>(kBlock, units / std::max<uint64_t>(1, most / kBlock));
 }
 
-Result<bool> IsZero(TensorSource& tensor) {
+// What SampledError looks at.
+struct Glance {
+  bool zero = true;  // all of it, -0 too
+  io::Hash128 bytes;
+};
+
+Result<Glance> GlanceAt(TensorSource& tensor) {
   const DType& dtype = tensor.dtype();
   const NumberFormat format = FormatOf(dtype);
-  if (format.kind == NumberKind::kOpaque) return false;
   const uint64_t step = StepOf(tensor.units(), kMostSampled);
+  Glance glance;
+  std::vector<std::byte> seen;
   for (uint64_t first = 0; first < tensor.units(); first += step) {
     const uint64_t count = std::min(kBlock, tensor.units() - first);
     std::vector<std::byte> bytes(count * dtype.unit_bytes());
     TDUMP_RETURN_IF_ERROR(tensor.Read(first, bytes));
+    seen.insert(seen.end(), bytes.begin(), bytes.end());
+    if (format.kind == NumberKind::kOpaque || !glance.zero) {
+      glance.zero = false;
+      continue;
+    }
     std::vector<double> numbers(count * static_cast<size_t>(NumbersPerUnit(dtype, format)));
     DecodeFloat(dtype, format, bytes, numbers);
-    if (std::any_of(numbers.begin(), numbers.end(), [](double number) { return number != 0; }))
-      return false;
+    glance.zero =
+        std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
   }
-  return true;
+  glance.bytes = io::HashPayload(seen);
+  return glance;
 }
 
 }  // namespace
 
-Result<bool> HasOneSummand(const UnshardPlan& plan, const OpenShard& open) {
+Result<bool> MayBeCopies(const UnshardPlan& plan, const OpenShard& open) {
   if (plan.summands.size() < 2) return false;
-  std::vector<bool> holds;  // anything but zeros
+  std::vector<Glance> glances;
   for (const size_t shard : plan.shards) {
     TDUMP_ASSIGN_OR_RETURN(const Source source, open(shard));
-    TDUMP_ASSIGN_OR_RETURN(const bool zero, IsZero(*source));
-    holds.push_back(!zero);
+    TDUMP_ASSIGN_OR_RETURN(Glance glance, GlanceAt(*source));
+    glances.push_back(std::move(glance));
   }
-  const auto counts = [&](const std::vector<Box>& boxes) {
-    return std::any_of(boxes.begin(), boxes.end(),
-                       [&](const Box& box) { return holds[box.source]; });
-  };
-  return std::count_if(plan.summands.begin(), plan.summands.end(), counts) == 1;
+  size_t with_numbers = 0;
+  std::set<std::vector<io::Hash128>> different;
+  for (const std::vector<Box>& boxes : plan.summands) {
+    const bool zero = std::all_of(boxes.begin(), boxes.end(),
+                                  [&](const Box& box) { return glances[box.source].zero; });
+    if (zero) continue;
+    ++with_numbers;
+    std::vector<io::Hash128> bytes;
+    for (const Box& box : boxes) bytes.push_back(glances[box.source].bytes);
+    different.insert(std::move(bytes));
+  }
+  return with_numbers == 1 || different.size() < with_numbers;
 }
 
 Result<double> SampledError(TensorSource& a, TensorSource& b, uint64_t units) {

@@ -62,9 +62,10 @@ std::optional<InferredLayout> InferLayout(std::vector<LayoutCandidate> candidate
 // out. NaN: nothing to measure. Units of opaque dtypes are equal or not.
 Result<double> SampledError(TensorSource& a, TensorSource& b, uint64_t units = 1 << 16);
 
-// Whether all summands of a sum but one hold nothing but zeros, as far as SampledError looks: ranks
-// that hold copies and lost them look so too. False for what is no sum, and where all are zero.
-Result<bool> HasOneSummand(const UnshardPlan& plan, const OpenShard& open);
+// Whether the summands of a sum, as far as SampledError looks, are what ranks hold that keep
+// copies: all but one nothing but zeros, as where copies were lost, or one of them twice, as where
+// copies were divided once too often. False for what is no sum, and where all are zero.
+Result<bool> MayBeCopies(const UnshardPlan& plan, const OpenShard& open);
 
 // Layouts that the data verified, for tensors whose data cannot: of the same name but for numbers,
 // class, role and shapes. Not thread-safe.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/text.h"
+#include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -27,7 +27,7 @@ uint64_t TimesLarger(double cosine, double rms, double rms_of_other) {
 // Gradients of parameters are mostly all of one kind: one rule is about all of them.
 std::string PatternOf(const io::Record& record) {
   if (record.key.role == Role::kParamGrad) return "@param_grad";
-  return fmt::format("^{}@{}", NameOf(record), ToString(record.key.role));
+  return fmt::format("^{}@{}", RegexOf(NameOf(record)), ToString(record.key.role));
 }
 
 bool IsGradientOfValue(Role role) { return role == Role::kGradInput || role == Role::kGradOutput; }

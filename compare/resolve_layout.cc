@@ -157,9 +157,8 @@ Result<double> ErrorOf(const ShardSet& set, const LayoutCandidate& candidate, co
   TDUMP_ASSIGN_OR_RETURN(const Source theirs, OpenCandidate(settled, Opener(other)));
   TDUMP_ASSIGN_OR_RETURN(const double error, SampledError(*mine, *theirs));
   if (!(error <= kAgree)) return error;
-  TDUMP_ASSIGN_OR_RETURN(const bool one, HasOneSummand(candidate.plan, Opener(set)));
-  // That it agrees says nothing: it may be copies, of which one is left. Any other is likelier.
-  return one ? kUnlikely : error;
+  TDUMP_ASSIGN_OR_RETURN(const bool copies, MayBeCopies(candidate.plan, Opener(set)));
+  return copies ? kUnlikely : error;  // that it agrees says nothing; any other is likelier
 }
 
 LayoutQuestion QuestionOf(const ShardSet& set, const Shape& whole) {
@@ -204,9 +203,10 @@ std::string ShardShapes(const ShardSet& set) {
 }
 
 Status NothingFits(const ShardSet& set, const Shape& whole) {
+  const std::string rule = fmt::format("^{}@{}: ...", RegexOf(set.name), ToString(set.role));
   return InvalidArgument(
-      fmt::format("{} of {}, which does not make {}; say how they share it, --dims '^{}@{}: ...'",
-                  ShardShapes(set), set.name, ShapeText(whole), set.name, ToString(set.role)));
+      fmt::format("{} of {}, which does not make {}; say how they share it, --dims {}",
+                  ShardShapes(set), set.name, ShapeText(whole), ShellWord(rule)));
 }
 
 // Copies on every rank, where shapes say nothing else; of a tied weight also in several stages of a

@@ -34,6 +34,15 @@ std::string LayerName(std::string_view path) {
   return std::string(path.substr(0, path.find('.', dot + 1)));
 }
 
+std::string RegexOf(std::string_view text) {
+  std::string regex;
+  for (const char c : text) {
+    if (std::string_view("\\^$|?*+()[]{}").find(c) != std::string_view::npos) regex += '\\';
+    regex += c;
+  }
+  return regex;
+}
+
 std::string Shorten(std::string_view text, size_t width) {
   const size_t characters = CharactersIn(text);
   if (characters <= width) return std::string(text);

@@ -32,6 +32,9 @@ std::string Short(double value);
 // number its first two parts, "model.norm".
 std::string LayerName(std::string_view path);
 
+// A regex that this text matches, with its dots as they are: "h\\(0\\)" of "h(0)".
+std::string RegexOf(std::string_view text);
+
 inline constexpr size_t kReportWidth = 100;  // columns of a terminal that reports fit
 
 // Each at most `width` characters; those that would look the same are cut where they are equal, or

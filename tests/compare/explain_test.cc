@@ -193,6 +193,22 @@ TEST(Explain, AGradientExplainsWhatIsMadeOfIt) {
   EXPECT_FALSE(within(StateKind::kOfGradients, 47.1, 8).in_known);  // another parameter's
 }
 
+// As in files of tensors by name, where states stand in front of gradients.
+TEST(Explain, AGradientExplainsWhatWasReadBeforeIt) {
+  Program program;
+  const size_t gradient = program.Add(OperatorClass::kProduct, 60, 60);
+  program.samples[gradient].parameter = 7;
+  Sample state = program.Base(OperatorClass::kLookup, 47.1, 0);
+  state.local = {};
+  state.order = state.call = 0;
+  state.parameter = 7;
+  state.state = StateKind::kOfGradients;
+  program.samples.insert(program.samples.begin(), state);
+  const Explanation explained = program.Run(false).front();
+  EXPECT_TRUE(explained.in_known);
+  EXPECT_TRUE(explained.within);
+}
+
 TEST(Explain, TheSameTensorsAreJudgedOnce) {
   Program program;
   const size_t out = program.Add(OperatorClass::kProduct, 60, 20);

@@ -1,5 +1,6 @@
 #include "compare/infer_layout.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,6 +123,28 @@ TEST(InferLayout, EqualCopiesAreNoSum) {
   ASSERT_TRUE(layout);
   EXPECT_LT(layout->candidate.plan.summands.size(), 2u) << layout->candidate.how;
   EXPECT_FALSE(layout->verified);
+}
+
+TEST(MayBeCopies, TellsWhatRanksWithCopiesHold) {
+  const std::vector<float> zeros(12), x = Noise(12, 6), y = Noise(12, 7);
+  const auto may_be = [&](const std::vector<std::vector<float>>& held) {
+    std::vector<float> sum(12);
+    Question question("RowParallelLinear", Role::kOutput, Floats({3, 4}, sum));
+    for (const std::vector<float>& values : held) question.Add({3, 4}, values);
+    const auto plan = PlanUnshard(
+        question.shards, *Dims::Parse("... partial[tp]"),
+        *Topology::Parse(fmt::format("tp={}", held.size()), static_cast<int32_t>(held.size())));
+    EXPECT_TRUE(plan.ok()) << plan.status().message();
+    const auto copies =
+        MayBeCopies(*plan, [&](size_t shard) { return Result<Source>(question.sources[shard]); });
+    return copies.ok() && *copies;
+  };
+  EXPECT_FALSE(may_be({x, y}));
+  EXPECT_TRUE(may_be({x, x}));
+  EXPECT_TRUE(may_be({x, y, x, y}));
+  EXPECT_TRUE(may_be({x, zeros}));
+  EXPECT_FALSE(may_be({x, y, zeros, zeros}));  // as experts without a token
+  EXPECT_FALSE(may_be({zeros, zeros}));
 }
 
 TEST(InferLayout, OnlyWhatIsComputedMayBeASum) {

@@ -20,6 +20,11 @@ size_t LongestLine(const std::string& text) {
   return longest;
 }
 
+TEST(RegexOf, MatchesTheTextItself) {
+  EXPECT_EQ(RegexOf("model.layers.0"), "model.layers.0");
+  EXPECT_EQ(RegexOf("a(b$c"), "a\\(b\\$c");
+}
+
 TEST(ReportText, ANameKeepsItsStartAndItsEnd) {
   EXPECT_EQ(Shorten("short", 5), "short");
   EXPECT_EQ(Shorten("model.layers.17.mlp.down_proj", 16), "model….down_proj");
