@@ -124,8 +124,8 @@ def system_calls(trace: Path) -> list[Counter[str]]:
             sections.append(Counter())
         elif "/hot_path_ends" in call:
             inside = None
-        elif inside is not None and "resumed>" not in call:
-            name = re.match(r"\w+", call)[0]
+        elif inside is not None and (begun := re.match(r"(\w+)\(", call)):  # not a signal, an end or a "resumed>"
+            name = begun[1]
             if name == "futex":
                 name = "wait" if "FUTEX_WAIT" in call else "wake"
             if thread == inside:
