@@ -342,6 +342,11 @@ class Differ {
 
   // Of manifests, and of passes that they list.
   void AddDamageOf(const RunSide& side) {
+    if (!side.rank() && pairing_options_.ranks.is_all()) {
+      // Not rank by rank: a damaged manifest may tell of any number of them.
+      for (io::Damage& damage : side.DamageOf(kAllRanks)) AddDamage(std::move(damage));
+      return;
+    }
     for (int32_t rank = 0; rank < side.world(); ++rank) {
       if (!IsSelected(side, pairing_options_, rank)) continue;
       for (io::Damage& damage : side.DamageOf(rank)) AddDamage(std::move(damage));

@@ -1,6 +1,7 @@
 #include "compare/stages.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compare/topology.h"
 
@@ -22,7 +23,9 @@ std::optional<uint32_t> StageOf(const RunSide& a, const RunSide& b, const PassPa
 Stages::Stages(const RunSide& a, const RunSide& b)
     : a_(a), b_(b), unknown_(a.world() > 1 || b.world() > 1) {
   for (const RunSide* side : {&a, &b}) {
-    for (int32_t rank = 0; rank < side->world(); ++rank) {
+    std::set<int32_t> ranks;  // a damaged manifest may tell of any number of them
+    for (const PassRef& pass : side->passes()) ranks.insert(pass.captured_rank());
+    for (const int32_t rank : ranks) {
       unknown_ = unknown_ && side->CoordinatesOf(rank).empty();
       count_ = std::max(count_, StageOf(*side, rank).value_or(0) + 1);
     }
