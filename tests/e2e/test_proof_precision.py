@@ -16,7 +16,7 @@ NORMS = [
     "embeddings.LayerNorm",
     *(f"encoder.layer.{i}.{norm}.LayerNorm" for i in range(6) for norm in ("attention.output", "output")),
 ]
-# Of the last one noise makes as much in FP8 (docs/compare.md).
+# In the last layer noise makes as much in FP8, of one or of both norms, by the processor (docs/compare.md).
 FACTOR, FACTOR_OF_LAST = 1.05, 1.07
 INPUTS = 20
 WRONG_INPUTS = 10
@@ -94,7 +94,7 @@ def wrong_norms(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_changed_norm_is_the_origin_for_every_input(runs, wrong_norms, precision, norm):
     """Parameters not captured: what it puts out, out of what it takes."""
-    factor = (precision, norm) == ("fp8", NORMS[-1])
+    factor = precision == "fp8" and norm in NORMS[-2:]
     for i in range(WRONG_INPUTS):
         steps = f"{i}={(2 * NORMS.index(norm) + factor) * WRONG_INPUTS + i}"
         report = diff(
