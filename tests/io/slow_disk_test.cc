@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "tests/io/forwarding_env.h"
@@ -62,7 +63,7 @@ uint64_t Produce(SinkRig* rig, uint64_t records) {
     std::this_thread::sleep_until(next);
     next = std::max(next + kEach, std::chrono::steady_clock::now());
     std::vector<std::byte> own = bytes;
-    own[0] = static_cast<std::byte>(i);  // not the same content twice
+    std::memcpy(own.data(), &i, sizeof i);  // not the same content twice
     rig->Keep(rig->NewCall(op), "0", own);
     most = std::max(most, ResidentBytes());
   }
