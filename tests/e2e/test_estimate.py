@@ -308,7 +308,7 @@ with torch.no_grad():
 
 def slowdown(text: str) -> tuple[float, float]:
     found = re.search(
-        r"^  slowdown   \+([0-9.]+) % to \+([0-9.]+) % of a captured step \((.*) ms without\)", text, re.M
+        r"^  slowdown   \+([0-9.]+) % to \+([0-9.]+) % of a captured step \(([0-9.]+) (us|ms|s) without\)", text, re.M
     )
     assert found, text
     return float(found[1]) / 100, float(found[2]) / 100
