@@ -117,15 +117,57 @@ std::vector<std::string> ShortenApart(const std::vector<std::string>& texts, siz
   return cut;
 }
 
+namespace {
+
+// Where the text in quotes ends that begins at `at`, as "'B:@param_grad: ...'" does; `at` where
+// none does: an apostrophe stands within a word, or behind it.
+size_t EndOfQuoted(std::string_view line, size_t at) {
+  if (line[at] != '\'' || (at > 0 && std::string_view(" (=").find(line[at - 1]) == line.npos))
+    return at;
+  for (size_t end = line.find('\'', at + 1); end != line.npos; end = line.find('\'', end + 1)) {
+    if (end + 1 == line.size() || std::string_view(" ,.;:)").find(line[end + 1]) != line.npos)
+      return end;
+  }
+  return at;
+}
+
+// By character: whether it is a space that a line may not be broken at.
+std::vector<bool> KeptSpaces(std::string_view line) {
+  std::vector<bool> kept(line.size());
+  bool in_command = false;
+  size_t word = 0;  // where it begins
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (const size_t end = EndOfQuoted(line, i); end > i) {
+      std::fill(kept.begin() + static_cast<ptrdiff_t>(i),
+                kept.begin() + static_cast<ptrdiff_t>(end), true);
+      i = end;
+    }
+    if (line[i] != ' ') continue;
+    const std::string_view last = line.substr(word, i - word), rest = line.substr(i + 1);
+    const bool ends = last.empty() || std::string_view(",.;:)").find(last.back()) != line.npos;
+    const bool is_tool = last.starts_with("tdump-");
+    kept[i] =
+        !ends && (is_tool || last.starts_with("--") || (in_command && rest.starts_with("--")));
+    in_command = kept[i] && (is_tool || in_command);
+    word = i + 1;
+  }
+  return kept;
+}
+
+}  // namespace
+
 std::string Wrap(std::string_view line, size_t hang) {
   std::string text;
+  const std::vector<bool> kept = KeptSpaces(line);
+  const char* const start = line.data();
   for (size_t indent = 0;; indent = hang) {
     const size_t room = kReportWidth - indent;
     text.append(indent, ' ');
     if (CharactersIn(line) <= room) return text.append(line);
     size_t cut = std::string_view::npos, characters = 0;
     for (size_t i = 0; i < line.size(); ++i) {
-      if (line[i] == ' ' && (characters <= room || cut == std::string_view::npos) &&
+      const bool may_break = line[i] == ' ' && !kept[static_cast<size_t>(line.data() + i - start)];
+      if (may_break && (characters <= room || cut == std::string_view::npos) &&
           line.find_first_not_of(' ') < i)
         cut = i;
       characters += (static_cast<unsigned char>(line[i]) >> 6) != 2;

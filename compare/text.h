@@ -44,7 +44,8 @@ std::vector<std::string> ShortenApart(const std::vector<std::string>& texts, siz
 // At most `width` characters: "model.lay….mlp.down_proj". Precondition: well-formed UTF-8.
 std::string Shorten(std::string_view text, size_t width);
 // Broken at spaces into lines of at most kReportWidth characters, those after the first indented by
-// `hang`; a longer word stays whole.
+// `hang`; a longer word stays whole. So do a text in single quotes, an option with its argument,
+// and a command line of tdump-*, which are there to be copied.
 std::string Wrap(std::string_view line, size_t hang);
 
 // Columns padded to the widest cell; the first row is the head. Numbers are right-aligned when

@@ -74,6 +74,29 @@ TEST(ReportText, LinesBreakAtSpaces) {
   EXPECT_EQ(Wrap("a " + long_word + " b", 2), "a\n  " + long_word + "\n  b");
 }
 
+// Where a line ends does not matter: each begins at some column of a line that is broken.
+TEST(ReportText, WhatIsThereToBeCopiedStaysOnOneLine) {
+  for (const std::string part : {
+           "--compute tf32",
+           "--dims 'B:@param_grad: ... partial[dp:mean]'",
+           "tdump-diff runs/nored --across dp --topology dp=2",
+           "tdump-view 'runs/b at@0:2/1/blocks.1.up@state#weight.exp_avg' --values 8",
+       }) {
+    for (size_t before = 1; before < kReportWidth; ++before) {
+      const std::string text = Wrap(std::string(before, 'x') + " " + part + " and what follows", 4);
+      EXPECT_THAT(text, HasSubstr(part));
+      EXPECT_LE(LongestLine(text), kReportWidth);
+    }
+  }
+}
+
+TEST(ReportText, ProseBreaksWhereItDid) {
+  const std::string ranks = std::string(91, 'x') + " the ranks' parts";
+  EXPECT_EQ(Wrap(ranks, 4), std::string(91, 'x') + " the\n    ranks' parts");
+  const std::string all = std::string(90, 'x') + " --all, or others";
+  EXPECT_EQ(Wrap(all, 4), std::string(90, 'x') + " --all, or\n    others");
+}
+
 TEST(ReportText, ATableFitsTheTerminal) {
   const std::string name = std::string(90, 'n') + ".end";
   const std::string table =
