@@ -82,6 +82,29 @@ std::optional<int32_t> ProbeRank(std::string_view name) {
   return static_cast<int32_t>(*rank);
 }
 
+// "step2_rank1.npz", "step2_rank1_p1_extra_2.safetensors", as tdump-export names them.
+struct ExportName {
+  uint64_t step = 0;
+  int32_t rank = 0;
+};
+std::optional<ExportName> ParseExportName(std::string_view file) {
+  if (!file.ends_with(".npz") && !file.ends_with(".safetensors")) return std::nullopt;
+  std::string_view stem = WithoutTensorSuffix(file);
+  const auto part = [&] {
+    const std::string_view first = stem.substr(0, stem.find('_'));
+    stem.remove_prefix(std::min(stem.size(), first.size() + 1));
+    return first;
+  };
+  const auto step = NumberAfter("step", part());
+  const auto rank = NumberAfter("rank", part());
+  if (!step || !rank || *rank > (1 << 30)) return std::nullopt;
+  while (!stem.empty()) {
+    const std::string_view more = part();
+    if (more != "extra" && !NumberAfter("p", more) && !NumberAfter("", more)) return std::nullopt;
+  }
+  return ExportName{*step, static_cast<int32_t>(*rank)};
+}
+
 class Finder {
  public:
   Finder(Env* env, const std::string& path) : env_(env), path_(path) {}
@@ -91,9 +114,9 @@ class Finder {
     if (!info.is_directory) return OneFile();
     TDUMP_ASSIGN_OR_RETURN(const std::vector<std::string> names, env_->List(path_));
     if (IsOurs(names)) return NotOne();
-    for (const auto find :
-         {&Finder::AddProcessHere, &Finder::AddProbeHere, &Finder::AddTaggedHere,
-          &Finder::AddProcesses, &Finder::AddProbes, &Finder::AddTaggedBelow, &Finder::AddFiles}) {
+    for (const auto find : {&Finder::AddProcessHere, &Finder::AddProbeHere, &Finder::AddTaggedHere,
+                            &Finder::AddProcesses, &Finder::AddProbes, &Finder::AddTaggedBelow,
+                            &Finder::AddExports, &Finder::AddFiles}) {
       TDUMP_RETURN_IF_ERROR((this->*find)(names));
       if (!catalog_.units.empty()) return Sorted();
     }
@@ -275,6 +298,23 @@ class Finder {
       const Names ranks = ListIn(directory);
       TDUMP_RETURN_IF_ERROR(AddProbeRanks(directory, ranks, *step));
     }
+    return {};
+  }
+
+  // --- Passes of tdump itself, exported ---
+
+  // Where all files of tensors are such.
+  Status AddExports(const Names& names) {
+    std::map<std::pair<uint64_t, int32_t>, uint32_t> passes;
+    std::vector<DumpUnit> units;
+    for (const std::string& name : names) {
+      if (!HasTensorSuffix(name)) continue;
+      const auto place = ParseExportName(name);
+      if (!place) return {};
+      units.push_back(
+          {place->step, place->rank, passes[{place->step, place->rank}]++, path_, {name}});
+    }
+    catalog_.units = std::move(units);
     return {};
   }
 

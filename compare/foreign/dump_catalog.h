@@ -6,6 +6,7 @@
 //   tagged   DIR/step=0___rank=0___dump_index=1___name=q.pt (SGLang's dumper): a file a tensor
 //   probe    DIR/step0/rank0/dump.json, dump_tensor_data/ (msprobe); proc77 for rank0 where the job
 //            has no ranks
+//   exports  DIR/step0_rank0.safetensors, or .npz (tdump-export): a file for each pass of a run
 //   files    one file of tensors, or a directory of them: one step of one rank
 //
 // A directory further inside (one rank, one step) is taken as well.

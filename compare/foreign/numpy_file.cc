@@ -180,6 +180,14 @@ Result<ForeignTensor> ReadMember(const Bytes& file, const OpenBytes& open) {
   return tensor;
 }
 
+// The text that tdump-export adds: the names of the dtypes of the others.
+bool IsOfExport(const ZipArchive& archive, const ZipMember& member) {
+  if (member.name != "dtypes.npy") return false;
+  uint64_t data = 0;
+  const Result<Header> header = ReadHeader(archive.OpenUnverified(member), &data);
+  return header.ok() && header->descr.starts_with("<U") && header->shape.empty();
+}
+
 }  // namespace
 
 bool LooksLikeNpy(const ByteSource& file) {
@@ -199,6 +207,7 @@ Result<ForeignFile> ReadNpz(std::shared_ptr<const ZipArchive> archive) {
       all.skipped.push_back(fmt::format("'{}': not a .npy member", member.name));
       continue;
     }
+    if (IsOfExport(*archive, member)) continue;
     const OpenBytes open = [archive, at = &member] { return archive->OpenMember(*at); };
     Result<ForeignTensor> tensor = ReadMember(archive->OpenUnverified(member), open);
     if (!tensor.ok() && tensor.status().code() != StatusCode::kUnsupported)

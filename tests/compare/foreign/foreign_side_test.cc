@@ -62,6 +62,22 @@ TEST_F(ForeignSideTest, OtherPassFilesAreTakenAsTheyAre) {
   EXPECT_THAT(Keys(*Side("phyai"), 1), ElementsAre("model@output#", "model.a@output#"));
 }
 
+TEST_F(ForeignSideTest, PassesThatWereExported) {
+  const std::string file =
+      Safetensors(R"({"a@output#":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", Raw(1.0f));
+  for (const char* name : {"step0_rank0", "step0_rank1", "step10_rank0", "step2_rank0",
+                           "step2_rank0_p1", "step2_rank0_extra_2"})
+    Store(std::string("ex/") + name + ".safetensors", file);
+  const auto side = Side("ex");
+  EXPECT_EQ(side->world(), 2);
+  EXPECT_THAT(Passes(*side), ElementsAre("0.0.0", "0.1.0", "2.0.0", "2.0.1", "2.0.2", "10.0.0"));
+  EXPECT_THAT(Keys(*side, 5), ElementsAre("a@output#"));
+  // Whoever else has files of such names has others beside them.
+  Store("other/step0_rank0_up.npz", Zip({{"x.npy", Array(1)}}));
+  Store("other/step1_rank0_up.npz", Zip({{"x.npy", Array(1)}}));
+  EXPECT_THAT(Passes(*Side("other")), ElementsAre("0.0.0"));
+}
+
 TEST_F(ForeignSideTest, TwoProcessesOfOneRank) {
   Store("dump/rank0_pid5/pass00000.pt", Pass({"a"}));
   Store("dump/rank0_pid40/pass00000.pt", Pass({"a::call1"}));

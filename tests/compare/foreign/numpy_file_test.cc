@@ -106,5 +106,17 @@ TEST(NumpyFile, NpzStoredAndDeflated) {
   EXPECT_THAT(file->skipped[1], HasSubstr("|O"));
 }
 
+TEST(NumpyFile, TheNamesOfDTypesThatAnExportHasAreNoTensor) {
+  const std::string names = Npy(NpyHeader("<U2", false, "()"), std::string("{\0\0\0}\0\0\0", 8));
+  const std::string texts = Npy(NpyHeader("<U1", false, "(1,)"), std::string("x\0\0\0", 4));
+  const auto skipped = [](const std::vector<ZipEntry>& entries) {
+    const auto file = ReadForeignFile(FromText("a.npz", Zip(entries)));
+    EXPECT_TRUE(file.ok()) << file.status().message();
+    return file.ok() ? file->skipped.size() : 99;
+  };
+  EXPECT_EQ(skipped({{"dtypes.npy", names}}), 0u);
+  EXPECT_EQ(skipped({{"dtypes.npy", texts}, {"names.npy", names}}), 2u);
+}
+
 }  // namespace
 }  // namespace tdump::compare::foreign::test
