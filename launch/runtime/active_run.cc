@@ -13,8 +13,8 @@
 #include "coordinator/closing.h"
 #include "coordinator/transport_file.h"
 #include "filters/topology.h"
+#include "launch/config/limits.h"
 #include "launch/runtime/farewell.h"
-#include "launch/runtime/limits.h"
 
 namespace tdump::launch {
 namespace {

@@ -13,6 +13,7 @@
 #include "io/format.h"
 #include "io/pass_reader.h"
 #include "io/pass_store.h"
+#include "launch/tdump_run/estimate_limit.h"
 
 namespace tdump::launch {
 namespace {
@@ -60,6 +61,8 @@ class PassEstimator {
     meta.layout = record.layout;
     meta.sizes = record.sizes;
     meta.strides = record.strides;
+    if (record.filter_sets != filters::kSignatureSet)
+      estimate_.roles |= 1u << static_cast<int>(record.key.role);
     StepWork& seen = estimate_.seen.work;
     ++seen.records;
     uint64_t bytes = 0;
@@ -213,6 +216,14 @@ uint64_t StepsBeyond(const Spec& steps, const io::ProcessEntry& process) {
   return count;
 }
 
+// Whether a record with this reason would be kept by a capture that has more room.
+bool IsLoss(SkipReason reason) {
+  return reason == SkipReason::kMemoryLimit || reason == SkipReason::kDiskLimit ||
+         reason == SkipReason::kDiskError || reason == SkipReason::kPassEnded ||
+         reason == SkipReason::kCopyFailed || reason == SkipReason::kStagingLimit ||
+         reason == SkipReason::kDeviceError;
+}
+
 // The first two steps that `steps` selects and those after them, as a SPEC.
 std::string FirstSteps(const Spec& steps) {
   if (steps.is_none()) return "none";
@@ -252,14 +263,6 @@ std::string RankLines(const std::vector<RankEstimate>& ranks) {
          fmt::format("  largest    rank {}: {}\n", largest.rank, BytesText(largest.total_bytes()));
 }
 
-std::string LimitText(const filters::Config& config, uint64_t total) {
-  if (config.limit_bytes == 0) return "auto: 10 % of the free space, at most 100 GiB";
-  std::string text = BytesText(config.limit_bytes);
-  if (total <= config.limit_bytes) return text;
-  return text + (config.ring ? ": less than that, the oldest steps go when it is reached"
-                             : ": less than that, writing stops when it is reached");
-}
-
 bool Compresses(const filters::Config& config) {
   const auto does = [](const filters::Rule& rule) {
     return rule.compress.value_or(Compression::kNone) != Compression::kNone;
@@ -272,7 +275,8 @@ bool Compresses(const filters::Config& config) {
 
 // Of steps without a last one there is no sum: what those looked at take, and one more.
 std::string EndlessText(const std::vector<RankEstimate>& ranks, uint64_t total, uint64_t files,
-                        uint64_t manifests, const filters::Config& config) {
+                        uint64_t manifests, const filters::Config& config,
+                        std::optional<uint64_t> limit) {
   size_t looked_at = 0;
   uint64_t further = 0;
   for (const RankEstimate& rank : ranks) {
@@ -284,9 +288,9 @@ std::string EndlessText(const std::vector<RankEstimate>& ranks, uint64_t total, 
       "last one, each further step adds {} ({} bytes)",
       BytesText(total), total, Plural(files, "file"), Plural(looked_at, "step"),
       BytesText(manifests), config.steps.ToString(), BytesText(further), further);
-  if (config.limit_bytes > total && further > 0) {
+  if (limit && *limit > total && further > 0) {
     text += fmt::format(", to output.limit after about {}",
-                        Plural(looked_at + (config.limit_bytes - total) / further, "step"));
+                        Plural(looked_at + (*limit - total) / further, "step"));
   }
   return text + "; --steps 0-N sums N + 1 steps\n";
 }
@@ -378,8 +382,14 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
         for (size_t timed = i; timed < next; ++timed)
           step.seen.blocked += static_cast<double>(passes[timed].blocked_ns) / 1e9 / captured;
       }
+      for (const io::ReasonCount& count : pass.not_kept) {
+        const auto reason = static_cast<SkipReason>(count.reason);
+        if (IsLoss(reason) && count.count != 0) estimate.lost[reason] += count.count;
+      }
+      estimate.roles |= step.roles;
       estimate.steps.push_back(step);
     }
+    estimate.rules = plan->Counts();
     const uint64_t last = passes[looked_at - 1].info.local_step;
     estimate.last_step = last;
     estimate.open_at_end = !process.close || process.close->steps_seen <= last + 1;
@@ -397,29 +407,28 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 }
 
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
-                         const Rates& rates) {
+                         const Rates& rates, std::optional<uint64_t> free_bytes) {
   std::string text = fmt::format("tdump-run: estimate for steps {} on {}\n",
                                  config.steps.ToString(), Plural(ranks.size(), "rank"));
   text += RankLines(ranks);
-  uint64_t total = 0, files = 0, manifests = 0, unknown = 0;
+  const uint64_t files = FilesOfPasses(ranks, config);
+  uint64_t total = 0, manifests = 0, unknown = 0;
   bool endless = false;
   uint64_t a_step = 0;
   for (const RankEstimate& rank : ranks) {
     const StepEstimate& first = rank.steps.front();
     const StepEstimate& later = rank.steps.back();
     total += rank.total_bytes();
-    files += rank.files();
     manifests += rank.manifest_bytes;
     unknown += first.unknown + later.unknown;
     endless |= rank.endless;
     a_step += later.work.file_bytes;
   }
-  if (config.layout == filters::OutputLayout::kPacked) files = ranks.size();
   text += endless
-              ? EndlessText(ranks, total, files, manifests, config)
+              ? EndlessText(ranks, total, files, manifests, config, LimitOfRun(config, free_bytes))
               : fmt::format("  in all     {} ({} bytes) in {}, manifests of {} beside them\n",
                             BytesText(total), total, Plural(files, "file"), BytesText(manifests));
-  text += "  limit      output.limit " + LimitText(config, total) + "\n";
+  text += "  limit      output.limit " + LimitText(ranks, config, free_bytes) + "\n";
   uint64_t memory = 0;
   for (const RankEstimate& rank : ranks)
     memory = std::max(memory, rank.steps.back().work.copied_bytes);

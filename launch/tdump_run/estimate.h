@@ -14,11 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/env.h"
 #include "core/status.h"
+#include "filters/compiled_plan.h"
 #include "filters/config.h"
 #include "io/address.h"
 #include "launch/tdump_run/estimate_cost.h"
@@ -30,6 +33,7 @@ namespace tdump::launch {
 struct StepEstimate {
   StepWork work;
   uint64_t unknown = 0;  // records whose hash the run does not hold: counted as all different
+  uint32_t roles = 0;    // as in RankEstimate
   TimedStep seen;        // in the run that was looked at
 };
 
@@ -43,6 +47,10 @@ struct RankEstimate {
   uint64_t manifest_bytes = 0;      // beside the passes, of the run that was looked at
   bool open_at_end = false;         // the last of `steps` was the last one of the process
   uint64_t last_step = 0;           // its number in the process
+  // Records of the steps looked at that were asked for and could not be kept there.
+  std::map<SkipReason, uint64_t> lost;
+  uint32_t roles = 0;                     // seen in them, beside the signature; bit = Role
+  std::vector<filters::RuleCount> rules;  // how many operators in them each rule matched
   uint64_t total_bytes() const;
   uint64_t files() const;
 };
@@ -56,8 +64,8 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 // are timed, in `directory`.
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory);
 
-// The table that the user sees.
+// The table that the user sees. `free_bytes`: of the disk that the run will be on, where known.
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
-                         const Rates& rates);
+                         const Rates& rates, std::optional<uint64_t> free_bytes = std::nullopt);
 
 }  // namespace tdump::launch

@@ -5,16 +5,19 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "coordinator/identity.h"
 #include "coordinator/process_facts.h"
+#include "core/text.h"
 #include "filters/parse_config.h"
 #include "io/address.h"
 #include "launch/tdump_run/commands.h"
 #include "launch/tdump_run/estimate.h"
+#include "launch/tdump_run/estimate_notes.h"
 #include "launch/tdump_run/probe_directory.h"
 #include "launch/tdump_run/start_job.h"
 #include "launch/tdump_run/tell_once.h"
@@ -60,17 +63,38 @@ std::string NoteOfFailure(const std::vector<RankEstimate>& ranks, int status) {
   return fmt::format("  note       the job ended with {}{}; {}\n", EndText(status), cut, kWhatToDo);
 }
 
-// Looks at the run in `run` and says what `config` would write. Exit status: 0, or 2.
-int PrintEstimate(const filters::Config& config, const io::RunRef& run, int status_of_job) {
+std::optional<uint64_t> FreeBytes(const std::string& folder) {
+  const auto found = Env::Posix()->FreeBytes(NearestFolder(folder));
+  return found.ok() ? std::optional(*found) : std::nullopt;
+}
+
+// What was written for the estimate did not find room.
+std::string ProbeFull(const io::RunRef& run, uint64_t records) {
+  const std::string folder = std::filesystem::path(run.path).parent_path().parent_path().string();
+  return fmt::format(
+      "no estimate: {} of the steps looked at found no room on the disk of {} ({} free); TMPDIR "
+      "names another place for them",
+      Plural(records, "record"), folder, BytesText(FreeBytes(folder).value_or(0)));
+}
+
+// Looks at the run in `run` and says what `config` would write. `job`: the status of the job that
+// wrote it for this; none: a run that was there. Exit status: 0, or 2.
+int PrintEstimate(const filters::Config& config, const io::RunRef& run, std::optional<int> job) {
   const auto ranks = EstimateFromRun(Env::Posix(), run, config);
+  const int status_of_job = job.value_or(0);
   if (!ranks.ok()) {
-    const bool nothing = ranks.status().code() == StatusCode::kNotFound && status_of_job != 0;
-    return Fail(nothing ? WhyNothing(status_of_job) : ranks.status().message(), 2);
+    const bool nothing = ranks.status().code() == StatusCode::kNotFound && job;
+    if (!nothing) return Fail(ranks.status().message(), 2);
+    return Fail(
+        status_of_job != 0 ? WhyNothing(status_of_job) : WhyNoPass(Env::Posix(), run, config), 2);
   }
+  if (const uint64_t lost = job ? LostToTheDisk(*ranks) : 0; lost != 0)
+    return Fail(ProbeFull(run, lost), 2);
   // A reader that leaves is no trouble, and must not end this process before it has cleared up.
   ::signal(SIGPIPE, SIG_IGN);
   const std::string text =
-      EstimateText(*ranks, config, MeasureRates(config.dir)) + NoteOfFailure(*ranks, status_of_job);
+      EstimateText(*ranks, config, MeasureRates(config.dir), FreeBytes(config.dir)) +
+      NotesOfLosses(*ranks, config, !job) + NoteOfFailure(*ranks, status_of_job);
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) == 0 || errno == EPIPE) return 0;
   return Fail(fmt::format("cannot write the estimate to standard output: {}", std::strerror(errno)),
@@ -121,7 +145,7 @@ int EstimateOfRun(const Options& options, const Installation& installation) {
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
   const auto run = io::ResolveRun(Env::Posix(), options.from);
   if (!run.ok()) return Fail(run.status().message(), 2);
-  return PrintEstimate(settings->config, *run, 0);
+  return PrintEstimate(settings->config, *run, std::nullopt);
 }
 
 int EstimateOfJob(const Options& options, const Installation& installation) {

@@ -104,15 +104,6 @@ double RateOf(double least_seconds, uint64_t bytes, const std::function<void()>&
   return static_cast<double>(done) / took.count();
 }
 
-// The folder, or what of the path to it is there.
-std::string NearestFolder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::absolute(folder, error).lexically_normal();
-  while (path.has_relative_path() && !std::filesystem::is_directory(path, error))
-    path = path.parent_path();
-  return path.string();
-}
-
 // A file without a name, so that nothing is left of it; -1: the file system takes none.
 int NamelessFile(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -147,6 +138,14 @@ void MeasureFiles(const std::string& folder, const std::vector<std::byte>& from,
 }
 
 }  // namespace
+
+std::string NearestFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(folder, error).lexically_normal();
+  while (path.has_relative_path() && !std::filesystem::is_directory(path, error))
+    path = path.parent_path();
+  return path.string();
+}
 
 StepCost CostOf(const StepWork& asked, const TimedStep& seen, uint64_t all_ranks,
                 const Rates& rates, const filters::Config& config) {

@@ -59,6 +59,9 @@ StepCost CostOf(const StepWork& asked, const TimedStep& seen, uint64_t all_ranks
 std::string CostText(const StepCost& cost, uint64_t all_ranks, const Rates& rates,
                      const filters::Config& config);
 
+// The folder, or what of the path to it is there.
+std::string NearestFolder(const std::string& folder);
+
 // `folder`: of the run, there or not; a file without a name is written where it will be.
 Rates MeasureRates(const std::string& folder);
 

@@ -103,6 +103,31 @@ CRASHES = """
 """
 
 
+def test_steps_that_the_job_does_not_come_to_are_told(place, python):
+    command = [TDUMP_RUN, "-c", "c.yaml", "--steps", "100-200", "--estimate", "--", python, "app.py"]
+    told = execute(command, place, {"TMPDIR": str(place / "tmp")})
+    assert told.returncode == 2 and told.stderr.count("tdump-run: ") == 1, told.stderr
+    assert "tdump-run: the job ended after 3 steps; steps 100-200 selects none, so there is nothing" in told.stderr
+    assert nothing_is_left(place)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system of a few MiB, as root")
+def test_an_estimate_for_which_there_was_no_room_is_none(place, python):
+    small = place / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", small], check=False).returncode != 0:
+        pytest.skip("a file system cannot be mounted here")
+    try:
+        (small / "fill").write_bytes(bytes(2_900 << 10))
+        command = [TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", python, "app.py"]
+        told = execute(command, place, {"TMPDIR": str(small)})
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert told.returncode == 2 and "estimate for steps" not in told.stdout, told.stdout
+    assert re.search(r"no estimate: \d+ records? of the steps looked at found no room on the disk of ", told.stderr)
+    assert f"the disk of {small} (" in told.stderr and "TMPDIR names another place" in told.stderr, told.stderr
+
+
 @pytest.mark.parametrize("around", [[], ["mpirun", "--oversubscribe", "-n", "1"]])
 def test_a_job_that_dies_in_its_first_step_is_told_with_its_status(place, python, around):
     (place / "crashes.py").write_text(textwrap.dedent(CRASHES))

@@ -114,7 +114,8 @@ TEST(Estimate, SaysWhatTheOutputOptionsChange) {
   const std::vector<RankEstimate> ranks = {Rank(0, 1, 1024)};
   std::string text = EstimateText(ranks, config, {.copy = 1e9});
   EXPECT_THAT(text, HasSubstr("(5120 bytes) in 1 file, manifests of 512 B beside them\n"));
-  EXPECT_THAT(text, HasSubstr("4.0 KiB: less than that, writing stops when it is reached\n"));
+  EXPECT_THAT(text, HasSubstr("4.0 KiB: less than that, writing stops when it is reached, in step "
+                              "3\n"));
   EXPECT_THAT(text, HasSubstr("payloads count as they are before compression\n"));
   config.ring = true;
   EXPECT_THAT(EstimateText(ranks, config, {.copy = 1e9}),

@@ -1,4 +1,4 @@
-#include "launch/runtime/limits.h"
+#include "launch/config/limits.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "launch/runtime/limits.h"
+#include "launch/config/limits.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,0 +1,72 @@
+#include "launch/tdump_run/estimate_limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tdump::launch {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// Two steps that were looked at and `later` more, of one MiB each.
+RankEstimate Rank(uint64_t later, uint64_t first = kMiB) {
+  RankEstimate rank;
+  rank.steps.resize(2);
+  rank.steps[0].work.file_bytes = first;
+  rank.steps[1].work.file_bytes = kMiB;
+  rank.later_steps = later;
+  return rank;
+}
+
+filters::Config ConfigOf(std::string_view steps, uint64_t limit = 0) {
+  filters::Config config = filters::DefaultConfig();
+  config.steps = *Spec::Parse(steps);
+  config.limit_bytes = limit;
+  return config;
+}
+
+TEST(EstimateLimit, AutoIsATenthOfWhatIsFree) {
+  EXPECT_EQ(LimitText({Rank(8)}, ConfigOf("0-9"), 1000 * kMiB),
+            "auto: 100 MiB, 10 % of 1000 MiB free, at most 100 GiB");
+  EXPECT_EQ(LimitText({Rank(8)}, ConfigOf("0-9"), std::nullopt),
+            "auto: 10 % of the free space, at most 100 GiB");
+}
+
+TEST(EstimateLimit, NamesTheStepThatReachesIt) {
+  // Nine fit into 9.6 MiB.
+  EXPECT_EQ(LimitText({Rank(8)}, ConfigOf("0-9"), 96 * kMiB),
+            "auto: 9.6 MiB, 10 % of 96 MiB free, at most 100 GiB: less than that, writing stops "
+            "when it is reached, in step 9");
+  EXPECT_EQ(LimitText({Rank(8)}, ConfigOf("0-90:10", 3 * kMiB), std::nullopt),
+            "3.0 MiB: less than that, writing stops when it is reached, in step 30");
+  EXPECT_EQ(LimitText({Rank(8, 4 * kMiB)}, ConfigOf("5-14", 3 * kMiB), std::nullopt),
+            "3.0 MiB: less than that, writing stops when it is reached, in step 5, the first one");
+  EXPECT_EQ(LimitText({Rank(1)}, ConfigOf("0-2", 3 * kMiB), std::nullopt), "3.0 MiB");
+}
+
+TEST(EstimateLimit, OfSeveralRanksEachHasItsShare) {
+  EXPECT_THAT(LimitText({Rank(8), Rank(8, 2 * kMiB)}, ConfigOf("0-9", 10 * kMiB), std::nullopt),
+              ::testing::EndsWith("in step 4"));  // 2 + 1 + 1 + 1, and one more
+}
+
+TEST(EstimateLimit, WhatIsLeftToTheJobIsNotTaken) {
+  EXPECT_THAT(LimitText({Rank(8)}, ConfigOf("0-9"), 3 * kMiB),
+              ::testing::EndsWith(": nothing fits, 3.0 MiB free are less than the 64 MiB that are "
+                                  "left to the job"));
+  EXPECT_THAT(LimitText({Rank(8)}, ConfigOf("0-9", 50 * kMiB), 67 * kMiB),
+              ::testing::EndsWith("when it is reached, in step 3"));
+}
+
+TEST(EstimateLimit, LayoutAutoPacksWhatWouldBeTooManyFiles) {
+  filters::Config config = ConfigOf("0-99999");
+  const std::vector<RankEstimate> ranks = {Rank(99'998)};
+  EXPECT_LT(FilesOfPasses(ranks, config), 10'000u);
+  EXPECT_GT(FilesOfPasses(ranks, config), 9'000u);
+  config.layout = filters::OutputLayout::kPass;
+  EXPECT_EQ(FilesOfPasses(ranks, config), 100'000u);
+  config.layout = filters::OutputLayout::kPacked;
+  EXPECT_EQ(FilesOfPasses(ranks, config), 1u);
+}
+
+}  // namespace
+}  // namespace tdump::launch

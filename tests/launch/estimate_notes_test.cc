@@ -1,0 +1,77 @@
+#include "launch/tdump_run/estimate_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/run_image.h"
+
+namespace tdump::launch {
+namespace {
+
+using ::testing::HasSubstr;
+
+filters::Rule RuleOf(std::vector<Role> roles, std::string name = "") {
+  filters::Rule rule = filters::DefaultRule();
+  rule.role = std::move(roles);
+  if (!name.empty()) rule.name = {name};
+  rule.text = "{name: " + name + "}";
+  return rule;
+}
+
+// The notes for a run of outputs of "a" under these rules.
+std::string Notes(std::vector<filters::Rule> rules, bool from = true) {
+  const std::unique_ptr<Env> env = NewMemoryEnv();
+  coordinator::test::ProcessImage(env.get(), "run", {}).Pass(0).Pass(1).Exit(2);
+  filters::Config config = filters::DefaultConfig();
+  config.capture[0].rules = std::move(rules);
+  io::RunRef run;
+  run.path = "run";
+  const auto ranks = EstimateFromRun(env.get(), run, config);
+  EXPECT_TRUE(ranks.ok()) << ranks.status().message();
+  return NotesOfLosses(*ranks, config, from);
+}
+
+TEST(EstimateNotes, NamesRolesThatTheRunHasNoneOf) {
+  EXPECT_EQ(Notes({RuleOf({Role::kOutput})}), "");
+  EXPECT_EQ(Notes({RuleOf({Role::kInput, Role::kOutput}), RuleOf({Role::kState})}),
+            "  note       a lower bound: the rules ask for input, state, of which the run has "
+            "none\n");
+  EXPECT_EQ(Notes({RuleOf({Role::kInput})}, false), "");  // the job had been asked for them
+  filters::Rule off = RuleOf({Role::kInput});
+  off.level = kPartNone;
+  EXPECT_EQ(Notes({off, RuleOf({Role::kOutput})}), "");
+}
+
+TEST(EstimateNotes, NamesRulesThatMatchedNothing) {
+  EXPECT_THAT(Notes({RuleOf({Role::kOutput}, "nosuch"), RuleOf({Role::kOutput}, "a")}, false),
+              ::testing::AllOf(HasSubstr("note       rule 1 '"), HasSubstr("nosuch"),
+                               HasSubstr("' matched nothing that was looked at\n"),
+                               ::testing::Not(HasSubstr("rule 2"))));
+}
+
+TEST(EstimateNotes, TellsWhatWasLostWhereItWasLooked) {
+  RankEstimate rank;
+  rank.lost = {{SkipReason::kMemoryLimit, 2}, {SkipReason::kDiskLimit, 3}};
+  EXPECT_EQ(LostToTheDisk({rank, rank}), 6u);
+  EXPECT_THAT(NotesOfLosses({rank, rank}, {}, false),
+              HasSubstr("a lower bound: 4 records of the steps looked at had not been kept ("));
+}
+
+TEST(EstimateNotes, SaysWhyAJobLeftNoPass) {
+  const std::unique_ptr<Env> env = NewMemoryEnv();
+  coordinator::test::ProcessImage(env.get(), "run", {}).Exit(20);
+  io::RunRef run;
+  run.path = "run";
+  filters::Config config = filters::DefaultConfig();
+  config.steps = *Spec::Parse("100-200");
+  EXPECT_EQ(WhyNoPass(env.get(), run, config),
+            "the job ended after 20 steps; steps 100-200 selects none, so there is nothing to "
+            "estimate from");
+  config.ranks = *Spec::Parse("3");
+  EXPECT_EQ(WhyNoPass(env.get(), run, config),
+            "the job ended after 20 steps; ranks 3 selects none of its 1 rank, so there is nothing "
+            "to estimate from");
+}
+
+}  // namespace
+}  // namespace tdump::launch
