@@ -13,9 +13,9 @@ namespace tdump::coordinator {
 inline constexpr std::string_view kExit = "exit";
 inline constexpr std::string_view kLastStepOpen = ", last step open";
 
-// Of a process that failed when nothing said that its last pass was over: an exception in backward
-// ends it in an orderly way.
-inline std::string FailedExit(int64_t status) {
+// Of a process that ended when its last pass may not have been over: an exception in backward ends
+// it in an orderly way, and with status 0 where the job catches it.
+inline std::string OpenExit(int64_t status) {
   return fmt::format("exit with status {}{}", status, kLastStepOpen);
 }
 

@@ -213,7 +213,10 @@ class Writer {
       whole += index_.ranks[i].selected && IsWhole(i) ? 1 : 0;
     const std::string all_steps = "all " + Plural(written_.size(), "step");
     std::string text;
-    if (written_.empty()) {
+    if (selected_ == 0) {
+      text = fmt::format("none of {} is selected (ranks), so nothing was written",
+                         Plural(ranks_.size(), "rank"));
+    } else if (written_.empty()) {
       text = fmt::format("none of {} wrote a pass", Plural(ranks_.size(), "rank"));
     } else if (selected_ == ranks_.size()) {
       text = fmt::format("{} of {} wrote {}", CountText(whole), CountText(selected_), all_steps);

@@ -384,6 +384,7 @@ class Builder {
         index_.holes.push_back(index_.notes[note]);
       ++note;
     }
+    HoleOfAnEmptyRun();
   }
 
   // Whether the holes of a rank are listed.
@@ -424,6 +425,19 @@ class Builder {
           "{}, step{} {}: {} not kept as asked: {}", RankList(ranks), steps.size() == 1 ? "" : "s",
           RangesText({steps.begin(), steps.end()}), Plural(records, "record"), ToString(reason)));
     }
+  }
+
+  // All ranks ended in order, and none wrote anything: that is not what anyone asked for.
+  void HoleOfAnEmptyRun() {
+    const auto wrote = [&](size_t i) {
+      return !Process(i).passes.empty() || !Process(i).overwritten.empty();
+    };
+    if (!index_.holes.empty() || std::any_of(members_.begin(), members_.end(), wrote)) return;
+    const bool selected = std::any_of(index_.ranks.begin(), index_.ranks.end(),
+                                      [](const io::RankState& rank) { return rank.selected; });
+    index_.holes.push_back(selected ? "nothing was written: no selected step began"
+                                    : fmt::format("nothing was written: `ranks` selects none of {}",
+                                                  Plural(index_.ranks.size(), "rank")));
   }
 
   void HolesOfRanks() {

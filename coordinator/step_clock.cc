@@ -184,11 +184,14 @@ void StepClock::Mix(const Boundary& boundary) {
   shape = Hash64(boundary.cls, shape);
 }
 
-// A process that succeeds ends between two steps. One that fails ends anywhere.
+// A process that succeeds ends between two steps, unless it went on after an exception in backward.
+// One that fails ends anywhere.
 void StepClock::Exit(int64_t status) {
   exited_ = true;
   if (state_ != Activation::kActive) return;
   if (status > 0 && recording_ && !tracker_.StepIsOver()) failed_ = static_cast<int>(status);
+  undone_ =
+      status == 0 && recording_ && tracker_.AwaitsOptimizer() && session_.passes->has_backward();
   EndStep();
   if (recording_) session_.passes->close_pass();
   recording_ = false;
@@ -226,7 +229,7 @@ std::string StepClock::RuleInForce() const {
 
 StepClock::Counts StepClock::counts() const {
   std::lock_guard lock(mutex_);
-  return {next_local_, passes_, failed_};
+  return {next_local_, passes_, failed_, undone_};
 }
 
 }  // namespace tdump::coordinator

@@ -98,6 +98,7 @@ class StepClock : public Clock {
     uint64_t steps = 0;   // counted steps begun
     uint64_t passes = 0;  // opened
     int failed = 0;       // exit status, where the process ended in its last pass; else 0
+    bool undone = false;  // it succeeded: its last pass has a backward, and no optimizer's step
   };
 
   StepClock(Gate* gate, Activator* activator, StepClockOptions options);
@@ -150,6 +151,7 @@ class StepClock : public Clock {
   uint64_t next_of_mode_[4] = {};
   uint64_t passes_ = 0;
   int failed_ = 0;
+  bool undone_ = false;
   uint32_t micros_ = 0;  // root calls in the step so far
 };
 

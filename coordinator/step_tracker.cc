@@ -138,6 +138,7 @@ StepTracker::Verdict StepTracker::MarkedCall(const Caller& caller) {
 StepTracker::Verdict StepTracker::OptimizerStep(const Boundary& boundary) {
   const bool known = has_optimizer_;
   NoteOptimizer(boundary);
+  optimizer_stepped_ = true;
   if (boundary.instance != first_optimizer_) return {};
   const bool by_optimizer =
       rule_.kind == StepRuleKind::kOptimizer || rule_.kind == StepRuleKind::kAuto;
@@ -170,7 +171,7 @@ StepTracker::Verdict StepTracker::Begin(StepMode mode, const Caller& caller) {
   opener_ = caller;
   has_opener_ = caller.root || !caller.name.empty();
   root_calls_ = 0;
-  marked_ = false;
+  marked_ = optimizer_stepped_ = false;
   Verdict verdict{true, mode, pending_number_};
   pending_number_ = -1;
   return verdict;
@@ -178,6 +179,12 @@ StepTracker::Verdict StepTracker::Begin(StepMode mode, const Caller& caller) {
 
 bool StepTracker::StepIsOver() const {
   return !open_ || (marked_ && rule_.kind != StepRuleKind::kBackward);
+}
+
+bool StepTracker::AwaitsOptimizer() const {
+  const bool by_optimizer = rule_.kind == StepRuleKind::kOptimizer ||
+                            (rule_.kind == StepRuleKind::kAuto && mode_ == StepMode::kTrain);
+  return open_ && by_optimizer && !optimizer_stepped_;
 }
 
 void StepTracker::Restart() {

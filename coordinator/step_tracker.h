@@ -55,6 +55,8 @@ class StepTracker {
   bool saw_boundary() const { return began_; }
   // Whether something said that the step which began last is over; calls never do.
   bool StepIsOver() const;
+  // Whether steps end at the optimizer, and none has stepped in the one that began last.
+  bool AwaitsOptimizer() const;
 
  private:
   // What opened the step: a root by number or a part by name.
@@ -88,6 +90,7 @@ class StepTracker {
   uint64_t root_calls_ = 0;  // in this step
   uint64_t micro_root_ = 0;
   bool marked_ = false;  // the optimizer stepped, or backward began: the next call begins a step
+  bool optimizer_stepped_ = false;  // any, in this step
   bool has_first_root_ = false;
   uint64_t first_root_ = 0;
   std::string first_root_name_;

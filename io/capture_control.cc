@@ -82,6 +82,12 @@ void CaptureSinkImpl::close_pass() noexcept {
   }
 }
 
+bool CaptureSinkImpl::has_backward() noexcept {
+  if (off()) return false;
+  std::lock_guard lock(control_);
+  return current_ != nullptr && current_->backward.load(std::memory_order_relaxed);
+}
+
 void CaptureSinkImpl::CloseOpenPass() {
   if (current_ != nullptr) {
     const int64_t now = state_.env->MonotonicNs();

@@ -55,7 +55,11 @@ uint64_t CaptureSinkImpl::Seen(const Call& call) {
 
 PassSlot* CaptureSinkImpl::Enter(const Call& call) {
   PassSlot* pass = state_.slots.Enter(call.pass);
-  if (pass != nullptr) return pass;
+  if (pass != nullptr) {
+    if (call.phase == Phase::kBackward && !pass->backward.load(std::memory_order_relaxed))
+      pass->backward.store(true, std::memory_order_relaxed);
+    return pass;
+  }
   state_.late.fetch_add(1, std::memory_order_relaxed);
   state_.losses.Add(call.op);
   return nullptr;

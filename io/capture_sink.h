@@ -39,6 +39,8 @@ class PassControl {
   // A limit was reached or the disk keeps failing: no later pass writes anything.
   // The gate may stay idle from here on.
   virtual bool stopped() const noexcept { return false; }
+  // The open pass got something of a backward.
+  virtual bool has_backward() noexcept { return false; }
 };
 
 enum class AtLimit : uint8_t { kBlock = 0, kDrop = 1, kStats = 2 };

@@ -58,6 +58,7 @@ class CaptureSinkImpl final : public CaptureSink {
 
   void open_pass(const PassInfo& info) noexcept override;
   void close_pass() noexcept override;
+  bool has_backward() noexcept override;
   bool stopped() const noexcept override { return state_.stopped.load(std::memory_order_relaxed); }
 
   bool Drain(int timeout_ms) noexcept override;

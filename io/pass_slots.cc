@@ -8,6 +8,7 @@ PassSlot* PassSlots::Open(const PassInfo& info, int64_t now_ns, int64_t step_ns)
   slot.info = info;
   slot.records.store(0, std::memory_order_relaxed);
   slot.blocked_ns.store(0, std::memory_order_relaxed);
+  slot.backward.store(false, std::memory_order_relaxed);
   slot.over_share.store(false, std::memory_order_relaxed);
   for (auto& count : slot.lost) count.store(0, std::memory_order_relaxed);
   slot.lost_calls.store(0, std::memory_order_relaxed);

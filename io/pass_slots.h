@@ -18,6 +18,7 @@ struct alignas(64) PassSlot {
   std::atomic<uint64_t> word{0};
   std::atomic<uint64_t> records{0};  // ids given out
   std::atomic<uint64_t> blocked_ns{0};
+  std::atomic<bool> backward{false};                   // something of a backward came
   std::atomic<bool> over_share{false};                 // blocked for longer than memory.max_block
   std::array<std::atomic<uint64_t>, kReasons> lost{};  // records that could not even be noted
   std::atomic<uint64_t> lost_calls{0};

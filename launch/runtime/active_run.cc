@@ -235,8 +235,8 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
         fmt::format("no step was written: steps {} are selected, the {} that ran are others",
                     facts.steps.ToString(), counts.steps)});
   }
-  WriteClose(counts, counts.failed != 0 ? coordinator::FailedExit(counts.failed)
-                                        : std::string(coordinator::kExit));
+  const bool open = counts.failed != 0 || counts.undone;
+  WriteClose(counts, open ? coordinator::OpenExit(counts.failed) : std::string(coordinator::kExit));
   SayFarewell(Env::Posix(),
               {.identity = identity,
                .run = directory_.run,

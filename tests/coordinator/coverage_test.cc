@@ -98,11 +98,28 @@ TEST_F(CoverageTest, AStepThatNoRankEndedIsOnNoRank) {
   EXPECT_THAT(Text(), HasSubstr("0 written (1 of 2 seen); 1 whole on no rank;"));
 }
 
+TEST_F(CoverageTest, ARunWithoutAPassIsNotComplete) {
+  ProcessImage others(env_.get(), "run", {.selected = false});
+  others.Exit(2);
+  EXPECT_THAT(Text(), HasSubstr("tdump: INCOMPLETE  latest\n  steps      none written (0 of 2 "));
+  EXPECT_THAT(Text(), HasSubstr("  ranks      none of 1 rank is selected (ranks), so nothing was "
+                                "written; operators: none selected was seen\n"));
+  const auto holes = [&](const std::string& run) {
+    const auto store = io::PassStore::Open(env_.get(), run);
+    EXPECT_TRUE(store.ok());
+    return BuildRunIndex(**store, 0).holes;
+  };
+  EXPECT_THAT(holes("run"), ::testing::ElementsAre("nothing was written: `ranks` selects none of "
+                                                   "1 rank"));
+  ProcessImage(env_.get(), "idle", {}).Exit(2);
+  EXPECT_THAT(holes("idle"), ::testing::ElementsAre("nothing was written: no selected step began"));
+}
+
 // An exception in backward: the process closes what it has, and it is not all.
 TEST_F(CoverageTest, TheLastPassOfARankThatFailedInItIsNotWhole) {
   for (int rank : {0, 1}) {
     ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
-    process.Pass(0).Pass(1).Exit(2, rank == 1 ? FailedExit(1) : "exit");
+    process.Pass(0).Pass(1).Exit(2, rank == 1 ? OpenExit(1) : "exit");
   }
   const std::string text = Text();
   EXPECT_THAT(text, HasSubstr("INCOMPLETE"));

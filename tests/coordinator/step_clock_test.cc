@@ -11,10 +11,15 @@ namespace {
 // Notes what the clock does to the passes.
 class FakePasses : public io::PassControl {
  public:
-  void open_pass(const io::PassInfo& info) noexcept override { opened.push_back(info); }
+  void open_pass(const io::PassInfo& info) noexcept override {
+    opened.push_back(info);
+    backward = false;
+  }
   void close_pass() noexcept override { ++closed; }
+  bool has_backward() noexcept override { return backward; }
   std::vector<io::PassInfo> opened;
   int closed = 0;
+  bool backward = false;  // of the open pass
 };
 
 class FakeActivator : public Activator {
@@ -302,6 +307,46 @@ TEST_F(StepClockTest, AProcessThatSucceedsLeavesNone) {
   Root();
   Tell(BoundaryKind::kExit, 0);
   EXPECT_EQ(clock().counts().failed, 0);
+  EXPECT_FALSE(clock().counts().undone);
+}
+
+// What a job leaves that catches an exception in backward.
+TEST_F(StepClockTest, ABackwardWithoutAnOptimizersStepIsUndoneThoughTheProcessSucceeds) {
+  Tell(BoundaryKind::kOptimizerCreated);
+  Root(true);
+  passes.backward = true;
+  Tell(BoundaryKind::kOptimizerStep);
+  Root(true);
+  passes.backward = true;
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_TRUE(clock().counts().undone);
+  EXPECT_EQ(clock().counts().failed, 0);
+}
+
+TEST_F(StepClockTest, AStepOfTrainingWithoutABackwardIsNotUndone) {
+  Tell(BoundaryKind::kOptimizerCreated);
+  Root(true);
+  passes.backward = true;
+  Tell(BoundaryKind::kOptimizerStep);
+  Root(true);  // a forward for a look at the loss
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_FALSE(clock().counts().undone);
+}
+
+TEST_F(StepClockTest, ABackwardThatAnOptimizerFollowedIsNotUndone) {
+  clock().boundary({.kind = BoundaryKind::kOptimizerCreated, .instance = 0});
+  Root(true);
+  passes.backward = true;
+  clock().boundary({.kind = BoundaryKind::kOptimizerStep, .instance = 1});  // not the first one
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_FALSE(clock().counts().undone);
+}
+
+TEST_F(StepClockTest, ABackwardWhereOnlyCallsMarkStepsIsNotUndone) {
+  Root(true);
+  passes.backward = true;
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_FALSE(clock().counts().undone);
 }
 
 TEST_F(StepClockTest, AForkedChildRecordsNothing) {

@@ -466,6 +466,47 @@ def test_an_exception_in_backward_leaves_a_step_that_is_not_whole(tmp_path, app,
         assert "3 seen, 0 complete on every rank, 3 more in steps 0-1" in text, text
 
 
+CATCHES = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def fails(gradient):
+    raise RuntimeError("no gradient")
+
+def watch(module, args, out):
+    if step == 2:
+        out.register_hook(fails)
+
+model[0].register_forward_hook(watch)
+try:
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+except RuntimeError as error:
+    print("caught:", error)
+"""
+
+
+def test_an_exception_in_backward_that_the_job_catches_leaves_a_step_that_is_not_whole(tmp_path, app, python):
+    (tmp_path / "c.yaml").write_text("capture: [{leaf: true, role: [output, grad_output], level: full}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", python, app(CATCHES)], tmp_path)
+    assert done.returncode == 0 and "caught: no gradient" in done.stdout, done.stderr
+    assert "tdump: INCOMPLETE  " in done.stderr
+    assert "  steps      0-1 written (2 of 3 seen); 2 not whole\n" in done.stderr, done.stderr
+    assert "rank 0 ended in step 2, which may not be whole (exit with status 0)" in done.stderr, done.stderr
+
+
+def test_a_run_that_wrote_nothing_is_not_complete(tmp_path, job):
+    done = execute([TDUMP_RUN, "--dump", "--ranks", "3", "--", sys.executable, job[0]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tdump: INCOMPLETE  " in done.stderr, done.stderr
+    assert "  ranks      none of 1 rank is selected (ranks), so nothing was written" in done.stderr, done.stderr
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest", "--coverage"], tmp_path)
+    assert "tdump: INCOMPLETE  latest" in view.stdout and "none of 1 rank is selected" in view.stdout, view.stdout
+
+
 def test_nothing_is_left_when_the_job_never_ran(tmp_path):
     failed = execute([TDUMP_RUN, "--dump", "--steps", "x", "--", "true"], tmp_path)
     assert failed.returncode == 125 and no_run(tmp_path)

@@ -56,6 +56,20 @@ TEST(CaptureSink, KeepsARecordUnderItsName) {
   EXPECT_TRUE(damage.empty());
 }
 
+TEST(CaptureSink, KnowsWhetherTheOpenPassHasABackward) {
+  SinkRig rig;
+  Call call = rig.NewCall(rig.Op("a"));
+  EXPECT_FALSE(rig.sink->has_backward());
+  rig.Open(0);
+  rig.Keep(call, "0", Bytes(10, 1));
+  EXPECT_FALSE(rig.sink->has_backward());
+  call.phase = Phase::kBackward;
+  rig.Keep(call, "0", Bytes(10, 1));
+  EXPECT_TRUE(rig.sink->has_backward());
+  rig.Open(1);
+  EXPECT_FALSE(rig.sink->has_backward());
+}
+
 TEST(CaptureSink, ManifestCountsWhatThePassHolds) {
   SinkRig rig;
   const OperatorId op = rig.Op("a");
