@@ -226,6 +226,8 @@ class Differ {
     report_.origin = std::move(choice.origin);
     report_.notes.insert(report_.notes.end(), choice.notes.begin(), choice.notes.end());
     if (report_.origin) report_.origin->weights_unseen = weights_.AreUnseen(*report_.origin, b_);
+    if (report_.origin && (report_.origin->drifted || report_.origin->weights_unseen))
+      report_.beyond_drift = std::move(choice.beyond_drift);
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     report_.growth = finder_.growth();

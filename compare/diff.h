@@ -147,6 +147,9 @@ struct DiffReport {
   Growth growth;  // of the error, in the pass that holds the origin, else in the first
   std::optional<Origin> origin;
   std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
+  // Where weights that parted on the way may be the harmless cause of the origin: the first
+  // difference that they do not make (compare/origin.h, 5).
+  std::optional<Origin> beyond_drift;
   // The first ones, in order of step, rank and time: those that count, then those that are allowed.
   std::vector<Row> failing;
   std::vector<Unpaired> unpaired;

@@ -67,9 +67,11 @@ PassFinding FindFirst(std::vector<Observed>* observed) {
   PassFinding finding;
   for (size_t i = 0; i < observed->size(); ++i) {
     const Observed& here = (*observed)[i];
-    if (here.bits_differ && !finding.bits) finding.bits = Describe(*observed, i, true);
-    if (here.fails) {
-      finding.beyond_bound = Describe(*observed, i, false);
+    if (here.bits_differ && !finding.bits && !finding.beyond_bound)
+      finding.bits = Describe(*observed, i, true);
+    if (here.fails && !finding.beyond_bound) finding.beyond_bound = Describe(*observed, i, false);
+    if (here.beyond_drift) {
+      finding.beyond_drift = Describe(*observed, i, false);
       break;
     }
   }

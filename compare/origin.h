@@ -17,6 +17,10 @@
 //      origin instead when the operator's own parameter differs, or when bits are known to be
 //      reproducible between the two runs (some other pass of that step or an earlier one is equal
 //      bit by bit).
+//   5. Weights that part on the way may be harmless: Adam turns the rounding of a tiny gradient
+//      into whole steps. Where they may be the origin, the first difference is named besides that
+//      no weight makes: NaN or infinities that one side alone has, and what an optimizer keeps
+//      that is far off what the error of its gradient explains.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +39,10 @@ struct Observed {
   uint64_t call = 0;   // begin of its call in B
   bool output = false;
   bool root_input = false;
-  bool fails = false;        // outside its bound, or shape, dtype, special values
-  bool bits_differ = false;  // includes `fails`
-  uint32_t outcome = 0;      // index of the caller's
+  bool fails = false;         // outside its bound, or shape, dtype, special values
+  bool bits_differ = false;   // includes `fails`
+  uint32_t outcome = 0;       // index of the caller's
+  bool beyond_drift = false;  // fails as no weight that is a little off makes it (5)
 };
 
 enum class OriginKind : uint8_t { kOperator, kInterval, kInputs, kParameter };
@@ -57,6 +62,7 @@ struct FirstDifference {
 struct PassFinding {
   std::optional<FirstDifference> beyond_bound;
   std::optional<FirstDifference> bits;
+  std::optional<FirstDifference> beyond_drift;
 };
 
 // Sorts `observed` by order.

@@ -94,6 +94,42 @@ bool HaveTheSameValues(const PassDiff& pass, const Outcome& x, const Outcome& y)
          m.worst.position == n.worst.position && m.worst.a == n.worst.a && m.worst.b == n.worst.b;
 }
 
+// Whether NaN or infinities are on one side only, as far as is known: where both have some, as a
+// mask has, others may be masked.
+bool IsFiniteOnOneSide(const PassDiff& pass, const Outcome& outcome) {
+  const Verdict& v = outcome.comparison.verdict;
+  if (v.special != Answer::kDiffers || v.special_allowed) return false;
+  if (outcome.comparison.evidence == Evidence::kPayload) {
+    const Metrics m = *outcome.comparison.metrics;
+    return (m.nan_a + m.inf_a == 0) != (m.nan_b + m.inf_b == 0);
+  }
+  const auto is_finite = [](const std::optional<Summary>& s) -> std::optional<bool> {
+    if (!s || !s->nan || !s->positive_inf || !s->negative_inf) return std::nullopt;
+    return *s->nan + *s->positive_inf + *s->negative_inf == 0;
+  };
+  const auto a = is_finite(SummaryIn(*pass.a, outcome.ids.a));
+  const auto b = is_finite(SummaryIn(*pass.b, outcome.ids.b));
+  return a && b && *a != *b;
+}
+
+// What an optimizer keeps is made of gradients alone, whatever the weights are.
+bool AddsToGradients(const Outcome& outcome) {
+  if (!outcome.fails || !outcome.of_optimizer) return false;
+  const std::optional<Explanation> explanation = outcome.explanation;
+  return explanation && explanation->in_known && !explanation->within && !explanation->follows;
+}
+
+// An error that is so much larger than what is explained is no rounding of another order.
+constexpr double kFarDb = 40;
+
+bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome) {
+  if (!outcome.fails) return false;
+  if (IsFiniteOnOneSide(pass, outcome)) return true;
+  if (!AddsToGradients(outcome) || outcome.comparison.evidence != Evidence::kPayload) return false;
+  const std::optional<Explanation> explanation = outcome.explanation;
+  return DbOf(explanation->bound.power) - DbOf(LevelOf(outcome.comparison.metrics).power) > kFarDb;
+}
+
 std::vector<Observed> Timeline(const PassDiff& pass) {
   std::vector<Observed> observed;
   observed.reserve(pass.outcomes.size());
@@ -108,7 +144,8 @@ std::vector<Observed> Timeline(const PassDiff& pass) {
                         .root_input = outcome.root_input,
                         .fails = outcome.fails,
                         .bits_differ = outcome.bits_differ,
-                        .outcome = i});
+                        .outcome = i,
+                        .beyond_drift = IsBeyondDrift(pass, outcome)});
   }
   return observed;
 }
@@ -141,6 +178,8 @@ void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair, bool judg
              [](const Outcome& o) { return o.fails; });
   if (judged) KeepGrowth(pass, pair, finding.beyond_bound);
   AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
+  AddSuspect(pass, pair, finding.beyond_drift, &beyond_drift_,
+             [](const Outcome& o) { return o.fails; });
 }
 
 PassFinding OriginFinder::Find(const PassDiff& pass, uint64_t step) {
@@ -237,6 +276,8 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
   const std::optional<Explanation>& explanation = outcome.explanation;
   suspect.adds_error =
       explanation && explanation->in_known && !explanation->within && !explanation->follows;
+  suspect.of_gradients = AddsToGradients(outcome);
+  suspect.special = IsFiniteOnOneSide(pass, outcome);
   return suspect;
 }
 
@@ -320,10 +361,15 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
   Origin& origin = chosen.origin;
   origin.may_be_handed_on = by_values && MayBeHandedOn(*suspects, chosen);
   if (origin.may_be_handed_on) origin.certain = false;
-  if (chosen.outside_before) {
+  // Weights that are a little off make no NaN, and nothing but gradients goes into their mean.
+  const auto may_make = [&](const ParameterDifference& parameter) {
+    return !chosen.of_gradients && !(chosen.special && parameter.drifted && parameter.same_special);
+  };
+  if (chosen.outside_before && may_make(*chosen.outside_before)) {
     BlameParameter(*chosen.outside_before, &origin);
     origin.last_agreeing.reset();  // it may come after what used the parameter
-  } else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty()) {
+  } else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty() &&
+             may_make(chosen.passed_by.front())) {
     BlameParameter(chosen.passed_by.front(), &origin);
   }
   // Ranks of another stage of a pipeline hold other operators, whatever they are called.
@@ -341,6 +387,18 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
 }
 
 OriginFinder::Choice OriginFinder::Choose() {
+  Choice choice = ChooseFirst();
+  std::vector<std::string> said;
+  const std::optional<Suspect> beyond = Choose(&beyond_drift_, &said);
+  if (!beyond || !choice.origin || !choice.origin->row) return choice;
+  const Row &first = *choice.origin->row, &other = *beyond->origin.row;
+  const bool same = first.step_b == other.step_b && first.rank_b == other.rank_b &&
+                    ToText(first.key) == ToText(other.key);
+  if (!same) choice.beyond_drift = beyond->origin;
+  return choice;
+}
+
+OriginFinder::Choice OriginFinder::ChooseFirst() {
   Choice choice;
   const std::optional<Suspect> beyond = Choose(&beyond_bound_, &choice.notes);
   std::vector<std::string> of_bits;  // says the same

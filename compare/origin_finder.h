@@ -27,6 +27,8 @@ struct ParameterDifference {
   bool outside = false;  // its values are known, and outside their bound
   bool within = false;   // its values are known, and within their bound
   bool drifted = false;  // it was equal at an earlier step
+  // Its values are known, and NaN and infinities are where they should be.
+  bool same_special = false;
 };
 
 struct Origin {
@@ -64,7 +66,9 @@ class OriginFinder {
   struct Choice {
     std::optional<Origin> origin;
     std::optional<Origin> first_bits;  // the first difference in bits, where it is not the origin
-    std::vector<std::string> notes;    // on what ranks were given that others made
+    // The first difference that no weight that parted makes, where it is not the origin.
+    std::optional<Origin> beyond_drift;
+    std::vector<std::string> notes;  // on what ranks were given that others made
   };
   // Whether an observation of a step of B before `step`, of the passes so far, is outside its
   // bound; or, with `bits`, differs at all.
@@ -90,7 +94,9 @@ class OriginFinder {
     std::optional<ParameterDifference> outside_before;
     // Its error is more than what went into it, and its own roundings, explain.
     bool adds_error = false;
-    bool own_within = false;  // its own parameter differs within its bound
+    bool own_within = false;    // its own parameter differs within its bound
+    bool of_gradients = false;  // an optimizer keeps it, and it adds an error to its gradients
+    bool special = false;       // NaN or infinities are on one side only
   };
 
   // Suspects of the earliest step that has any, and which keys differ there on which rank.
@@ -116,6 +122,7 @@ class OriginFinder {
   std::optional<ParameterDifference> OutsideBefore(const PassDiff& pass, const PassPair& pair,
                                                    const Outcome& difference) const;
   const ParameterDifference* OwnParameter(const Origin& origin) const;
+  Choice ChooseFirst();  // the origin, and bits
   std::optional<Suspect> Choose(Suspects* suspects, std::vector<std::string>* notes) const;
   bool MayBeHandedOn(const Suspects& suspects, const Suspect& suspect) const;
 
@@ -126,7 +133,7 @@ class OriginFinder {
 
   const std::vector<ParameterDifference>* parameters_;
   const Stages stages_;
-  Suspects beyond_bound_, bits_;
+  Suspects beyond_bound_, bits_, beyond_drift_;
   Growth growth_;
   std::optional<Candidate> growth_of_;
   std::optional<uint64_t> reproducible_from_;  // step of B of the first pass equal bit by bit

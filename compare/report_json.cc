@@ -326,6 +326,7 @@ void WriteJson(const DiffReport& report, const SideInfo& a, const SideInfo& b, b
                {"verdict", ToString(report.overall)},
                {"summary", RenderVerdict(report, required_bits)}};
   json["origin"] = report.origin ? OriginJson(*report.origin) : Json(nullptr);
+  json["beyond_drift"] = report.beyond_drift ? OriginJson(*report.beyond_drift) : Json(nullptr);
   json["first_bits"] = report.first_bits ? OriginJson(*report.first_bits) : Json(nullptr);
   write("{\n" + Members(json) + ",\n");
   WriteGrowth(report.growth, write);

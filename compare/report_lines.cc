@@ -201,6 +201,15 @@ std::string OtherRanks(const Origin& origin) {
 
 bool IsTap(const Origin& origin) { return origin.row && origin.row->kind == OperatorKind::kTap; }
 
+// Of a parameter the figures are those of a record that it may have spoilt.
+std::string WhatDiffers(const Origin& origin) {
+  if (origin.kind == OriginKind::kParameter)
+    return fmt::format("{} {}: ", ShownName(origin.row->name), ObservationText(*origin.row));
+  if (origin.kind != OriginKind::kOperator) return "";
+  if (IsTap(origin)) return "tap does not: ";
+  return IsStateOfOptimizer(origin) ? "what is kept does not: " : "output does not: ";
+}
+
 // SQNR, cosine, ULP and quantiles of a row that was read.
 std::string DistanceText(const Metrics& m) {
   std::string text = "SQNR " + SqnrText(m);
@@ -352,10 +361,7 @@ std::vector<std::string> OriginLines(const Origin& origin) {
         "param at every step to see");
   if (origin.row) {
     const Row& row = *origin.row;
-    const char* what = origin.kind != OriginKind::kOperator ? ""
-                       : IsTap(origin)                      ? "tap does not: "
-                       : IsStateOfOptimizer(origin)         ? "what is kept does not: "
-                                                            : "output does not: ";
+    const std::string what = WhatDiffers(origin);
     lines.push_back(what + ValuesText(row));
     if (const std::string text = ExplainedText(row.comparison, row.explanation); !text.empty())
       lines.push_back("error " + text);

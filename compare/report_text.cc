@@ -45,8 +45,10 @@ std::string FactLines(const Fact& fact) {
   return text;
 }
 
-std::string OriginText(const Origin& origin, std::string_view head, const Style& style) {
+std::string OriginText(const Origin& origin, std::string_view head, const Style& style,
+                       const std::string& why = "") {
   std::string text = fmt::format("{:<{}}{}\n", head, kIndent, style.Bold(OriginTitle(origin)));
+  if (!why.empty()) text += Line("", why);
   for (const std::string& line : OriginLines(origin)) text += Line("", line);
   return text;
 }
@@ -149,6 +151,9 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
   if (report.overall == Overall::kDiffers && report.counts.failing > 0)
     text += Wrap("         " + DifferingIn(report.counts), kIndent) + "\n";
   if (report.origin) text += "\n" + OriginText(*report.origin, "ORIGIN", style);
+  if (report.beyond_drift)
+    text += "\n" + OriginText(*report.beyond_drift, "ALSO", style,
+                              "weights that parted by rounding do not make this: look here first");
   if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "BITS", style);
   const bool of_inputs = report.origin && report.origin->kind == OriginKind::kInputs;
   if (const std::string growth = GrowthText(report.growth, kGrowthPoints);

@@ -49,7 +49,8 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
                            .buffer = buffer,
                            .outside = outcome.fails,
                            .within = outcome.comparison.verdict.tolerance == Answer::kSame,
-                           .drifted = later});
+                           .drifted = later,
+                           .same_special = v.HasValues() && v.special == Answer::kSame});
 }
 
 void WeightList::CountNames() {

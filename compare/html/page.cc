@@ -72,6 +72,9 @@ Json OriginJson(const PageInput& input) {
   const Origin& origin = *input.report->origin;
   Json lines = Json::array();
   for (const std::string& line : OriginLines(origin)) lines.push_back(line);
+  if (input.report->beyond_drift)
+    lines.push_back("also " + OriginTitle(*input.report->beyond_drift) +
+                    ": weights that parted by rounding do not make it");
   Json json = {{"title", OriginTitle(origin)},
                {"lines", std::move(lines)},
                {"step", std::to_string(origin.step)},

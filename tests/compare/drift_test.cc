@@ -153,6 +153,56 @@ TEST(Drift, WeightsThatWereNotSeenAtTheStepAreTold) {
   EXPECT_THAT(Text(report), HasSubstr("weights were not recorded at this step"));
 }
 
+TEST(Drift, AWeightThatPartedMakesNoNaN) {
+  const Tensor nan = Vector<float>("float32", {3, NAN});
+  const FakeRun a = Training({kAgrees, kAgrees});
+  const auto second = [&](const Tensor& weight, const Tensor& first, const Tensor& out) {
+    return DiffOk(a, Training({kAgrees, {weight, first, out}}));
+  };
+  const DiffReport report = second(kBad, kBad, nan);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "first");
+  EXPECT_FALSE(report.beyond_drift);  // the origin is no weight's
+  const DiffReport alone = second(kBad, kGood, nan);
+  ASSERT_TRUE(alone.origin);
+  EXPECT_EQ(alone.origin->parameter, "second.weight");
+  EXPECT_FALSE(alone.beyond_drift);  // it is the origin
+}
+
+// Two modules, of which the first has a weight; the second one's output is NaN.
+TEST(Drift, NaNIsNamedBesideAWeightThatParted) {
+  const Tensor nan = Vector<float>("float32", {3, NAN});
+  const auto run = [&](const Tensor& weight, const Tensor& of_first, const Tensor& of_second) {
+    FakeRun run(1);
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = run.Pass(0, step);
+      FullParam(&pass, "first", step == 0 ? kGood : weight);
+      pass.Module("first", kInput, step == 0 ? kGood : of_first);
+      pass.Module("second", kGood, step == 0 ? kGood : of_second);
+    }
+    return run;
+  };
+  const FakeRun a = run(kGood, kGood, kGood);
+  EXPECT_FALSE(DiffOk(a, run(kBad, kBad, kBad)).beyond_drift);
+  const DiffReport report = DiffOk(a, run(kBad, kBad, nan));
+  ASSERT_TRUE(report.origin && report.beyond_drift);
+  EXPECT_EQ(report.origin->name, "first");
+  EXPECT_TRUE(report.origin->drifted);
+  EXPECT_EQ(report.beyond_drift->name, "second");
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("ALSO rank 0, step 1, second, output"));
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("NaN on one side only 1"));
+  // The output of the first agrees: its weight is only a little off.
+  const DiffReport later = DiffOk(a, run(kBad, kGood, nan));
+  ASSERT_TRUE(later.origin);
+  EXPECT_EQ(later.origin->name, "second");
+  EXPECT_EQ(later.origin->kind, OriginKind::kOperator);
+  // A weight that is NaN may make it.
+  const DiffReport spoilt = DiffOk(a, run(nan, kGood, nan));
+  ASSERT_TRUE(spoilt.origin);
+  EXPECT_EQ(spoilt.origin->parameter, "first.weight");
+  EXPECT_THAT(Joined(Text(spoilt)), HasSubstr("second output: 1 of 2 elements outside"));
+}
+
 // Modules in a row, the weight of the first off by `weight_db`, and what each returns by `out_db`.
 constexpr size_t kCount = 1 << 12;
 using Numbers = std::vector<float>;

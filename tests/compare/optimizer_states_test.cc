@@ -149,6 +149,59 @@ TEST(OptimizerStates, AMissedReductionIsFound) {
   EXPECT_THAT(Joined(Text(report)), HasSubstr("its gradient agrees"));
 }
 
+// Of the second step; before it the two runs differ in rounding alone.
+struct Second {
+  Numbers states;
+  float of_weight = 1;  // where weights are recorded
+  float output = 1;     // of the module that has it
+};
+FakeRun Trained(double noise, const Second& second, bool records_weights) {
+  FakeRun run(1);
+  for (const uint64_t step : {0, 1}) {
+    PassBuilder pass = run.Pass(0, step);
+    if (records_weights || step == 0) {
+      const Tensor weight = Vector<float>("float32", {1, step == 0 ? 1 : second.of_weight});
+      pass.Param("in", "weight", weight);
+      pass.last()->payload = weight.record.payload;
+    }
+    pass.Module("in", kInput, Vector<float>("float32", {2, step == 0 ? 1 : second.output}));
+    const Numbers gradient = Gradient(1, noise);
+    AddGradient(&pass, gradient);
+    AddStates(&pass, step == 0 ? gradient : second.states);
+  }
+  return run;
+}
+
+TEST(OptimizerStates, AMissedReductionIsNamedBesideWeightsThatMayHaveParted) {
+  const FakeRun a = Trained(0, {Gradient()}, false);
+  const auto against = [&](const Numbers& states) {
+    return DiffOk(a, Trained(kRounding, {.states = states, .output = 1.001f}, false));
+  };
+  const DiffReport harmless = against(Gradient(1, kRounding));
+  ASSERT_TRUE(harmless.origin);
+  EXPECT_TRUE(harmless.origin->weights_unseen);
+  EXPECT_FALSE(harmless.beyond_drift);
+  const DiffReport missed = against(Gradient(2));
+  ASSERT_TRUE(missed.origin && missed.beyond_drift);
+  EXPECT_EQ(missed.origin->name, "in");
+  EXPECT_EQ(missed.beyond_drift->step, 1u);
+  EXPECT_EQ(missed.beyond_drift->row->key.arg, "weight.exp_avg");
+  EXPECT_THAT(Joined(Text(missed)),
+              HasSubstr("ALSO rank 0, step 1, fc, state weight.exp_avg weights that parted by "
+                        "rounding do not make this: look here first its gradient agrees"));
+}
+
+TEST(OptimizerStates, NoWeightThatPartedIsBlamedForWhatGradientsAloneMake) {
+  const DiffReport report =
+      DiffOk(Trained(0, {Gradient()}, true),
+             Trained(kRounding, {.states = Gradient(2), .of_weight = 1.001f}, true));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+  EXPECT_EQ(report.origin->name, "fc");
+  EXPECT_EQ(report.origin->parameter, "");
+  EXPECT_EQ(report.parameters.differing_names, 1u);
+}
+
 TEST(OptimizerStates, ANumberBesideAParameterIsNotMadeOfGradients) {
   DiffOptions options;
   options.pass.compute = *ParsePrecision("fp8");
