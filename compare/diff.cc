@@ -75,6 +75,7 @@ class Differ {
         progress_(options.on_progress) {}
 
   Result<DiffReport> Run() {
+    report_.across = options_.across;
     if (std::string why = WhyNotStages(a_, b_, options_); !why.empty()) {
       if (!options_.pass.select) {
         report_.why_not = std::move(why);
@@ -132,6 +133,8 @@ class Differ {
     }
     TDUMP_RETURN_IF_ERROR(opened.status());
     const JobSide &a = opened->a, &b = opened->b;
+    job_a_ = &a;
+    job_b_ = &b;
     JobPairs pairs(&a, &b, &job);
     notes_.HintAtMeans(MeanHints(a.topology(), b.topology()));
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
@@ -291,7 +294,31 @@ class Differ {
     return shared_ && !shared_->status().ok() ? shared_->status() : misfit;
   }
 
+  // Where ranks are put together of which one has no such step, as one that was killed before: its
+  // part of the batch is missing, and no work of the others has a partner. False: none lacks it.
+  bool AddPartOfBatch(const PassDiff& pass, const PassPair& pair) {
+    if (job_a_ == nullptr) return false;
+    const bool other_inputs =
+        std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
+          return outcome.root_input && outcome.bits_differ && !outcome.allowed;
+        });
+    const std::vector<int32_t> of_a = job_a_->RanksWithout(pair.a),
+                               of_b = job_b_->RanksWithout(pair.b);
+    if (!other_inputs || of_a.empty() == of_b.empty()) return false;
+    const bool only_in_a = of_a.empty();
+    const PassRef& whole = only_in_a ? pair.a : pair.b;
+    const uint64_t step = only_in_a ? pair.b.step : pair.a.step;
+    const std::vector<int32_t>& without = only_in_a ? of_b : of_a;
+    const std::string why =
+        fmt::format("rank{} {} of {} {} no step {}", without.size() == 1 ? "" : "s",
+                    RangesText({without.begin(), without.end()}), only_in_a ? 'B' : 'A',
+                    without.size() == 1 ? "has" : "have", step);
+    AddStatus(unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why));
+    return true;
+  }
+
   void AddPass(const PassDiff& pass, const PassPair& pair) {
+    if (AddPartOfBatch(pass, pair)) return;
     // Of other work only what it was given is told.
     const bool parted = GivenOtherTokens(pass);
     if (parted) PartAt(pair.b.step);
@@ -542,6 +569,7 @@ class Differ {
   uint64_t observations_ = 0, observations_judged_ = 0;  // but for what the model was given
   uint64_t compared_ = 0;                                // pairs but for what the model was given
   // Of jobs whose ranks are put together.
+  const JobSide *job_a_ = nullptr, *job_b_ = nullptr;
   bool signature_checked_ = false;
   std::optional<SharedPairs> shared_;  // none: this process compares all
   bool stopped_ = false;               // by process 0

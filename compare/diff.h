@@ -42,10 +42,22 @@ struct Unpaired {
   bool allowed = false;
 };
 
+// A weight that is off after something else was.
+struct FollowingWeight {
+  std::string name;
+  int32_t rank = 0;
+  uint64_t step = 0;
+  std::optional<double> sqnr_db;
+};
+
 // Numbers of distinct names.
 struct ParameterReport {
   uint64_t compared = 0, differing_names = 0;
   uint64_t buffers_compared = 0, buffers_differing = 0;
+  uint64_t drifted_names = 0, buffers_drifted = 0;  // of those: equal when they were first recorded
+  // Of either: outside their bound at a later step, after something else was, and not counted above.
+  uint64_t following_names = 0;
+  std::optional<FollowingWeight> farthest;  // of those; none where it is not known
   uint64_t pairs = 0;          // of either, over ranks and steps
   uint64_t by_statistics = 0;  // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
@@ -116,6 +128,7 @@ struct DiffOptions {
   PairOptions pairing;
   PassDiffOptions pass;
   RecordPatterns allow_unpaired;
+  std::string across;  // the axis along which replicas of one run are compared (across.h)
   std::optional<JobOptions> job;  // ranks are put together even where both sides have as many
   // To advise one where nothing is paired; asked for only then. Empty: none.
   std::function<std::vector<NameMap>()> shipped_maps;
@@ -136,6 +149,7 @@ struct DiffReport {
   std::vector<std::pair<uint64_t, uint64_t>> steps;  // paired: A, B
   bool steps_aligned = false;                        // by equal integer inputs
   bool selects = false;                              // some names only
+  std::string across;                                // of the options
   // Paired: A, B. None where the ranks of each side were put together: see `job`.
   std::vector<std::pair<int32_t, int32_t>> ranks;
   std::optional<JobReport> job;

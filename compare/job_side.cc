@@ -91,4 +91,10 @@ std::vector<int32_t> JobSide::Ranks() const {
   return {ranks.begin(), ranks.end()};
 }
 
+std::vector<int32_t> JobSide::RanksWithout(const PassRef& step) const {
+  std::vector<int32_t> ranks = Ranks();
+  for (const PassRef& pass : PassesOf(step)) std::erase(ranks, pass.rank);
+  return ranks;
+}
+
 }  // namespace tdump::compare

@@ -43,6 +43,8 @@ class JobSide : public RunSide {
   const Topology& topology() const { return topology_; }
   // Ranks that have a pass in any step.
   std::vector<int32_t> Ranks() const;
+  // Of those, the ones that have none in this step.
+  std::vector<int32_t> RanksWithout(const PassRef& step) const;
 
  private:
   explicit JobSide(const RunSide* base) : base_(base) {}

@@ -30,7 +30,8 @@ void NoteList::Add(const PassDiff& pass, const Outcome& outcome) {
   precision_hints_.Add(outcome);
   if (!outcome.fails || outcome.allowed) return;
   mean_hints_.Add(pass, outcome);
-  state_hints_.Add(outcome);
+  // Copies have one gradient, whatever rounding does.
+  if (options_->across.empty()) state_hints_.Add(outcome);
 }
 
 // Notes carry numbers (strides): their head, up to the colon, is counted.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/text.h"
@@ -10,6 +11,8 @@ namespace tdump::compare {
 namespace {
 
 constexpr std::string_view kLooks = "error looks like rounding; ";
+constexpr double kNearlyAll = 0.9;  // of the pairs
+constexpr double kFarBeyond = 10;   // times the error power of those that are explained
 
 }  // namespace
 
@@ -38,22 +41,36 @@ bool IsPrecisionNote(std::string_view note) { return note.starts_with(kLooks); }
 
 void PrecisionHints::Add(const Outcome& outcome) {
   const std::optional<Explanation>& explanation = outcome.explanation;
-  if (!outcome.fails || !explanation || explanation->within || explanation->follows) return;
+  if (!outcome.fails || outcome.allowed || (outcome.is_weight() && !outcome.of_optimizer)) return;
+  if (explanation && (explanation->within || explanation->follows)) return;
   ++failing_;
+  const Verdict& verdict = outcome.comparison.verdict;
+  beyond_any_ |= verdict.special == Answer::kDiffers || verdict.shape == Answer::kDiffers;
+  const double power = LevelOf(outcome.comparison.metrics).power;
   for (const std::string& note : outcome.comparison.notes.Copy()) {
     if (!IsPrecisionNote(note)) continue;
-    for (size_t i = 0; i < kLowerPrecisions.size(); ++i)
-      alike_[i] += note == PrecisionNote(kLowerPrecisions[i]);
+    for (size_t i = 0; i < kLowerPrecisions.size(); ++i) {
+      if (note != PrecisionNote(kLowerPrecisions[i])) continue;
+      ++alike_[i].pairs;
+      alike_[i].most = std::max(alike_[i].most, power);
+    }
+    return;
   }
+  if (outcome.comparison.evidence == Evidence::kPayload) farthest_ = std::max(farthest_, power);
 }
 
 std::string PrecisionHints::Note() const {
-  uint64_t alike = 0;
+  if (beyond_any_) return "";
+  Alike alike;
   for (size_t i = 0; i < kLowerPrecisions.size(); ++i) {
-    alike += alike_[i];
-    if (2 * alike > failing_)
-      return fmt::format("{} ({} of the {} that do not follow from another)",
-                         PrecisionNote(kLowerPrecisions[i]), alike, Plural(failing_, "pair"));
+    alike.pairs += alike_[i].pairs;
+    alike.most = std::max(alike.most, alike_[i].most);
+    if (alike.pairs < kNearlyAll * static_cast<double>(failing_) || alike.pairs == 0) continue;
+    double left = farthest_;
+    for (size_t j = i + 1; j < kLowerPrecisions.size(); ++j) left = std::max(left, alike_[j].most);
+    if (left > kFarBeyond * alike.most) continue;
+    return fmt::format("{} ({} of the {} that do not follow from another)",
+                       PrecisionNote(kLowerPrecisions[i]), alike.pairs, Plural(failing_, "pair"));
   }
   return "";
 }

@@ -21,17 +21,25 @@ std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DTy
 std::string PrecisionNote(std::string_view precision);
 bool IsPrecisionNote(std::string_view note);
 
-// Over all pairs that fail by themselves, not for what went into them. Not thread-safe.
+// Over all pairs that fail by themselves, not for what went into them; weights are none. Not
+// thread-safe.
 class PrecisionHints {
  public:
   void Add(const Outcome& outcome);
-  // The finest precision that most of them look like; "" where there is none: a single wrong
-  // weight may look like anything to the few operators behind it.
+  // The finest precision that nearly all of them look like. "" where there is none, or trying it
+  // would leave what it does not explain: a pair with an error far beyond, other special values or
+  // another shape. A single wrong weight may look like anything to the few operators behind it.
   std::string Note() const;
 
  private:
+  struct Alike {
+    uint64_t pairs = 0;
+    double most = 0;  // error power
+  };
   uint64_t failing_ = 0;
-  std::array<uint64_t, kLowerPrecisions.size()> alike_{};
+  bool beyond_any_ = false;  // some differ in what no precision changes
+  std::array<Alike, kLowerPrecisions.size()> alike_{};
+  double farthest_ = 0;  // error power of those that look like none
 };
 
 }  // namespace tdump::compare

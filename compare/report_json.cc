@@ -208,6 +208,12 @@ Json DifferingJson(const ParameterReport& parameters, bool buffers) {
   return list;
 }
 
+Json FarthestJson(const ParameterReport& parameters) {
+  if (!parameters.farthest) return nullptr;
+  const FollowingWeight& w = *parameters.farthest;
+  return {{"name", w.name}, {"rank", RankJson(w.rank)}, {"step", w.step}, {"sqnr_db", *w.sqnr_db}};
+}
+
 Json SideJson(const SideInfo& side) {
   return {{"label", side.label}, {"run", side.run}, {"generation", side.generation},
           {"world", side.world}, {"job", side.job}, {"complete", side.holes.empty()},
@@ -337,6 +343,8 @@ void WriteJson(const DiffReport& report, const SideInfo& a, const SideInfo& b, b
   json["parameters"] = {{"compared", parameters.compared},
                         {"first_steps", parameters.first_steps},
                         {"differing_names", parameters.differing_names},
+                        {"following_names", parameters.following_names},
+                        {"farthest", FarthestJson(parameters)},
                         {"differing", DifferingJson(parameters, false)}};
   json["buffers"] = {{"compared", parameters.buffers_compared},
                      {"differing_names", parameters.buffers_differing},

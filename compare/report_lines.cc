@@ -53,17 +53,30 @@ std::string PairedText(const DiffReport& report) {
 // `alone`: recorded, without a partner.
 std::string WhyNone(const DiffReport& report, uint64_t alone) {
   if (alone > 0) return fmt::format("none compared: {} without a partner", Plural(alone, "record"));
+  if (!report.across.empty())
+    return fmt::format("none compared along {}: not recorded, or split over it{}",
+                       Printable(report.across), report.selects ? ", or not in --select" : "");
   return report.selects ? "none compared: not recorded, or not in --select" : "none recorded";
+}
+
+// Of weights that are off later, which may follow from what was off before.
+std::string FollowingText(const ParameterReport& p, bool alone) {
+  std::string text = fmt::format("{}{} outside {} later, after other records",
+                                 CountText(p.following_names), alone ? "" : " more",
+                                 p.following_names == 1 ? "its bound" : "their bounds");
+  if (!p.farthest) return text;
+  return text + fmt::format("; farthest: {}, step {}, {}, {:.1f} dB", RankText(p.farthest->rank),
+                            p.farthest->step, Printable(p.farthest->name), *p.farthest->sqnr_db);
 }
 
 std::string WeightsText(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
   if (p.pairs == 0) return WhyNone(report, p.alone);
-  std::string text = fmt::format("{} of {} parameters", CountText(p.compared - p.differing_names),
+  std::string text = fmt::format("{} of {} parameters", CountText(p.compared - (p.differing_names - p.drifted_names)),
                                  CountText(p.compared));
   if (p.buffers_compared > 0)
     text +=
-        fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - p.buffers_differing),
+        fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - (p.buffers_differing - p.buffers_drifted)),
                     CountText(p.buffers_compared));
   text += " equal on every rank";
   if (report.steps.size() > 1 && !p.first_steps.empty())
@@ -93,6 +106,8 @@ std::string WeightsText(const DiffReport& report) {
   if (places.size() > kMostNames)
     text += fmt::format("\n{} more: --json",
                         CountText(p.differing_names + p.buffers_differing - kMostNames));
+  if (p.following_names > 0)
+    text += "\n" + FollowingText(p, places.empty());
   if (p.by_hash > 0)
     text += fmt::format("\n{}by hash, which does not say by how much",
                         p.by_hash == p.differing_names + p.buffers_differing
@@ -104,6 +119,10 @@ std::string WeightsText(const DiffReport& report) {
 std::string InputsText(const DiffReport& report) {
   const InputReport& inputs = report.inputs;
   if (inputs.judging_stopped) return PartedText(report).substr(std::string("inputs ").size());
+  if (inputs.compared == 0 && inputs.alone == 0 && !report.across.empty())
+    return fmt::format(
+        "of the model: not compared along {}: each rank has others, or none recorded",
+        Printable(report.across));
   if (inputs.compared == 0) return "of the model: " + WhyNone(report, inputs.alone);
   if (inputs.first_differing_step) {
     const bool by_hash =
@@ -148,7 +167,12 @@ std::string HowTheyAgree(const std::vector<Row>& rows) {
 }
 
 // Of what an optimizer keeps.
-std::string GradientOfOrigin(const Origin& origin) {
+std::string GradientOfOrigin(const Origin& origin, const std::string& across) {
+  if (origin.inputs.empty() && !across.empty())
+    return fmt::format(
+        "its gradient is not compared along {}: the ranks were given other inputs, or it was not "
+        "recorded",
+        Printable(across));
   if (origin.inputs.empty())
     return "its gradient was not recorded: capture role param_grad to be sure";
   if (JudgedOf(origin.inputs) == 0)
@@ -157,7 +181,7 @@ std::string GradientOfOrigin(const Origin& origin) {
 }
 
 // What is known of the data that went into the origin.
-std::string InputsOfOrigin(const Origin& origin) {
+std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
   switch (origin.kind) {
     case OriginKind::kInputs:
       return origin.may_be_handed_on
@@ -165,7 +189,11 @@ std::string InputsOfOrigin(const Origin& origin) {
                    "made: no coordinates say where ranks are; --topology pp=N does"
                  : "the runs were given different data: what follows from it is not judged";
     case OriginKind::kOperator:
-      if (IsStateOfOptimizer(origin)) return GradientOfOrigin(origin);
+      if (IsStateOfOptimizer(origin)) return GradientOfOrigin(origin, across);
+      // Made by a call of its own, of what other calls of the operator were given.
+      if (origin.inputs.empty() && origin.row && origin.row->key.role == Role::kParamGrad)
+        return "what it is made of, the operator's input and grad_output, is compared by itself "
+               "where it was recorded";
       if (origin.inputs.empty())
         return "its inputs were not recorded: capture role input to be sure";
       if (JudgedOf(origin.inputs) == 0)
@@ -344,8 +372,8 @@ std::string OriginTitle(const Origin& origin) {
          (IsTap(origin) ? Printable("tap " + origin.row->key.op) : ObservationText(*origin.row));
 }
 
-std::vector<std::string> OriginLines(const Origin& origin) {
-  std::vector<std::string> lines = {InputsOfOrigin(origin)};
+std::vector<std::string> OriginLines(const Origin& origin, const std::string& across) {
+  std::vector<std::string> lines = {InputsOfOrigin(origin, across)};
   if (!origin.parameter.empty())
     lines.push_back("its parameter differs: " + Printable(origin.parameter));
   if (origin.drifted)

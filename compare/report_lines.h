@@ -26,7 +26,8 @@ std::string RankName(int32_t rank);  // "3"; "all" where ranks were put together
 std::string DifferingIn(const Counts& counts);
 
 std::string OriginTitle(const Origin& origin);  // "rank 1, step 0, layers.1.mlp.down, output"
-std::vector<std::string> OriginLines(const Origin& origin);
+// `across`: as DiffReport::across.
+std::vector<std::string> OriginLines(const Origin& origin, const std::string& across = "");
 
 std::string ObservationText(const Row& row);  // "output", "input 0 of call 2"
 std::string ShownName(const std::string& name);

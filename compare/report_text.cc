@@ -45,11 +45,11 @@ std::string FactLines(const Fact& fact) {
   return text;
 }
 
-std::string OriginText(const Origin& origin, std::string_view head, const Style& style,
-                       const std::string& why = "") {
+std::string OriginText(const DiffReport& report, const Origin& origin, std::string_view head,
+                       const Style& style, const std::string& why = "") {
   std::string text = fmt::format("{:<{}}{}\n", head, kIndent, style.Bold(OriginTitle(origin)));
   if (!why.empty()) text += Line("", why);
-  for (const std::string& line : OriginLines(origin)) text += Line("", line);
+  for (const std::string& line : OriginLines(origin, report.across)) text += Line("", line);
   return text;
 }
 
@@ -150,11 +150,11 @@ std::string RenderText(const DiffReport& report, const SideInfo& a, const SideIn
       "\n" + (report.overall == Overall::kSame ? style.Green(verdict) : style.Red(verdict)) + "\n";
   if (report.overall == Overall::kDiffers && report.counts.failing > 0)
     text += Wrap("         " + DifferingIn(report.counts), kIndent) + "\n";
-  if (report.origin) text += "\n" + OriginText(*report.origin, "ORIGIN", style);
+  if (report.origin) text += "\n" + OriginText(report, *report.origin, "ORIGIN", style);
   if (report.beyond_drift)
-    text += "\n" + OriginText(*report.beyond_drift, "ALSO", style,
+    text += "\n" + OriginText(report, *report.beyond_drift, "ALSO", style,
                               "weights that parted by rounding do not make this: look here first");
-  if (report.first_bits) text += "\n" + OriginText(*report.first_bits, "BITS", style);
+  if (report.first_bits) text += "\n" + OriginText(report, *report.first_bits, "BITS", style);
   const bool of_inputs = report.origin && report.origin->kind == OriginKind::kInputs;
   if (const std::string growth = GrowthText(report.growth, kGrowthPoints);
       !growth.empty() && report.overall == Overall::kDiffers && !of_inputs)

@@ -79,10 +79,14 @@ void UnpairedList::ListAllowed() {
 
 Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here,
                              const RunSide& other) {
+  return AddPass(side, pass, here, other.WhyMissing(other.rank().value_or(pass.rank)));
+}
+
+Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here, std::string why) {
   TDUMP_ASSIGN_OR_RETURN(const auto view, here.Open(pass));
   Unpaired unpaired = NewUnpaired(side, pass);
   unpaired.extra = pass.extra;
-  unpaired.why = other.WhyMissing(other.rank().value_or(pass.rank));
+  unpaired.why = std::move(why);
   unpaired.allowed = true;
   Status status = view->ForEachTensor([&](const io::Record& record) {
     const std::string name = NameOf(record);

@@ -24,6 +24,8 @@ class UnpairedList {
   // A pass of `here` without a partner. Counts the selected records; a pass that has none is not
   // missed. Error: it cannot be read.
   Status AddPass(char side, const PassRef& pass, const RunSide& here, const RunSide& other);
+  // `why`: it has none.
+  Status AddPass(char side, const PassRef& pass, const RunSide& here, std::string why);
   // The records of a pair of passes that have none.
   void AddRecords(const PassDiff& pass, const PassPair& pair);
 

@@ -9,6 +9,10 @@ namespace {
 
 constexpr size_t kMostListed = 1000;
 
+bool IsFarther(const FollowingWeight& x, const FollowingWeight& y) {
+  return x.sqnr_db && (!y.sqnr_db || *x.sqnr_db < *y.sqnr_db);
+}
+
 }  // namespace
 
 void WeightList::See(const Outcome& outcome, uint64_t step) {
@@ -21,7 +25,8 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
   report_->parameters.failing_pairs += outcome.fails && !outcome.allowed;
   const auto [first, added] = first_steps_.try_emplace({rank, row.name}, row.step_b);
   const bool later = !added && first->second != row.step_b;
-  if (later && (!outcome.bits_differ || finder_->DiffersBefore(row.step_b, !outcome.fails))) return;
+  if (later && (!outcome.bits_differ || finder_->DiffersBefore(row.step_b, !outcome.fails)))
+    return AddFollowing(row, outcome);
   ParameterReport& p = report_->parameters;
   if (!outcome.fails && !outcome.comparison.verdict.Judged()) {
     ++p.not_judged;
@@ -36,6 +41,7 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
   names.seen.insert(row.name);
   if (!outcome.bits_differ) return;
   names.differing.insert(row.name);
+  if (!later) names.from_start.insert(row.name);
   if (!v.Unproven()) names.measured.insert(row.name);
   const auto same = [&](const ParameterDifference& d) {
     return d.rank == row.rank_b && d.name == row.name;
@@ -53,12 +59,28 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
                            .same_special = v.HasValues() && v.special == Answer::kSame});
 }
 
+void WeightList::AddFollowing(const Row& row, const Outcome& outcome) {
+  if (!outcome.fails || outcome.allowed) return;
+  FollowingWeight weight = {.name = row.name, .rank = row.rank_b, .step = row.step_b};
+  if (outcome.comparison.evidence == Evidence::kPayload)
+    weight.sqnr_db = outcome.comparison.metrics->sqnr_db;
+  const auto [known, added] = following_.try_emplace(row.name, weight);
+  if (!added && IsFarther(weight, known->second)) known->second = std::move(weight);
+}
+
 void WeightList::CountNames() {
   ParameterReport& p = report_->parameters;
   p.compared = parameters_.seen.size();
   p.differing_names = parameters_.differing.size();
   p.buffers_compared = buffers_.seen.size();
   p.buffers_differing = buffers_.differing.size();
+  p.drifted_names = parameters_.drifted();
+  p.buffers_drifted = buffers_.drifted();
+  for (const auto& [name, weight] : following_) {
+    if (parameters_.differing.contains(name) || buffers_.differing.contains(name)) continue;
+    ++p.following_names;
+    if (weight.sqnr_db && (!p.farthest || IsFarther(weight, *p.farthest))) p.farthest = weight;
+  }
   p.by_hash = parameters_.by_hash() + buffers_.by_hash();
 }
 

@@ -203,6 +203,7 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
       TDUMP_ASSIGN_OR_RETURN(sources, OpenReplicas(settings_.a, settings_.across,
                                                    diff->job ? diff->job->topology_a : ""));
       diff->job.reset();  // rank is compared with rank
+      diff->across = settings_.across;
     }
     return {};
   };

@@ -71,7 +71,7 @@ Json OriginJson(const PageInput& input) {
   if (!input.report->origin) return nullptr;
   const Origin& origin = *input.report->origin;
   Json lines = Json::array();
-  for (const std::string& line : OriginLines(origin)) lines.push_back(line);
+  for (const std::string& line : OriginLines(origin, input.report->across)) lines.push_back(line);
   if (input.report->beyond_drift)
     lines.push_back("also " + OriginTitle(*input.report->beyond_drift) +
                     ": weights that parted by rounding do not make it");

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "compare/diff.h"
-#include "tests/compare/fake_run.h"
+#include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
 namespace {
@@ -40,12 +40,15 @@ void Fill(FakeRun* run, bool batches, const Fault& fault) {
   }
 }
 
-DiffReport Across(const FakeRun& run, std::string_view axis) {
+DiffReport Across(const FakeRun& run, std::string_view axis,
+                  const Topology& topology = TwoByTwo()) {
   const CapturedRun whole = run.side();
-  const auto replicas = Replicas::Along(axis, TwoByTwo());
+  const auto replicas = Replicas::Along(axis, topology);
   EXPECT_TRUE(replicas.ok());
   const ReplicaSide first(whole, *replicas, true), others(whole, *replicas, false);
-  const auto report = Diff(first, others, {});
+  DiffOptions options;
+  options.across = axis;
+  const auto report = Diff(first, others, options);
   EXPECT_TRUE(report.ok()) << report.status().message();
   return report.ok() ? *report : DiffReport();
 }
@@ -92,6 +95,32 @@ TEST(Across, AWeightThatDriftedIsNamedWithItsRank) {
   ASSERT_EQ(report.parameters.differing.size(), 1u);
   EXPECT_EQ(report.parameters.differing[0].name, "norm.weight");
   EXPECT_EQ(report.parameters.differing[0].rank, 3);
+}
+
+// All of it was recorded: it is left out, since each rank has its own part of the batch.
+TEST(Across, WhatIsNotComparedIsNotSaidToBeMissing) {
+  FakeRun run(2);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    const float x = static_cast<float>(rank + 1);
+    PassBuilder pass = run.Pass(rank, 0);
+    const uint64_t root = pass.Begin(".", "", {{"0", Values({x, x})}});
+    pass.End(root, ".", "", {{"", Values({x, x})}});
+    const uint64_t call = pass.Begin("fc", "", {});
+    pass.End(call, "fc", "", {{"weight", Values({x, 2 * x})}});
+    pass.last()->key.role = Role::kParamGrad;
+    const Tensor kept = Values({0.5f * x, x});
+    pass.Param("fc", "weight.exp_avg", kept);
+    pass.last()->key.role = Role::kState;
+    pass.last()->payload = kept.record.payload;
+  }
+  const DiffReport report = Across(run, "dp", *Topology::Parse("dp=2", 2));
+  EXPECT_EQ(report.counts.failing, 1u);
+  const std::string text = Joined(Text(report, 2, 2));
+  EXPECT_THAT(text,
+              HasSubstr("inputs of the model: not compared along dp: each rank has others, "));
+  EXPECT_THAT(text,
+              HasSubstr("its gradient is not compared along dp: the ranks were given other "));
+  EXPECT_THAT(text, testing::Not(HasSubstr("capture role param_grad")));
 }
 
 TEST(Across, EqualInputsAskForEqualOutputs) {

@@ -53,7 +53,7 @@ TEST(Drift, AWeightIsNamedFromTheStepOnAtWhichItParts) {
   EXPECT_EQ(report.origin->name, "second");
   EXPECT_EQ(report.origin->parameter, "second.weight");
   EXPECT_TRUE(report.origin->drifted);
-  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 parameters equal on every rank at step 0\n"
+  EXPECT_THAT(Text(report), HasSubstr("weights   1 of 1 parameters equal on every rank at step 0\n"
                                       "          not on rank 0 from step 2 on: second.weight\n"));
   EXPECT_THAT(Text(report), HasSubstr("at an earlier step it was equal"));
 }
@@ -74,7 +74,10 @@ TEST(Drift, WhatFollowsFromAnEarlierStepIsNotBlamed) {
   EXPECT_EQ(report.origin->name, "first");
   EXPECT_EQ(report.parameters.differing_names, 0u);
   EXPECT_THAT(Text(report),
-              HasSubstr("weights   1 of 1 parameters equal on every rank at step 0\n"));
+              HasSubstr("weights   1 of 1 parameters equal on every rank at step 0\n"
+                        "          1 outside its bound later, after other records; farthest: rank 0, "
+                        "step 1, second.weight, 14.0 dB\n"));
+  EXPECT_EQ(report.parameters.following_names, 1u);
 }
 
 TEST(Drift, RoundingOfTheStepBeforeExplainsTheRoundingOfAWeight) {

@@ -371,6 +371,39 @@ TEST(JobDiff, AStepThatOneSideLacksIsListed) {
   EXPECT_THAT(Text(report), HasSubstr("only in A   all ranks, step 1: the whole step (2 records)"));
 }
 
+// Without a rank that was killed its part of the batch is missing: nobody was given other data.
+TEST(JobDiff, AStepThatOneRankLacksIsNotJudgedByInputs) {
+  const auto check = [](const auto& ids, std::string_view dtype) {
+    using T = std::remove_cvref_t<decltype(ids.front())>;
+    const auto rows = [&](size_t from, size_t count) {
+      const std::vector<T> values(ids.begin() + from, ids.begin() + from + count);
+      return MakeTensor<T>(std::string(dtype), {static_cast<int64_t>(count)}, values);
+    };
+    FakeRun a(1), b(2);
+    const auto fill = [&](PassBuilder pass, const Tensor& input, const Tensor& out) {
+      const uint64_t root = pass.Begin(".", "", {{"0", input}});
+      pass.Module("fc", input, out);
+      pass.End(root, ".", "", {{"", out}});
+    };
+    for (const uint64_t step : {0, 1}) {
+      fill(a.Pass(0, step), rows(0, 4), Matrix(4, 1, {1, 2, 3, 4}));
+      fill(b.Pass(0, step), rows(0, 2), Matrix(2, 1, {1, 2}));
+    }
+    fill(b.Pass(1, 0), rows(2, 2), Matrix(2, 1, {3, 4}));
+    const DiffReport report = DiffOk(a, b);
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_FALSE(report.inputs.judging_stopped);
+    EXPECT_FALSE(report.inputs.first_differing_step);
+    EXPECT_EQ(report.counts.failing, 0u);
+    EXPECT_THAT(Joined(Text(report)), HasSubstr("only in A all ranks, step 1: the whole step (4 "
+                                                "records); rank 1 of B has no step 1"));
+    EXPECT_THAT(Joined(Text(DiffOk(b, a))),
+                HasSubstr("only in B all ranks, step 1: the whole step (4 records); rank 1 of A"));
+  };
+  check(std::vector<int64_t>{5, 6, 7, 8}, "int64");
+  check(std::vector<float>{5, 6, 7, 8}, "float32");
+}
+
 TEST(JobDiff, RunsOfOtherNamesAreNotComparableWhateverTheyWereGiven) {
   FakeRun a(1), b(1);
   for (FakeRun* run : {&a, &b}) {

@@ -32,17 +32,49 @@ PrecisionHints HintsOf(const std::vector<std::string_view>& precisions) {
   return hints;
 }
 
-TEST(PrecisionHint, MostOfThePairsThatFailByThemselvesMustLookLikeIt) {
+TEST(PrecisionHint, NearlyAllPairsThatFailByThemselvesMustLookLikeIt) {
   EXPECT_EQ(HintsOf({}).Note(), "");
-  EXPECT_EQ(HintsOf({"bf16", ""}).Note(), "");
-  EXPECT_EQ(HintsOf({"bf16", "bf16", ""}).Note(),
-            "error looks like rounding; if B computed so, --compute bf16 judges by it (2 of the 3 "
+  EXPECT_EQ(HintsOf({"bf16", "bf16", ""}).Note(), "");
+  std::vector<std::string_view> precisions(9, "bf16");
+  precisions.emplace_back("");
+  EXPECT_EQ(HintsOf(precisions).Note(),
+            "error looks like rounding; if B computed so, --compute bf16 judges by it (9 of the 10 "
             "pairs that do not follow from another)");
 }
 
 TEST(PrecisionHint, TheFinestThatCoversThemIsNamed) {
-  EXPECT_THAT(HintsOf({"tf32", "fp16", "bf16", "bf16", "fp8_e5m2"}).Note(),
-              HasSubstr("--compute bf16 judges by it (4 of the 5"));
+  EXPECT_THAT(HintsOf({"tf32", "fp16", "bf16", "bf16"}).Note(),
+              HasSubstr("--compute bf16 judges by it (4 of the 4"));
+  EXPECT_THAT(HintsOf({"tf32", "bf16", "bf16", "fp8_e5m2"}).Note(),
+              HasSubstr("--compute fp8_e5m2 judges by it (4 of the 4"));
+}
+
+// One of them among twenty that a precision explains.
+TEST(PrecisionHint, NoneWhereTryingItWouldLeaveWhatItDoesNotExplain) {
+  const auto note = [](const auto& change) {
+    PrecisionHints hints = HintsOf(std::vector<std::string_view>(20, "tf32"));
+    Outcome outcome = Failing("");
+    change(&outcome);
+    hints.Add(outcome);
+    return hints.Note();
+  };
+  EXPECT_THAT(note([](Outcome*) {}), HasSubstr("--compute tf32 judges by it (20 of the 21"));
+  EXPECT_EQ(note([](Outcome* o) { o->comparison.verdict.special = Answer::kDiffers; }), "");
+  EXPECT_EQ(note([](Outcome* o) { o->comparison.verdict.shape = Answer::kDiffers; }), "");
+  const auto far = [](Outcome* o) {
+    Metrics metrics;
+    metrics.elements = metrics.compared = 64;
+    metrics.rms_a = metrics.rms_b = 1;
+    metrics.rmse = metrics.max_abs = 0.6;
+    o->comparison.metrics = metrics;
+    o->comparison.evidence = Evidence::kPayload;
+  };
+  EXPECT_EQ(note(far), "");
+  EXPECT_THAT(note([&](Outcome* o) {
+                far(o);
+                o->allowed = true;
+              }),
+              HasSubstr("(20 of the 20"));
 }
 
 TEST(PrecisionHint, WhatFollowsFromAnotherSaysNothing) {
@@ -95,9 +127,10 @@ TEST(PrecisionHint, AFewOperatorsBehindAWrongWeightAreNoPrecision) {
     return report.notes;
   };
   constexpr Kind kNoisy = Kind::kNoisy, kWrong = Kind::kOneWrong;
-  EXPECT_THAT(notes({kNoisy, kNoisy, kWrong}),
-              Contains(HasSubstr("judges by it (2 of the 3 pairs that do not follow")));
-  EXPECT_THAT(notes({kNoisy, kWrong, kWrong}), Not(Contains(HasSubstr("looks like rounding"))));
+  EXPECT_THAT(notes({kNoisy, kNoisy, kNoisy}),
+              Contains(HasSubstr("judges by it (3 of the 3 pairs that do not follow")));
+  for (const auto& kinds : {std::vector{kNoisy, kNoisy, kWrong}, {kNoisy, kWrong, kWrong}})
+    EXPECT_THAT(notes(kinds), Not(Contains(HasSubstr("looks like rounding"))));
 }
 
 }  // namespace
