@@ -73,10 +73,11 @@ TEST(Drift, WhatFollowsFromAnEarlierStepIsNotBlamed) {
   EXPECT_EQ(report.origin->step, 0u);
   EXPECT_EQ(report.origin->name, "first");
   EXPECT_EQ(report.parameters.differing_names, 0u);
-  EXPECT_THAT(Text(report),
-              HasSubstr("weights   1 of 1 parameters equal on every rank at step 0\n"
-                        "          1 outside its bound later, after other records; farthest: rank 0, "
-                        "step 1, second.weight, 14.0 dB\n"));
+  EXPECT_THAT(
+      Text(report),
+      HasSubstr("weights   1 of 1 parameters equal on every rank at step 0\n"
+                "          1 outside its bound later, after other records; farthest: rank 0, "
+                "step 1, second.weight,\n          14.0 dB\n"));
   EXPECT_EQ(report.parameters.following_names, 1u);
 }
 
