@@ -13,7 +13,7 @@ from lib.measurement import Bench, Measurement
 from lib.rows import Row
 from lib.side import JobError
 
-# Of so many steps the first, which has more, is no part; and the number of files is known.
+# Of so many steps the first, which has more, is no part.
 STEPS = 10_000
 SOME = Amount(pairs=24, steps=3, processes=4)
 
@@ -27,9 +27,9 @@ class Estimate:
     @staticmethod
     def parse(text: str) -> Estimate:
         records = re.search(r"^  rank 0 +([\d,]+) records a step", text, re.M)
-        total = re.search(r"^  in all .*\((\d+) bytes\) in ([\d,]+) files", text, re.M)
+        total = re.search(r"^  in all .*\((\d+) bytes\) in [\d,]+ files", text, re.M)
         slowdown = re.search(r"^  slowdown +\+([\d.]+) %", text, re.M)
-        if not (records and total and slowdown) or total[2] != f"{STEPS:,}":
+        if not (records and total and slowdown):
             raise JobError(f"no estimate:\n{text}")
         return Estimate(int(records[1].replace(",", "")), int(total[1]) / STEPS, float(slowdown[1]) / 100)
 
