@@ -11,6 +11,7 @@
 #include "compare/forwarding_view.h"
 #include "compare/roles.h"
 #include "core/key.h"
+#include "core/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -64,14 +65,25 @@ class ReplicaView : public WrappedView {
   const bool model_only_;
 };
 
+// Of as many ranks as the run has: all of them copies, and two by two of another axis.
+std::string ExampleSizes(std::string_view axis, int32_t world) {
+  std::string text = fmt::format("--topology {}={}", axis, world);
+  if (world < 4 || world % 2 != 0) return text;
+  return text + (axis == "tp" ? fmt::format(", or tp=2,dp={}", world / 2)
+                              : fmt::format(", or tp={},{}=2", world / 2, axis));
+}
+
 }  // namespace
 
 Result<Replicas> Replicas::Along(std::string_view axis, const Topology& topology) {
+  if (topology.world() < 2)
+    return InvalidArgument(fmt::format("--across {}: the run has one rank only", axis));
   if (topology.is_unknown() || topology.axes().empty())
     return InvalidArgument(
-        fmt::format("--across {0}: the run does not say where its ranks lie; give the sizes of its "
-                    "axes, fastest first: --topology {1}",
-                    axis, axis == "tp" ? "tp=4,dp=2" : fmt::format("tp=4,{}=2", axis)));
+        fmt::format("--across {}: the run does not say where its {} lie; give the sizes of its "
+                    "axes, fastest first: {}",
+                    axis, Plural(static_cast<uint64_t>(topology.world()), "rank"),
+                    ExampleSizes(axis, topology.world())));
   const std::optional<size_t> index = topology.Find(axis);
   if (!index) {
     std::vector<std::string> names;

@@ -68,11 +68,15 @@ TEST(Across, WhatCannotBeReplicasSaysWhy) {
   const auto why = [](std::string_view axis, const Topology& topology) {
     return Replicas::Along(axis, topology).status().message();
   };
-  EXPECT_THAT(why("dp", Topology::Unknown(4)), HasSubstr("does not say where its ranks lie"));
+  EXPECT_THAT(why("dp", Topology::Unknown(4)), HasSubstr("does not say where its 4 ranks lie"));
   EXPECT_THAT(why("dp", *Topology::OfRanks({"", ""})), HasSubstr("does not say"));
-  EXPECT_THAT(why("dp", Topology::Unknown(4)), testing::EndsWith("--topology tp=4,dp=2"));
-  EXPECT_THAT(why("cp", Topology::Unknown(4)), testing::EndsWith("--topology tp=4,cp=2"));
-  EXPECT_THAT(why("tp", Topology::Unknown(4)), testing::EndsWith("--topology tp=4,dp=2"));
+  // Sizes that make as many ranks as there are.
+  using testing::EndsWith;
+  EXPECT_THAT(why("dp", Topology::Unknown(4)), EndsWith("--topology dp=4, or tp=2,dp=2"));
+  EXPECT_THAT(why("cp", Topology::Unknown(8)), EndsWith("--topology cp=8, or tp=4,cp=2"));
+  EXPECT_THAT(why("tp", Topology::Unknown(6)), EndsWith("--topology tp=6, or tp=2,dp=3"));
+  EXPECT_THAT(why("dp", Topology::Unknown(3)), EndsWith("fastest first: --topology dp=3"));
+  EXPECT_THAT(why("dp", Topology::Unknown(1)), HasSubstr("the run has one rank only"));
   EXPECT_THAT(why("ep", TwoByTwo()), HasSubstr("no such axis; it has tp, dp"));
   EXPECT_THAT(why("pp", *Topology::Parse("pp=4", 4)), HasSubstr("different layers"));
   EXPECT_THAT(why("cp", *Topology::Parse("dp=4,cp=1", 4)), HasSubstr("one rank only"));
