@@ -107,6 +107,18 @@ ValueStream::ValueStream(const io::PassReader* reader, const io::Record* record)
   }
 }
 
+void ValueStream::Seek(uint64_t unit) {
+  next_ = stored_index_ = unit;
+  if (position_.empty()) return;
+  stored_index_ = 0;
+  for (size_t dim = position_.size(); dim-- > 0;) {
+    const auto size = static_cast<uint64_t>(record_->sizes[dim]);
+    position_[dim] = unit % size;
+    unit /= size;
+    stored_index_ += position_[dim] * stored_strides_[dim];
+  }
+}
+
 void ValueStream::Advance() {
   ++next_;
   if (position_.empty()) {

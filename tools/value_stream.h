@@ -18,6 +18,8 @@ class ValueStream {
   // Both outlive the stream. The record keeps its payload.
   ValueStream(const io::PassReader* reader, const io::Record* record);
 
+  // Goes on at this unit. Precondition: unit <= units().
+  void Seek(uint64_t unit);
   bool done() const { return next_ == units_; }
   uint64_t units() const { return units_; }  // logical
   // The next unit, on to the one behind. Valid until the next call. Error: damaged or unreadable.

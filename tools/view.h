@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,14 @@ struct ViewRequest {
   std::string shown;  // how the user named the run: "latest", "runs/a@1"
   RecordFilter filter;
   CommonOptions common;
-  std::string sort = "none";        // none, absmax, rms, nan, bytes
-  uint64_t top = 40;                // rows; ~0: all
-  uint64_t values = 4;              // of each record
-  bool exponents = false;           // count those of all values
-  unsigned jobs = 0;                // threads; 0: one a core, at most 16
-  std::string name_pattern;         // of --names
-  std::vector<std::string> select;  // the patterns behind the filter's
+  std::string sort = "none";                // none, absmax, rms, nan, bytes
+  uint64_t top = 40;                        // rows; ~0: all
+  uint64_t values = 4;                      // of each record
+  std::optional<std::vector<uint64_t>> at;  // of an element: values are those beside it
+  bool exponents = false;                   // count those of all values
+  unsigned jobs = 0;                        // threads; 0: one a core, at most 16
+  std::string name_pattern;                 // of --names
+  std::vector<std::string> select;          // the patterns behind the filter's
 };
 
 // That no record is what was asked for, with names that come near. Status 2.
@@ -35,6 +37,7 @@ int ViewCoverage(const ViewRequest& request);  // the same at length, by rank
 int ViewNames(const ViewRequest& request);     // operators
 int ViewRecords(const ViewRequest& request);   // a table of records
 int ViewTensors(const ViewRequest& request);   // the records of one name, with values
+int ViewNan(const ViewRequest& request);       // the first NaN in time
 int ViewText(const ViewRequest& request, const std::string& path);  // exports
 int ViewVerify(const ViewRequest& request);                         // reads every byte
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/parse_number.h"
 #include "tools/names.h"
 
 namespace tdump::tools {
@@ -24,8 +25,11 @@ constexpr const char* kTeach =
     "  tdump-view                                    is the newest run complete, what is in it?\n"
     "  tdump-view latest --names 'layer\\.3\\.'        operators, how often called and kept\n"
     "  tdump-view latest --records --step 0 --rank 2 --role output\n"
+    "  tdump-view latest --nan                       where NaN came up first in time\n"
     "  tdump-view latest --records --sort nan        the records with most NaN first\n"
     "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --values 8\n"
+    "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --at 3,21,0    beside an "
+    "element\n"
     "  tdump-view latest:0/2/encoder.layer.3@input#0 --txt x.txt    exact text, reads back as the "
     "same bits\n"
     "  tdump-view latest --records --rank 2 --txt dir/              one file a record\n"
@@ -43,6 +47,20 @@ Status ParseSpec(const std::string& option, const std::string& text, std::option
   if (!parsed.ok()) return std::move(parsed).status().Annotate(option);
   *spec = std::move(*parsed);
   return {};
+}
+
+// "3,23,0".
+Result<std::vector<uint64_t>> ParsePosition(std::string_view text) {
+  std::vector<uint64_t> position;
+  for (bool more = true; more;) {
+    const size_t comma = text.find(',');
+    const auto index = ParseNumber<uint64_t>(text.substr(0, comma));
+    if (!index) return InvalidArgument("--at: expected an index for each dimension, e.g. 3,23,0");
+    position.push_back(*index);
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
+  }
+  return position;
 }
 
 }  // namespace
@@ -64,14 +82,16 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.Number("--top", &top_, "N", "rows to show; default 40, or all as JSON");
   options_.Flag("--all", &all_, "all rows");
   options_.Integer("--values", &values_, "N", "first values of each record; default 4");
+  options_.Text("--at", &at_, "I,J,...",
+                "with an address: the element there, and --values N beside it in its row");
   options_.Flag("--exponents", &exponents_,
                 "of the records of an address: how many values have which exponent; of those with "
                 "statistics alone in bins of eight");
   options_.Text("--txt", &txt_, "FILE",
                 "write exact text; DIR/ for one file a record, - for stdout");
+  options_.Flag("--nan", &nan_, "where NaN came up first, and what that operator was given");
   options_.Flag("--verify", &verify_, "read every byte and check it; exit 1 when damaged");
   options_.Number("-j,--jobs", &jobs_, "N", "threads; default: one a core, at most 16");
-  options_.Later("--nan", false, "--records --sort nan reads the values");
   options_.Later("--crash", false,
                  "no breadcrumbs are written yet; --coverage tells the last step");
   options_.Later("--stage", true, "name the ranks: --rank SPEC");
@@ -114,6 +134,11 @@ Status ViewCommand::Read() {
     request_.top = ~uint64_t{0};
   else if (top_ != 0)
     request_.top = top_;
+  if (!at_.empty()) {
+    TDUMP_ASSIGN_OR_RETURN(request_.at, ParsePosition(at_));
+    if (filter.name.empty())
+      return InvalidArgument("--at: of which record? tdump-view RUN:STEP/RANK/NAME");
+  }
   if (values_ >= 0) request_.values = static_cast<uint64_t>(values_);
   request_.exponents = exponents_;
   request_.jobs = jobs_;
@@ -124,12 +149,13 @@ Status ViewCommand::Read() {
 
 int ViewCommand::Run(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
-  if (coverage_ + names_ + records_ + verify_ > 1)
-    return Fail(kViewTool, "--coverage, --names, --records and --verify: one at a time");
+  if (coverage_ + names_ + records_ + verify_ + nan_ > 1)
+    return Fail(kViewTool, "--coverage, --names, --records, --nan and --verify: one at a time");
   if (const Status status = Read(); !status.ok()) return Fail(kViewTool, status.message());
   if (exponents_ && (request_.filter.name.empty() || records_))
     return Fail(kViewTool, "--exponents: of which records? tdump-view RUN:STEP/RANK/NAME");
   if (!txt_.empty()) return ViewText(request_, txt_);
+  if (nan_) return ViewNan(request_);
   if (verify_) return ViewVerify(request_);
   if (names_) return ViewNames(request_);
   if (coverage_) return ViewCoverage(request_);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,17 +32,70 @@ std::string WhereText(const io::Record& record, uint64_t count) {
   return fmt::format("[{}]", fmt::join(index, ", "));
 }
 
-Result<std::vector<std::string>> FirstValues(const io::PassReader& reader, const io::Record& record,
-                                             uint64_t most) {
+bool HasValues(const io::Record& record) { return record.payload || record.slice; }
+
+struct Values {
+  std::string where;  // "[0, 0:4]"; "its first" of a slice
   std::vector<std::string> texts;
-  if (!record.payload && record.slice) return FirstValues(reader, io::SliceAsRecord(record), most);
-  if (!record.payload) return texts;
-  ValueStream values(&reader, &record);
-  while (!values.done() && texts.size() < most) {
-    TDUMP_ASSIGN_OR_RETURN(const auto unit, values.Next());
-    texts.push_back(values.Text(unit));
+  std::string at;  // the element that was asked for, with its place
+};
+
+Result<std::vector<std::string>> Texts(ValueStream* values, uint64_t most) {
+  std::vector<std::string> texts;
+  while (!values->done() && texts.size() < most) {
+    TDUMP_ASSIGN_OR_RETURN(const auto unit, values->Next());
+    texts.push_back(values->Text(unit));
   }
   return texts;
+}
+
+Result<Values> FirstValues(const io::PassReader& reader, const io::Record& record, uint64_t most) {
+  Values shown;
+  if (!HasValues(record)) return shown;
+  const io::Record kept = record.payload ? record : io::SliceAsRecord(record);
+  ValueStream values(&reader, &kept);
+  TDUMP_ASSIGN_OR_RETURN(shown.texts, Texts(&values, most));
+  shown.where = record.payload ? WhereText(record, shown.texts.size()) : "its first";
+  return shown;
+}
+
+// Whether there is such an element.
+bool Holds(const io::Record& record, const std::vector<uint64_t>& at) {
+  std::vector<uint64_t> sizes(record.sizes.begin(), record.sizes.end());
+  if (!sizes.empty()) sizes.back() *= std::max<uint64_t>(1, record.dtype.elements_per_unit);
+  return at.size() == sizes.size() && !at.empty() &&
+         std::equal(at.begin(), at.end(), sizes.begin(), std::less<>());
+}
+
+// The element, and those beside it in the last dimension.
+Result<Values> ValuesAt(const io::PassReader& reader, const io::Record& record,
+                        const std::vector<uint64_t>& at, uint64_t most) {
+  if (!record.payload)
+    return InvalidArgument(ToText(record.key) +
+                           ": --at needs its values, which were not kept whole");
+  if (!Holds(record, at))
+    return InvalidArgument(fmt::format("{}: --at {}: its shape is {}", ToText(record.key),
+                                       fmt::join(at, ","), ShapeText(record)));
+  const uint64_t packed = std::max<uint64_t>(1, record.dtype.elements_per_unit);
+  const auto length = static_cast<uint64_t>(record.sizes.back());
+  const uint64_t unit = at.back() / packed, count = std::min(most, length);
+  uint64_t row = 0;
+  for (size_t i = 0; i + 1 < at.size(); ++i)
+    row = row * static_cast<uint64_t>(record.sizes[i]) + at[i];
+  const uint64_t begin = std::min(unit - std::min(unit, count / 2), length - count);
+  ValueStream values(&reader, &record);
+  Values shown;
+  values.Seek(row * length + unit);
+  TDUMP_ASSIGN_OR_RETURN(const auto bytes, values.Next());
+  shown.at = fmt::format("[{}] = {}", fmt::join(at, ", "),
+                         values.decoder().Text(bytes, static_cast<uint32_t>(at.back() % packed)));
+  values.Seek(row * length + begin);
+  TDUMP_ASSIGN_OR_RETURN(shown.texts, Texts(&values, count));
+  std::vector<std::string> index;
+  for (const uint64_t place : at) index.push_back(std::to_string(place));
+  index.back() = fmt::format("{}:{}", begin, begin + count);
+  shown.where = fmt::format("[{}]", fmt::join(index, ", "));
+  return shown;
 }
 
 // The first and last few of a sample.
@@ -67,7 +122,6 @@ std::string StorageText(const io::Record& record) {
   return text;
 }
 
-bool HasValues(const io::Record& record) { return record.payload || record.slice; }
 bool HasComponents(const io::Record& record) {
   return record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
 }
@@ -119,13 +173,17 @@ class Viewer {
   void Show(const OpenPass& pass, const io::Record& record) {
     ++found_;
     if (record.call_begin != 0 && calls_.size() < kMostCalls) calls_.emplace(record.call_begin, 0);
-    const auto values = FirstValues(*pass.reader, record, request_.values);
+    const auto values = request_.at ? ValuesAt(*pass.reader, record, *request_.at, request_.values)
+                                    : FirstValues(*pass.reader, record, request_.values);
     if (!values.ok()) Trouble(values.status());
     if (request_.common.json) {
       nlohmann::ordered_json json = {{"step", pass.place->global_step},
                                      {"rank", pass.process->identity.rank}};
       json.update(RecordJson(record));
-      json["values"] = values.ok() ? nlohmann::ordered_json(*values) : nlohmann::ordered_json();
+      json["values"] =
+          values.ok() ? nlohmann::ordered_json(values->texts) : nlohmann::ordered_json();
+      if (values.ok()) json["values_of"] = values->where;
+      if (values.ok() && request_.at) json["at"] = values->at;
       if (const auto exponents = ExponentsOf(pass, record))
         json["exponents"] = ExponentsJson(*exponents);
       else if (HasOnlyBins(record))
@@ -150,10 +208,9 @@ class Viewer {
     if (record.slice) line += fmt::format("  {:<12} slice {}\n", "", SliceText(*record.slice));
     if (record.sample) line += fmt::format("  {:<12} sample {}\n", "", SampleText(record));
     if (!record.dims.empty()) line += fmt::format("  {:<12} dims {}\n", "", Printable(record.dims));
-    if (values.ok() && !values->empty())
-      line += fmt::format("  {:<12} {} = {}\n", "",
-                          record.payload ? WhereText(record, values->size()) : "its first",
-                          fmt::join(*values, "  "));
+    if (values.ok() && !values->at.empty()) line += fmt::format("  {:<12} {}\n", "", values->at);
+    if (values.ok() && !values->texts.empty())
+      line += fmt::format("  {:<12} {} = {}\n", "", values->where, fmt::join(values->texts, "  "));
     line += ExponentsLines(pass, record);
     Say(line);
   }

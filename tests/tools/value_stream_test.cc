@@ -65,6 +65,23 @@ TEST_F(ValueStreamTest, RepeatsWhatIsStoredOnce) {
   EXPECT_THAT(Texts(), ElementsAre("1", "2", "3", "1", "2", "3"));
 }
 
+TEST_F(ValueStreamTest, GoesOnWhereItIsTold) {
+  const auto at = [this](uint64_t unit) {
+    ValueStream values(reader_.get(), &record_);
+    values.Seek(unit);
+    std::string text;
+    while (!values.done()) text += values.Text(*values.Next()) + " ";
+    return text;
+  };
+  Write({.bytes = BytesOf<uint8_t>({1, 2, 3, 4}), .sizes = {2, 2}});
+  EXPECT_EQ(at(2), "3 4 ");
+  EXPECT_EQ(at(4), "");
+  Write({.bytes = BytesOf<uint8_t>({7, 9}), .sizes = {2, 3}, .strides = {1, 0}});
+  EXPECT_EQ(at(2), "7 9 9 9 ");
+  Write({.bytes = BytesOf<uint8_t>({1, 2, 3}), .sizes = {2, 3}, .strides = {0, 1}});
+  EXPECT_EQ(at(4), "2 3 ");
+}
+
 TEST_F(ValueStreamTest, ScalarsAndEmptyTensors) {
   Write({.bytes = BytesOf<float>({0.1f}), .dtype = "float32", .bits = 32, .sizes = {}});
   EXPECT_THAT(Texts(), ElementsAre("0.1"));

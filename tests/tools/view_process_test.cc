@@ -134,6 +134,69 @@ TEST_F(ViewProcessTest, OneTensorByItsAddress) {
   EXPECT_EQ(View({"run:9/0/mlp"}).status, 2);
 }
 
+TEST_F(ViewProcessTest, AnElementAndThoseBesideIt) {
+  ProcessImage(env_, Path("grid"), {})
+      .Tensors(0, {{.path = "fc",
+                    .bytes = BytesOf<int16_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
+                    .dtype = "int16",
+                    .bits = 16,
+                    .sizes = {2, 5}}})
+      .Exit(1);
+  const auto at = [&](const std::string& place) {
+    return View({"grid:0/0/fc", "--values", "3", "--at", place});
+  };
+  EXPECT_THAT(at("1,2").out, HasSubstr("[1, 2] = 8\n               [1, 1:4] = 7  8  9\n"));
+  EXPECT_THAT(at("0,0").out, HasSubstr("[0, 0] = 1\n               [0, 0:3] = 1  2  3\n"));
+  EXPECT_THAT(at("1,4").out, HasSubstr("[1, 4] = 10\n               [1, 2:5] = 8  9  10\n"));
+  const auto json = Json({"grid:0/0/fc", "--values", "3", "--at", "1,2"});
+  EXPECT_EQ(json["records"][0]["at"], "[1, 2] = 8");
+  EXPECT_EQ(json["records"][0]["values_of"], "[1, 1:4]");
+  EXPECT_EQ(at("2,0").status, 2);
+  EXPECT_THAT(at("2,0").err, HasSubstr("--at 2,0: its shape is [2, 5]"));
+  EXPECT_THAT(at("1").err, HasSubstr("--at 1: its shape is [2, 5]"));
+  EXPECT_THAT(at("1,x").err, HasSubstr("expected an index for each dimension"));
+  EXPECT_THAT(View({"grid", "--at", "1,2"}).err, HasSubstr("of which record?"));
+}
+
+// Rank 1's "mlp" makes it of finite inputs; in step 1 nothing is new.
+TEST_F(ViewProcessTest, TheFirstNanInTime) {
+  const auto done = View({"run", "--nan"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_THAT(done.out, StartsWith("first NaN   step 0, rank 1, mlp, output\n"
+                                   "            [1, 2] float32, 1 NaN, 0 infinite, absmax 0.1"));
+  EXPECT_THAT(done.out, HasSubstr("look closer: tdump-view 'run:0/1/mlp@output#' --values 8\n"));
+  EXPECT_THAT(View({"run", "--nan", "--step", "1"}).out,
+              StartsWith("first NaN   step 1, rank 1, mlp, output\n"));
+  EXPECT_THAT(View({"run", "--nan", "--rank", "0"}).out, StartsWith("no NaN in 4 records\n"));
+  const auto json = Json({"run", "--nan"});
+  EXPECT_EQ(json["first"].size(), 1u);
+  EXPECT_EQ(json["first"][0]["record"]["nan"], 1);
+  EXPECT_EQ(View({"run", "--nan", "--select", "nothing"}).status, 2);
+}
+
+// Of two ranks that have it in one step the one that was given none made it, whatever their
+// numbers.
+TEST_F(ViewProcessTest, NanIsOfTheRankThatMadeIt) {
+  for (const int rank : {0, 1}) {
+    const auto tensor = [](const std::string& path, Role role, float x) {
+      return TensorImage{.path = path,
+                         .bytes = BytesOf<float>({x, 0.5f}),
+                         .dtype = "float32",
+                         .bits = 32,
+                         .sizes = {2},
+                         .role = role,
+                         .arg = role == Role::kInput ? "0" : ""};
+    };
+    ProcessImage(env_, Path("two"), {.rank = rank, .world = 2})
+        .Tensors(0, {tensor("up", Role::kInput, rank == 0 ? kNan : 1),
+                     tensor("up", Role::kOutput, kNan)})
+        .Exit(1);
+  }
+  const auto done = View({"two", "--nan"});
+  EXPECT_THAT(done.out, HasSubstr("rank 1, up, output")) << done.out;
+  EXPECT_THAT(done.out, HasSubstr("also        step 0, rank 0, up, input 0"));
+}
+
 TEST_F(ViewProcessTest, CountsEveryExponent) {
   const auto done = View({"run:0/0/mlp", "--exponents"});
   EXPECT_EQ(done.status, 0) << done.err;
@@ -283,7 +346,7 @@ TEST_F(ViewProcessTest, AForgedMergedManifestIsSurvived) {
 
 TEST_F(ViewProcessTest, RefusesWhatIsNotInThisVersion) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"run", "--nan"}, {"run", "--crash"}, {"run", "--records", "--stage", "1"}}) {
+           {"run", "--crash"}, {"run", "--records", "--stage", "1"}}) {
     const auto done = View(arguments);
     EXPECT_EQ(done.status, 2);
     EXPECT_THAT(done.err, HasSubstr("not in this version"));
