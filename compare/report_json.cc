@@ -155,6 +155,7 @@ Json RowJson(const Row& row) {
                          {"within", e.within},
                          {"follows", e.follows}};
   }
+  for (const Worst& worst : row.worst_elements) json["worst_elements"].push_back(WorstJson(worst));
   if (!row.name_a.empty()) json["name_a"] = row.name_a;
   if (!row.layout_a.empty()) json["layout_a"] = row.layout_a;
   if (!row.layout_b.empty()) json["layout_b"] = row.layout_b;

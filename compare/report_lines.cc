@@ -313,6 +313,8 @@ std::string StatisticsNote(const Comparison& comparison) {
   return note == comparison.notes.end() ? "" : *note;
 }
 
+bool HasNoDistance(const Metrics& m) { return m.nan_mismatch + m.inf_mismatch > 0; }
+
 std::string ValuesText(const Row& row) {
   const Comparison& comparison = row.comparison;
   const Verdict& v = comparison.verdict;
@@ -335,12 +337,16 @@ std::string ValuesText(const Row& row) {
           ? fmt::format("{} of {} elements outside", CountText(m.outside()), CountText(m.elements))
           : fmt::format("{} of {} elements differ, within the bound",
                         CountText(m.elements - m.bits_equal), CountText(m.elements));
-  text += fmt::format(", max abs {}, max rel {}, mean abs {}", m.max_abs_text, Short(m.max_rel),
-                      Short(m.mean_abs));
-  if (m.nan_mismatch + m.inf_mismatch > 0) {
-    text += fmt::format("; NaN on one side only {}, Inf {}", m.nan_mismatch, m.inf_mismatch);
+  std::string_view numbers = ", ";
+  if (HasNoDistance(m)) {
+    text += fmt::format("; NaN on one side only {}, Inf {} (NaN in A {}, in B {})",
+                        CountText(m.nan_mismatch), CountText(m.inf_mismatch), CountText(m.nan_a),
+                        CountText(m.nan_b));
+    if (m.compared == 0) return text + "; none is finite on both sides";
+    numbers = "; where both are finite ";
   }
-  return text;
+  return text + fmt::format("{}max abs {}, max rel {}, mean abs {}", numbers, m.max_abs_text,
+                            Short(m.max_rel), Short(m.mean_abs));
 }
 
 std::string WorstText(const Row& row) {
@@ -348,6 +354,16 @@ std::string WorstText(const Row& row) {
   if (row.comparison.evidence != Evidence::kPayload || !m.has_worst) return "";
   return fmt::format("worst element {}   A {}   B {}", ShapeText(m.worst.position), m.worst.a,
                      m.worst.b);
+}
+
+std::vector<std::string> NextWorstTexts(const Row& row) {
+  std::vector<std::string> texts;
+  for (size_t i = 1; i < row.worst_elements.size(); ++i) {
+    const Worst& worst = row.worst_elements[i];
+    texts.push_back(
+        fmt::format("then {}   A {}   B {}", ShapeText(worst.position), worst.a, worst.b));
+  }
+  return texts;
 }
 
 std::string WorstRelativeText(const Row& row) {
@@ -391,12 +407,18 @@ std::vector<std::string> OriginLines(const Origin& origin, const std::string& ac
     const Row& row = *origin.row;
     const std::string what = WhatDiffers(origin);
     lines.push_back(what + ValuesText(row));
-    if (const std::string text = ExplainedText(row.comparison, row.explanation); !text.empty())
-      lines.push_back("error " + text);
+    const Metrics m = row.comparison.metrics;
+    const bool read = row.comparison.evidence == Evidence::kPayload;
+    const bool has_distance = !read || !HasNoDistance(m) || m.compared > 0;
+    const std::string_view which = read && HasNoDistance(m) ? "where both are finite: " : "";
+    if (const std::string text = ExplainedText(row.comparison, row.explanation);
+        !text.empty() && has_distance)
+      lines.push_back(fmt::format("{}error {}", which, text));
     lines.push_back(row.remedy);
-    if (row.comparison.evidence == Evidence::kPayload && row.comparison.metrics->numeric)
-      lines.push_back(DistanceText(row.comparison.metrics));
+    if (read && m.numeric && has_distance)
+      lines.push_back(fmt::format("{}{}", which, DistanceText(m)));
     lines.push_back(WorstText(row));
+    for (std::string& text : NextWorstTexts(row)) lines.push_back(std::move(text));
     lines.push_back(WorstRelativeText(row));
     if (row.comparison.evidence == Evidence::kPayload) lines.push_back("bound " + row.bound);
   }
@@ -431,11 +453,32 @@ std::string AddressOf(const SideInfo& side) {
   return side.is_ours ? Printable(fmt::format("{}@{}", side.run, side.generation)) : "";
 }
 
+std::string PlaceOfWorst(const Row& row) {
+  const Metrics m = row.comparison.metrics;
+  const bool whole = row.kept_b.substr(0, row.kept_b.find(' ')).ends_with("payload");
+  const bool read = row.comparison.evidence == Evidence::kPayload && m.has_worst;
+  if (!whole || !read || row.put_together || m.worst.position.empty()) return "";
+  return fmt::format("{}", fmt::join(m.worst.position, ","));
+}
+
 std::string ViewCommand(const SideInfo& side, const Row& row) {
   if (!side.is_ours || !HasValues(row.kept_b)) return "";
   const std::string address = fmt::format("{}:{}/{}/{}", AddressOf(side), row.step_b,
                                           std::max(row.rank_b, 0), ToText(row.key));
-  return "tdump-view " + ShellWord(Printable(address)) + " --values 8";
+  const std::string at = PlaceOfWorst(row);
+  return "tdump-view " + ShellWord(Printable(address)) + " --values 8" +
+         (at.empty() ? "" : " --at " + at);
+}
+
+std::string CaptureAdvice(const Row& row) {
+  const Evidence evidence = row.comparison.evidence;
+  if (evidence == Evidence::kPayload || row.comparison.verdict.shape == Answer::kDiffers) return "";
+  const std::string_view field = row.key.op.empty() ? "name" : "op";
+  const std::string& name = row.key.op.empty() ? row.key.path : row.key.op;
+  return fmt::format(
+      "its values were not kept on both sides; capture both with a rule "
+      "{{{}: '^{}$', role: [{}], level: full}}",
+      field, Printable(RegexOf(name)), ToString(row.key.role));
 }
 
 }  // namespace tdump::compare

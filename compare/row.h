@@ -34,7 +34,10 @@ struct Row {
   // What the error of the inputs and the roundings explain; none: not judged by that. In dB: DbOf
   // (compare/bounds.h).
   std::optional<Explanation> explanation;
+  // The worst ones, the worst first, where they were asked for (compare/worst_elements.h).
+  std::vector<Worst> worst_elements;
   uint64_t order = 0;
+  bool put_together = false;  // of all ranks of a side: positions are those of whole tensors
   bool fails = false, allowed = false;
   bool unresolved = false;  // a tensor could not be put together: the last note says why
 };

@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "compare/names.h"
 #include "core/utf8.h"
@@ -41,80 +39,6 @@ std::string RegexOf(std::string_view text) {
     regex += c;
   }
   return regex;
-}
-
-std::string Shorten(std::string_view text, size_t width) {
-  const size_t characters = CharactersIn(text);
-  if (characters <= width) return std::string(text);
-  if (width < 4) return std::string(CutUtf8(text, width));
-  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; };
-  const size_t head = (width - 1) / 3, tail = characters - (width - 1 - head);
-  std::string shortened;
-  size_t at = 0;  // character
-  for (size_t i = 0; i < text.size(); ++i) {
-    at += is_start(text[i]);
-    if (at == head + 1 && is_start(text[i])) shortened += "…";
-    if (at <= head || at > tail) shortened += text[i];
-  }
-  return shortened;
-}
-
-namespace {
-
-// Bytes that all of them begin with, of whole characters.
-size_t SharedHead(const std::set<std::string_view>& texts) {
-  const std::string_view first = *texts.begin();
-  size_t shared = first.size();
-  for (const std::string_view text : texts) {
-    shared = std::min(shared, text.size());
-    while (text.substr(0, shared) != first.substr(0, shared)) --shared;
-  }
-  return CutUtf8(first, shared).size();
-}
-
-// Bytes that all of them end with behind the first `head` ones, of whole characters.
-size_t SharedTail(const std::set<std::string_view>& texts, size_t head) {
-  const std::string_view first = *texts.begin();
-  size_t shared = first.size() - head;
-  for (const std::string_view text : texts) {
-    shared = std::min(shared, text.size() - head);
-    while (!text.ends_with(first.substr(first.size() - shared))) --shared;
-  }
-  const auto goes_on = [&](size_t at) { return (static_cast<unsigned char>(first[at]) >> 6) == 2; };
-  while (shared > 0 && goes_on(first.size() - shared)) --shared;
-  return shared;
-}
-
-// What is not shared stays, of what is before and behind it a third and two thirds of the rest.
-// Whole where that is too little.
-std::string ShortenAround(std::string_view text, size_t head, size_t tail, size_t width) {
-  constexpr size_t kLeast = 8;
-  const std::string_view before = text.substr(0, head), behind = text.substr(text.size() - tail);
-  const std::string_view own = text.substr(head, text.size() - head - tail);
-  if (CharactersIn(text) <= width || CharactersIn(own) + kLeast > width) return std::string(text);
-  const size_t room = width - CharactersIn(own);
-  const size_t for_head = std::max(room / 3, room - std::min(room, CharactersIn(behind)));
-  const bool none = for_head < 4 && CharactersIn(before) > for_head;
-  const std::string cut = none ? "…" : Shorten(before, for_head);
-  return cut + std::string(own) + Shorten(behind, room - CharactersIn(cut));
-}
-
-}  // namespace
-
-std::vector<std::string> ShortenApart(const std::vector<std::string>& texts, size_t width) {
-  std::vector<std::string> cut;
-  std::map<std::string, std::set<std::string_view>> alike;  // by what they are cut to
-  for (const std::string& text : texts) {
-    cut.push_back(Shorten(text, width));
-    alike[cut.back()].insert(text);
-  }
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const std::set<std::string_view>& same = alike[cut[i]];
-    if (same.size() == 1) continue;
-    const size_t head = SharedHead(same);
-    cut[i] = ShortenAround(texts[i], head, SharedTail(same, head), width);
-  }
-  return cut;
 }
 
 namespace {
@@ -156,12 +80,12 @@ std::vector<bool> KeptSpaces(std::string_view line) {
 
 }  // namespace
 
-std::string Wrap(std::string_view line, size_t hang) {
+std::string Wrap(std::string_view line, size_t hang, size_t width) {
   std::string text;
   const std::vector<bool> kept = KeptSpaces(line);
   const char* const start = line.data();
   for (size_t indent = 0;; indent = hang) {
-    const size_t room = kReportWidth - indent;
+    const size_t room = width - std::min(width, indent);
     text.append(indent, ' ');
     if (CharactersIn(line) <= room) return text.append(line);
     size_t cut = std::string_view::npos, characters = 0;
@@ -181,30 +105,54 @@ std::string Wrap(std::string_view line, size_t hang) {
   }
 }
 
+namespace {
+
+// Cuts what stands in the column `flexible`. Returns how wide it is then, but for what stands on a
+// line of its own, where there is room up to its end.
+size_t FitColumn(const std::vector<size_t>& widths, size_t flexible,
+                 const std::vector<NamedCell>& names, size_t indent, size_t columns,
+                 std::vector<std::vector<std::string>>* rows) {
+  constexpr size_t kLeast = 12;
+  const auto column = widths.begin() + static_cast<ptrdiff_t>(flexible);
+  const size_t before = std::accumulate(widths.begin(), column, indent + 2 * flexible);
+  const size_t total =
+      std::accumulate(widths.begin(), widths.end(), indent + 2 * (widths.size() - 1));
+  const size_t over = total - std::min(total, columns);
+  if (over == 0) return widths[flexible];
+  const size_t room = std::max(kLeast, widths[flexible] - std::min(over, widths[flexible]));
+  std::vector<std::string> cells = ShortenApart(names, room);
+  std::vector<std::string> lines =
+      ShortenApart(names, std::max(room, columns - std::min(columns, before)));
+  size_t widest = CharactersIn(rows->front()[flexible]);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const bool fits = CharactersIn(cells[i]) <= room;
+    if (fits) widest = std::max(widest, CharactersIn(cells[i]));
+    (*rows)[i + 1][flexible] = std::move(fits ? cells[i] : lines[i]);
+  }
+  return widest;
+}
+
+}  // namespace
+
 std::string Table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right,
-                  size_t flexible, std::string_view indent, const Style& style) {
+                  size_t flexible, const std::vector<NamedCell>& names, std::string_view indent,
+                  const Style& style) {
+  for (size_t i = 0; i < names.size(); ++i) rows[i + 1][flexible] = names[i].name + names[i].what;
   std::vector<size_t> widths(right.size(), 0);
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
       widths[i] = std::max(widths[i], CharactersIn(row[i]));
   }
-  const size_t total =
-      std::accumulate(widths.begin(), widths.end(), indent.size() + 2 * (widths.size() - 1));
-  if (total > kReportWidth) {
-    const size_t over = total - kReportWidth;
-    widths[flexible] = std::max<size_t>(12, widths[flexible] - std::min(over, widths[flexible]));
-    std::vector<std::string> cells;
-    for (const auto& row : rows) cells.push_back(row[flexible]);
-    cells = ShortenApart(cells, widths[flexible]);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      widths[flexible] = std::max(widths[flexible], CharactersIn(cells[i]));
-      rows[i][flexible] = std::move(cells[i]);
-    }
-  }
+  widths[flexible] = FitColumn(widths, flexible, names, indent.size(), style.columns(), &rows);
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line(indent);
     for (size_t i = 0; i < rows[r].size() && i < widths.size(); ++i) {
+      if (CharactersIn(rows[r][i]) > widths[i]) {  // on a line of its own
+        text += line + rows[r][i] + "\n";
+        line = std::string(CharactersIn(line) + widths[i] + 2, ' ');
+        continue;
+      }
       const std::string pad(widths[i] - CharactersIn(rows[r][i]), ' ');
       line += right[i] ? pad + rows[r][i] : rows[r][i] + pad;
       line += "  ";

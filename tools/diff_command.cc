@@ -189,7 +189,7 @@ int DiffCommand::SuggestMap(const compare::DiffOptions& diff, const compare::Run
 }
 
 int DiffCommand::CompareSides(compare::DiffOptions* diff) {
-  DiffReports reports(settings_.jsonl, settings_.html);
+  DiffReports reports(settings_.jsonl, settings_.html, settings_.values);
   DiffSources sources;
   const auto prepare = [&]() -> Status {
     // Every process of a team takes the way on which all rows are found; the first one writes.
@@ -234,6 +234,7 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   }
   if (!IsFirst(*diff)) return kExitOk;
   if (!report.ok()) return Fail(kTool, report.status().message());
+  reports.Complete(&*report);
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
   NoteUnused(*diff, sources, &*report);
   for (const std::string& hint :
@@ -251,8 +252,9 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
     compare::WriteJson(*report, a, b, diff->pass.require_bits,
                        [&](std::string_view piece) { Print(piece, status); });
   } else if (!options_.common.quiet) {
-    Print(compare::RenderText(*report, a, b, diff->pass.require_bits,
-                              compare::Style(WantsColour(options_.common))),
+    Print(compare::RenderText(
+              *report, a, b, diff->pass.require_bits,
+              compare::Style(WantsColour(options_.common), ReportColumns(compare::kReportWidth))),
           status);
   }
   return status;

@@ -146,6 +146,8 @@ void DiffSettings::AddTo(Options* options) {
                 "a repeat of A: what differs there is no difference; may be repeated");
   options->Number("--topk", &top, "N", "differing records to list (default 5)");
   options->Flag("--all", &all, "list every one");
+  options->Number("--values", &values, "N",
+                  "elements to list of where the runs part, the worst first (default 1)");
   options->Text("--jsonl", &jsonl, "FILE", "write every pair as a JSON line");
   options->Text("--html", &html, "FILE", "write a report to look at in a browser; one file");
   options->Flag("--mpi", &mpi,

@@ -23,7 +23,7 @@ struct DiffSettings {
   std::vector<std::string> align, dims, topology;
   std::string map;
   std::string jsonl, html;
-  unsigned top = 5, jobs = 0;
+  unsigned top = 5, values = 1, jobs = 0;
   bool all = false, bisect = false, suggest_map = false, verify = false, mpi = false;
 
   // Adds every option; `this` outlives the parsing.

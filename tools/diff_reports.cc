@@ -5,6 +5,10 @@
 namespace tdump::tools {
 
 Status DiffReports::Begin(compare::DiffOptions* options) {
+  options->on_pass = [this](const compare::PassDiff& pass, const compare::PassPair& pair) {
+    worst_.AddPass(pass, pair);
+    if (page_ != nullptr) grids_.AddPass(pass, pair);
+  };
   if (jsonl_.empty() && html_.empty()) return {};
   if (!jsonl_.empty()) {
     TDUMP_ASSIGN_OR_RETURN(lines_, ReportFile::Create(jsonl_));
@@ -22,11 +26,6 @@ Status DiffReports::Begin(compare::DiffOptions* options) {
     if (lines_ != nullptr) lines_->Write(compare::UnpairedToJson(unpaired) + "\n");
     if (page_ != nullptr) data_.Add(unpaired);
   };
-  if (page_ != nullptr) {
-    options->on_pass = [this](const compare::PassDiff& pass, const compare::PassPair& pair) {
-      grids_.AddPass(pass, pair);
-    };
-  }
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "tools/options.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/parse_number.h"
 #include "core/text.h"
 
 namespace tdump::tools {
@@ -145,12 +147,29 @@ int Fail(const std::string& tool, const std::string& message) {
   return kExitTrouble;
 }
 
+namespace {
+
+// Of the user: mpirun gives its processes terminals of its own, wherever it writes what they print.
+bool IsTerminal() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr && ::isatty(STDOUT_FILENO) == 1;
+}
+
+}  // namespace
+
 bool WantsColour(const CommonOptions& common) {
   const char* no_color = std::getenv("NO_COLOR");
   if (common.no_color || common.json || (no_color != nullptr && *no_color != '\0')) return false;
-  // mpirun gives its processes terminals of its own, wherever it writes what they print.
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
-  return ::isatty(STDOUT_FILENO) == 1;
+  return IsTerminal();
+}
+
+size_t ReportColumns(size_t usual) {
+  constexpr size_t kLeast = 60, kMost = 1000;  // of what is legible, of what a terminal has
+  const char* const asked = std::getenv("COLUMNS");
+  const std::optional<size_t> columns = ParseNumber<size_t>(asked == nullptr ? "" : asked);
+  if (columns && *columns > 0) return std::clamp(*columns, kLeast, kMost);
+  struct winsize size {};
+  if (!IsTerminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return usual;
+  return std::clamp<size_t>(size.ws_col, usual, kMost);
 }
 
 void Print(std::string_view text, int status) {

@@ -2,6 +2,7 @@
 // so that tools start and build fast.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,10 @@ int Fail(const std::string& tool, const std::string& message);
 
 // Colour when stdout is a terminal, NO_COLOR is not set and the user did not say otherwise.
 bool WantsColour(const CommonOptions& common);
+
+// How wide a report may be: as COLUMNS says where that is set, else as wide as the terminal that
+// stdout is, and at least `usual` columns.
+size_t ReportColumns(size_t usual);
 
 // Writes to stdout. A reader that went away (head, less) ends the process quietly with `status`.
 void Print(std::string_view text, int status = kExitOk);

@@ -100,10 +100,10 @@ Json PlacesJson(const Observation& observation) {
 }  // namespace
 
 Json ObservationColumns() {
-  return {"name",     "key",     "what",    "role",    "class", "is_output",
-          "layer",    "pairs",   "failing", "allowed", "level", "dtype_a",
-          "dtype_b",  "shape_a", "shape_b", "step",    "rank",  "evidence",
-          "verdicts", "bound",   "by_step", "places",  "notes", "metrics"};
+  return {"name",    "key",     "what",    "role",     "class",    "is_output", "layer",
+          "pairs",   "failing", "allowed", "level",    "dtype_a",  "dtype_b",   "shape_a",
+          "shape_b", "step",    "rank",    "evidence", "verdicts", "bound",     "by_step",
+          "places",  "notes",   "at",      "metrics"};
 }
 
 Json MetricsColumns() {
@@ -152,6 +152,7 @@ Json ObservationJson(const Observation& observation, BoundTexts* bounds) {
                       StepsJson(observation.by_step),
                       PlacesJson(observation),
                       std::move(notes),
+                      PlaceOfWorst(row),
                       read ? MetricsJson(row.comparison.metrics) : Json(nullptr)});
 }
 

@@ -243,8 +243,8 @@ TEST(Diff, TheReportFitsATerminal) {
     EXPECT_TRUE(line.find(path) != std::string::npos || CharactersIn(line) <= 100) << line;
   }
   EXPECT_THAT(Text(report), HasSubstr("attention, output"));
-  EXPECT_THAT(Text(report),
-              HasSubstr("\nlook closer: tdump-view 'b@0:0/0/" + path + "@output#' --values 8\n"));
+  EXPECT_THAT(Text(report), HasSubstr("\nlook closer: tdump-view 'b@0:0/0/" + path +
+                                      "@output#' --values 8 --at 1\n"));
 }
 
 TEST(Diff, AllowedFailuresAreListedAndDoNotCount) {

@@ -124,6 +124,22 @@ TEST(ReportLines, ACommandIsSuggestedOnlyWhereItHasValuesToShow) {
   }
 }
 
+TEST(ReportLines, TheCommandShowsTheWorstElement) {
+  const auto run_of = [](float last) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    pass.Module("fc", kValue, MakeTensor<float>("float32", {2, 2}, {1, 2, 3, last}));
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(4), run_of(9));
+  ASSERT_TRUE(report.origin && report.origin->row);
+  Row row = *report.origin->row;
+  const SideInfo side = {.label = "b@0", .run = "b"};
+  EXPECT_EQ(ViewCommand(side, row), "tdump-view 'b@0:0/0/fc@output#' --values 8 --at 1,1");
+  row.put_together = true;  // a place in the whole tensor is none in a rank's part
+  EXPECT_EQ(ViewCommand(side, row), "tdump-view 'b@0:0/0/fc@output#' --values 8");
+}
+
 TEST(ReportLines, OfRunsThatWereGivenOtherDataNoGrowthIsShown) {
   const auto run_of = [](const Tensor& input) {
     FakeRun run(1);

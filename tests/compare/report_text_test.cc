@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "compare/report.h"
 #include "tests/compare/diff_runs.h"
@@ -107,8 +108,56 @@ TEST(ReportOfRows, NamesThatWouldBeCutAlikeStayApart) {
   }
   const std::string text =
       RenderText(DiffOk(a, b), {.label = "a"}, {.label = "b"}, false, Style(false));
-  EXPECT_THAT(text, AllOf(HasSubstr("mod…ayers.0.transf….query, output"),
-                          HasSubstr("mod…ayers.1.transf….query, output")));
+  EXPECT_THAT(text, AllOf(HasSubstr("mo…yers.0.tran…tion.query, output"),
+                          HasSubstr("mo…yers.1.tran…tion.query, output")));
+}
+
+// The line of a table that begins like this.
+std::string LineOf(const std::string& text, const std::string& begin) {
+  const size_t at = text.find("\n" + begin);
+  return at == std::string::npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
+// In order of rank and time it is the eleventh.
+TEST(ReportOfRows, TheOriginsRowComesFirst) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto run_of = [&](float first_of_1, const Tensor& later) {
+    FakeRun run(2);
+    for (int32_t rank : {0, 1}) {
+      PassBuilder pass = run.Pass(rank, 0);
+      const Tensor first = Vector<float>("float32", {rank == 1 ? first_of_1 : 1, 2});
+      pass.Module("first", kValue, first);
+      for (int i = 0; i < 10; ++i) pass.Module("later." + std::to_string(i), kValue, later);
+    }
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(1, kValue), run_of(kNan, kOther));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->rank, 1);
+  EXPECT_EQ(report.failing.front().rank_b, 0);
+  const std::string text = RenderText(report, {.label = "a"}, {.label = "b"}, false, Style(false));
+  const std::string table = text.substr(text.find("\n  rank  step"));
+  const std::string row = LineOf(table.substr(table.find('\n', 1)), "     1     0  first, output");
+  EXPECT_EQ(table.find(row), table.find('\n', 1) + 1) << table;
+  // A NaN on one side has no distance.
+  EXPECT_THAT(row, testing::ContainsRegex("50\\.00 % +nan +[a-z-]+ +- "));
+  EXPECT_THAT(table, HasSubstr("  16 more like this"));  // 21 fail, 5 are shown
+  EXPECT_THAT(Joined(text),
+              HasSubstr("1 of 2 elements outside; NaN on one side only 1, Inf 0 (NaN in A 0, in B "
+                        "1); where both are finite max abs 0,"));
+  EXPECT_THAT(Joined(text), HasSubstr("where both are finite: SQNR exact"));
+}
+
+TEST(ReportOfRows, WhereNothingIsFiniteThereAreNoDistances) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const FakeRun a = Layers(1, kValue, kValue),
+                b = Layers(1, kValue, Vector<float>("float32", {kNan, kNan}));
+  const std::string text = OneLine(DiffOk(a, b));
+  EXPECT_THAT(text,
+              HasSubstr("NaN on one side only 2, Inf 0 (NaN in A 0, in B 2); none is finite on "
+                        "both sides"));
+  EXPECT_THAT(text, Not(HasSubstr("SQNR")));
+  EXPECT_THAT(text, Not(HasSubstr("max abs 0")));
 }
 
 // Outputs of which statistics were kept on one side and hashes on the other.
@@ -133,6 +182,31 @@ TEST(ReportOfKeep, RunsThatKeptOtherPartsAreToldWhichToAdd) {
   EXPECT_THAT(report.why_not, HasSubstr("A kept stats and B hash: capture A again with level: "
                                         "[stats, hash], or B, or one of them with level full"));
   EXPECT_THAT(DiffOk(Kept(0), Kept(0)).why_not, HasSubstr("capture with level hash or full"));
+}
+
+// Statistics that cannot be of the same values: the row has no numbers, and what would give some is
+// told.
+TEST(ReportOfKeep, RowsWithoutNumbersSayWhatToCapture) {
+  const auto run_of = [](double mean) {
+    FakeRun run = Kept(kPartStats);
+    PassBuilder pass = run.Pass(0, 1);
+    const uint64_t call = pass.Begin("layers.0.up", "", {});
+    pass.End(call, "layers.0.up", "", {{"", kValue}});
+    io::Record* record = pass.last();
+    record->parts_kept = kPartMeta | kPartStats;
+    record->payload.reset();
+    record->hash.reset();
+    record->statistics =
+        Statistics{.count = 2, .finite = 2, .min = mean, .max = mean, .mean = mean};
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(1), run_of(2));
+  ASSERT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(OneLine(report),
+              AllOf(HasSubstr("\"-\": values of 1 row were not kept on both sides; to see elements "
+                              "capture both with level: full"),
+                    HasSubstr("look closer: its values were not kept on both sides; capture both "
+                              "with a rule {name: '^layers.0.up$', role: [output], level: full}")));
 }
 
 TEST(ReportOfInputs, WhyNoneWasComparedIsTold) {

@@ -25,31 +25,6 @@ TEST(RegexOf, MatchesTheTextItself) {
   EXPECT_EQ(RegexOf("a(b$c"), "a\\(b\\$c");
 }
 
-TEST(ReportText, ANameKeepsItsStartAndItsEnd) {
-  EXPECT_EQ(Shorten("short", 5), "short");
-  EXPECT_EQ(Shorten("model.layers.17.mlp.down_proj", 16), "model….down_proj");
-  EXPECT_EQ(CharactersIn(Shorten("model.layers.17.mlp.down_proj", 16)), 16u);
-  EXPECT_EQ(Shorten("äöüßäöüßäöüß", 7), "äö…äöüß");
-}
-
-TEST(ReportText, NamesThatWouldLookTheSameAreCutWhereTheyAreEqual) {
-  const std::vector<std::string> layers = {"model.layers.0.mlp.down_proj.linear",
-                                           "model.layers.1.mlp.down_proj.linear", "short"};
-  EXPECT_EQ(Shorten(layers[0], 18), Shorten(layers[1], 18));
-  const auto cut = ShortenApart(layers, 18);
-  EXPECT_EQ(cut[0], "m…rs.0.ml…j.linear");
-  EXPECT_EQ(cut[1], "m…rs.1.ml…j.linear");
-  EXPECT_EQ(CharactersIn(cut[0]), 18u);
-  EXPECT_EQ(cut[2], "short");
-  const std::vector<std::string> parts = {"äöü.ß.mlp.down_proj", "äöü.ü.mlp.down_proj"};
-  EXPECT_EQ(ShortenApart(parts, 12)[1], "…ü.ml…n_proj");
-  // Equal names may look the same.
-  EXPECT_EQ(ShortenApart({layers[0], layers[0]}, 18)[1], Shorten(layers[0], 18));
-  // Too much that differs: whole.
-  const std::vector<std::string> other = {"a.xabcdefghijkl.z.query", "a.xABCDEFGHIJKL.z.query"};
-  EXPECT_EQ(ShortenApart(other, 12)[1], other[1]);
-}
-
 TEST(ReportText, ALayerIsThePathUpToItsFirstNumber) {
   EXPECT_EQ(LayerName("model.layers.17.mlp.experts.3.down"), "model.layers.17");
   EXPECT_EQ(LayerName("layers.0"), "layers.0");
@@ -99,13 +74,40 @@ TEST(ReportText, ProseBreaksWhereItDid) {
 
 TEST(ReportText, ATableFitsTheTerminal) {
   const std::string name = std::string(90, 'n') + ".end";
-  const std::string table =
-      Table({{"rank", "name", "max abs"}, {"0", name, "1.5"}, {"1", "x", "2"}}, {true, false, true},
-            1, "  ", Style(false));
-  EXPECT_EQ(LongestLine(table), kReportWidth);
-  EXPECT_THAT(table, HasSubstr(".end"));
-  EXPECT_THAT(Table({{"rank", "name"}, {"0", "x"}}, {true, false}, 1, "  ", Style(false)),
-              "  rank  name\n     0  x\n");
+  const auto table = [&](size_t columns) {
+    return Table({{"rank", "name", "max abs"}, {"0", "", "1.5"}, {"1", "", "2"}},
+                 {true, false, true}, 1, {{name, ""}, {"x", ""}}, "  ", Style(false, columns));
+  };
+  EXPECT_EQ(LongestLine(table(kReportWidth)), kReportWidth);
+  EXPECT_THAT(table(kReportWidth), HasSubstr(".end"));
+  EXPECT_EQ(LongestLine(table(80)), 80u);
+  // What is there is used.
+  EXPECT_THAT(table(140), HasSubstr(name));
+  EXPECT_THAT(
+      Table({{"rank", "name"}, {"0", ""}}, {true, false}, 1, {{"x", ""}}, "  ", Style(false)),
+      "  rank  name\n     0  x\n");
+}
+
+// What differs of two names is more than a column has room for.
+TEST(ReportText, ANameThatHasToBeLongStandsOnALineOfItsOwn) {
+  const auto table = [](const std::string& one, const std::string& other) {
+    return Table({{"rank", "name", "max abs"}, {"0", "", "1.5"}, {"1", "", "2"}, {"1", "", "3"}},
+                 {true, false, true}, 1,
+                 {{one, ", output"}, {"x", ", output"}, {other, ", output"}}, "  ",
+                 Style(false, 40));
+  };
+  const std::string xs(30, 'x'), ys(30, 'y');
+  EXPECT_EQ(table("model.layer." + xs + ".projection", "model.layer." + ys + ".projection"),
+            "  rank  name       max abs\n"
+            "     0  model.laye…xx.projection, output\n"
+            "                       1.5\n"
+            "     1  x, output        2\n"
+            "     1  model.laye…yy.projection, output\n"
+            "                         3\n");
+  // Too much for any line: whole.
+  const std::string tail = ".projection_of_everything";
+  EXPECT_THAT(table("model.layer." + xs + tail, "model.layer." + ys + tail),
+              HasSubstr("     0  model.layer." + xs + tail + ", output\n"));
 }
 
 }  // namespace

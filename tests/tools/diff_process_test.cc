@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <limits>
+
+#include "core/utf8.h"
 #include "tests/tools/diff_process.h"
 
 namespace tdump::tools {
@@ -273,6 +276,42 @@ TEST_F(DiffProcessTest, ListsAsManyAsAskedFor) {
   EXPECT_EQ(Report({"a", "b", "--all"})["failing"].size(), 8u);
   EXPECT_THAT(Diff({"a", "b", "--topk", "1"}).out, HasSubstr("  7 more like this: --all"));
   EXPECT_THAT(Diff({"a", "b", "--all"}).out, Not(HasSubstr("more like this")));
+}
+
+TEST_F(DiffProcessTest, TheTableTakesTheColumnsThereAre) {
+  const std::string name = "model." + std::string(60, 'n') + ".projection";
+  MakeOneStep("a", {Out<float>(name, "float32", {1})});
+  MakeOneStep("b", {Out<float>(name, "float32", {2})});
+  const auto row = [&](const std::string& before) {
+    EXPECT_NE(Shell(before + " '" + PathOf("tdump-diff") + "' a b > out"), 0);
+    const std::string text = Text(Path("out"));
+    const size_t at = text.find("\n     0     0  ");
+    return at == std::string::npos ? text : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  EXPECT_THAT(row("COLUMNS="), Not(HasSubstr(name)));
+  EXPECT_LE(CharactersIn(row("COLUMNS=")), 100u);
+  EXPECT_THAT(row("COLUMNS=160"), HasSubstr(name + ", output"));
+  EXPECT_LE(CharactersIn(row("COLUMNS=80")), 80u);
+  EXPECT_EQ(row("COLUMNS=many"), row("COLUMNS="));
+  if (Shell("script --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no script(1)";
+  (void)Shell("script -qec \"stty cols 160; env -u COLUMNS '" + PathOf("tdump-diff") +
+              "' a b --no-color\" shown > /dev/null 2>&1");
+  EXPECT_THAT(Text(Path("shown")), HasSubstr(name + ", output"));
+}
+
+TEST_F(DiffProcessTest, AsManyElementsAsAreAskedFor) {
+  MakeOneStep("a", {Out<float>("fc", "float32", {1, 2, 3, 4})});
+  MakeOneStep("b", {Out<float>("fc", "float32", {1, 9, 3.5f, 7})});
+  EXPECT_THAT(Diff({"a", "b"}).out, Not(HasSubstr("then [")));
+  EXPECT_THAT(Diff({"a", "b", "--values", "2"}).out,
+              HasSubstr("worst element [1]   A 2   B 9\n          then [3]   A 4   B 7\n"));
+  const Json report = Report({"a", "b", "--values", "9"});
+  EXPECT_EQ(report["origin"]["difference"]["worst_elements"].size(), 3u);
+  // What the report names shows it.
+  const auto view = Run("tdump-view", {"b@0:0/0/fc@output#", "--values", "2", "--at", "1"});
+  EXPECT_THAT(Diff({"a", "b"}).out,
+              HasSubstr("tdump-view 'b@0:0/0/fc@output#' --values 8 --at 1\n"));
+  EXPECT_THAT(view.out, HasSubstr("[1] = 9\n"));
 }
 
 TEST_F(DiffProcessTest, BisectTellsTroubleFromADifference) {

@@ -47,7 +47,7 @@ function shellWord(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 function viewCommand(row) {
-  return `tdump-view ${shellWord(`${page.b.address}:${row.step}/${row.rank === "all" ? 0 : row.rank}/${row.key}`)} --values 8`;
+  return `tdump-view ${shellWord(`${page.b.address}:${row.step}/${row.rank === "all" ? 0 : row.rank}/${row.key}`)} --values 8${row.at && ` --at ${row.at}`}`;
 }
 
 function numbersOf(row) {
@@ -55,13 +55,15 @@ function numbersOf(row) {
   const lines = [["dtype", either(row.dtype_a, row.dtype_b)], ["shape", either(extent(row.shape_a), extent(row.shape_b))]];
   if (!m) lines.push(["compared by", row.evidence]);
   if (m) {
+    // What is said of errors leaves out what is special on one side.
+    const which = m.nan_mismatch + m.inf_mismatch > 0 ? " (where both are finite)" : "";
     lines.push(
       ["elements", count(m.elements)],
       ["bit for bit equal", count(m.bits_equal)],
       ["outside the bound", count(m.outside)],
-      ["SQNR", row.sqnr === null ? "undefined" : row.sqnr === Infinity ? "exact" : `${row.sqnr.toFixed(2)} dB`],
+      [`SQNR${which}`, row.sqnr === null ? "undefined" : row.sqnr === Infinity ? "exact" : `${row.sqnr.toFixed(2)} dB`],
       ["cosine", m.cosine === null ? "undefined" : String(m.cosine)],
-      ["max abs", m.max_abs_text],
+      [`max abs${which}`, m.max_abs_text],
       ["max rel", short(m.max_rel)],
       ["mean abs", short(m.mean_abs)],
       ["mean of B − A", short(m.mean_error)],

@@ -10,10 +10,10 @@ const COLUMNS = [
   { title: "Failing", width: 78, right: true, key: (r) => r.failing, cell: failingOf, down: true },
   { title: "Outside", width: 74, right: true, key: (r) => r.share, cell: shareOf, down: true },
   { title: "Max abs", width: 82, right: true, key: metric("max_abs"), down: true,
-    cell: (r) => (r.metrics ? r.metrics.max_abs_text : noneOf(r)) },
+    cell: (r) => (r.metrics ? specialOf(r.metrics) || r.metrics.max_abs_text : noneOf(r)) },
   { title: "Max rel", width: 74, right: true, key: metric("max_rel"), down: true,
     cell: (r) => (r.metrics ? short(r.metrics.max_rel) : noneOf(r)) },
-  { title: "SQNR dB", width: 80, right: true, key: (r) => r.sqnr, cell: (r) => decibels(r.sqnr) },
+  { title: "SQNR dB", width: 80, right: true, key: (r) => r.sqnr, cell: (r) => (r.metrics && specialOf(r.metrics) ? "–" : decibels(r.sqnr)) },
   { title: "Max ULP", width: 78, right: true, key: metric("max_ulp"), down: true,
     cell: (r) => (r.metrics ? short(r.metrics.max_ulp) : noneOf(r)) },
 ];
@@ -35,6 +35,10 @@ function nameOf(row) {
 // Of a pair whose values were not read: equal hashes leave no error.
 function noneOf(row) {
   return row.level === 2 ? "0" : "–";
+}
+// NaN or an infinity on one side has no distance.
+function specialOf(m) {
+  return m.nan_mismatch > 0 ? "NaN" : m.inf_mismatch > 0 ? "Inf" : "";
 }
 function failingOf(row) {
   return row.failing ? `${count(row.failing)} of ${count(row.pairs)}` : "0";
