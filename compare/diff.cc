@@ -394,7 +394,7 @@ class Differ {
     const bool counts_as_failing = outcome.fails && !outcome.allowed;
     std::vector<Row>& list = outcome.allowed ? allowed_ : report_.failing;
     const bool listed = outcome.fails && list.size() < options_.top;
-    notes_.Add(pass, outcome);
+    notes_.Add(pass, pair, outcome);
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
     if (outcome.is_weight()) weights_.Add(row, pair.b.rank, outcome);

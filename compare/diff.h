@@ -98,6 +98,7 @@ struct Counts {
   uint64_t agreeing = 0;         // judged, as far as that goes: neither failing nor allowed to
   uint64_t failing_by_hash = 0;  // of `failing`: known to differ, nothing says by how much
   uint64_t bits_equal = 0, equal_by_hash = 0, read = 0, not_judged = 0, unproven = 0;
+  uint64_t nan_on_both = 0;       // read, and both sides hold NaN
   uint64_t by_statistics = 0;     // agree as far as these tell
   uint64_t unproven_weights = 0;  // of `unproven`: parameters, buffers, what optimizers keep
   uint64_t unproven_states = 0;   // of those: the latter

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compare/report_lines.h"
 #include "compare/text.h"
 
 namespace tdump::compare {
@@ -20,18 +21,30 @@ void NoteList::AddPass(const PassDiff& pass) {
   }
 }
 
-void NoteList::Add(const PassDiff& pass, const Outcome& outcome) {
+void NoteList::Add(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+  bool nan_on_both = false;
   for (const std::string& note : outcome.comparison.notes.Copy()) {
     if (note == *outcome.unresolved)
       AddUnresolved(note);
+    else if (note.starts_with(kNanNote))
+      nan_on_both = true;
     else if (!IsPrecisionNote(note))
       Count(note);
   }
+  if (nan_on_both) AddNan(pass, pair, outcome);
   precision_hints_.Add(outcome);
   if (!outcome.fails || outcome.allowed) return;
   mean_hints_.Add(pass, outcome);
   // Copies have one gradient, whatever rounding does.
   if (options_->across.empty()) state_hints_.Add(outcome);
+}
+
+void NoteList::AddNan(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
+  if (++nan_.records > 1) return;
+  const Row row = MakeRow(pass, pair, outcome);
+  nan_.rank = row.rank_b;
+  nan_.step = row.step_b;
+  nan_.title = ShownName(row.name) + ", " + ObservationText(row);
 }
 
 // Notes carry numbers (strides): their head, up to the colon, is counted.
@@ -65,6 +78,8 @@ void NoteList::Finish() {
     notes.push_back(
         fmt::format("{} ({} pair{}){}", note, counted.pairs, counted.pairs == 1 ? "" : "s", first));
   }
+  report_->counts.nan_on_both = nan_.records;
+  if (nan_.records > 0) notes.push_back(NanNote(nan_));
   if (std::string note = precision_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
   if (std::string note = state_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
   const bool has_row = report_->origin && report_->origin->row;

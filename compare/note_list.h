@@ -10,6 +10,7 @@
 
 #include "compare/diff.h"
 #include "compare/mean_hint.h"
+#include "compare/nan_note.h"
 #include "compare/pass_diff.h"
 #include "compare/precision_hint.h"
 #include "compare/state_hints.h"
@@ -24,11 +25,12 @@ class NoteList {
   // Of ranks that are put together.
   void HintAtMeans(MeanHints hints) { mean_hints_ = std::move(hints); }
   void AddPass(const PassDiff& pass);
-  void Add(const PassDiff& pass, const Outcome& outcome);
+  void Add(const PassDiff& pass, const PassPair& pair, const Outcome& outcome);
   // Into the report, once the origin is there.
   void Finish();
 
  private:
+  void AddNan(const PassDiff& pass, const PassPair& pair, const Outcome& outcome);
   void Count(const std::string& note);
   void AddUnresolved(const std::string& note);
 
@@ -42,6 +44,7 @@ class NoteList {
   std::map<std::string, Counted> counted_;  // by the head of the note
   std::vector<std::string> unresolved_;     // the first ones
   uint64_t unresolved_left_ = 0;            // pairs with others
+  NanRecords nan_;                          // of pairs whose values were read
   PrecisionHints precision_hints_;
   MeanHints mean_hints_;
   StateHints state_hints_;

@@ -257,6 +257,7 @@ Json CountsJson(const Counts& c) {
           {"unreadable", c.unreadable},
           {"hash_only_differences", c.unproven},
           {"by_statistics", c.by_statistics},
+          {"nan_on_both", c.nan_on_both},
           {"unpaired_a", c.unpaired_a},
           {"unpaired_b", c.unpaired_b},
           {"unpaired_allowed", c.unpaired_allowed},

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "compare/nan_note.h"
+
 namespace tdump::compare {
 namespace {
 
@@ -84,6 +86,10 @@ void JudgeMetrics(const Metrics& metrics, Comparison* comparison) {
   if (metrics.zero_sign_mismatch > 0) {
     comparison->notes.push_back(
         fmt::format("sign of zero differs in {} elements", metrics.zero_sign_mismatch));
+  }
+  if (metrics.nan_a > 0 && metrics.nan_b > 0) {
+    comparison->notes.push_back(
+        fmt::format("{}: {} elements of A, {} of B", kNanNote, metrics.nan_a, metrics.nan_b));
   }
   if (!metrics.numeric && v.bitwise == Answer::kDiffers) {
     comparison->notes.push_back("dtype without a known number format: compared by bits");

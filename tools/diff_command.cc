@@ -3,12 +3,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <csignal>
 #include <string_view>
 
 #include "compare/diff.h"
+#include "compare/nan_search.h"
 #include "compare/report.h"
+#include "compare/report_lines.h"
+#include "core/text.h"
 #include "tools/diff_hints.h"
 #include "tools/diff_reports.h"
 #include "tools/diff_source.h"
@@ -87,6 +92,20 @@ int ExitStatus(const compare::DiffReport& report) {
       break;
   }
   return kExitTrouble;
+}
+
+// Of what is the same on both sides, which hashes alone do not tell.
+void AddNanNote(const DiffSources& sources, const compare::DiffOptions& diff,
+                compare::DiffReport* report) {
+  if (report->overall != compare::Overall::kSame || report->counts.nan_on_both > 0) return;
+  const auto found = compare::FindNan(*sources.b.side, *report, diff);
+  if (!found) return;
+  const std::string address = compare::AddressOf(sources.b.side->Describe());
+  report->notes.push_back(
+      compare::NanNote(*found) +
+      (address.empty()
+           ? ""
+           : fmt::format("; where they come from: tdump-view {} --nan", ShellWord(address))));
 }
 
 // A run that was asked to be whole and is not. Told whatever else is.
@@ -235,6 +254,7 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   if (!IsFirst(*diff)) return kExitOk;
   if (!report.ok()) return Fail(kTool, report.status().message());
   reports.Complete(&*report);
+  AddNanNote(sources, *diff, &*report);
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
   NoteUnused(*diff, sources, &*report);
   for (const std::string& hint :

@@ -314,6 +314,21 @@ TEST_F(DiffProcessTest, AsManyElementsAsAreAskedFor) {
   EXPECT_THAT(view.out, HasSubstr("[1] = 9\n"));
 }
 
+TEST_F(DiffProcessTest, NanOnBothSidesIsTold) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  MakeRun("a", {{2, 2, nan}, {2, nan, nan}});
+  const auto done = Diff({"a", "a"});
+  EXPECT_EQ(done.status, 0) << done.out << done.err;
+  EXPECT_THAT(done.out, HasSubstr("\nSAME  18 of 18 bit for bit\n"));
+  // Two of the three modules return it.
+  EXPECT_THAT(done.out,
+              HasSubstr("note      6 records hold NaN on both sides, first: rank 1, step 1, "
+                        "second, output; where"));
+  EXPECT_THAT(done.out, HasSubstr("tdump-view a@0 --nan"));
+  MakeRun("b", {{2, 2}, {2, 2}});
+  EXPECT_THAT(Diff({"b", "b"}).out, Not(HasSubstr("NaN")));
+}
+
 TEST_F(DiffProcessTest, BisectTellsTroubleFromADifference) {
   MakeRun("a", {{2}});
   MakeRun("b", {{4}});

@@ -1,0 +1,24 @@
+// What reports say of NaN that both sides hold.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tdump::compare {
+
+// What the note of a pair begins with of which both sides hold some.
+inline constexpr std::string_view kNanNote = "NaN on both sides";
+
+struct NanRecords {
+  uint64_t records = 0;
+  bool at_least = false;  // others were not looked at
+  int32_t rank = 0;       // of the first one, in order of step, rank and time
+  uint64_t step = 0;
+  std::string title;  // "layers.1.mlp, output"
+};
+
+// "3 records hold NaN on both sides, first: rank 0, step 2, layers.1.mlp, output".
+std::string NanNote(const NanRecords& found);
+
+}  // namespace tdump::compare

@@ -1,0 +1,90 @@
+#include "compare/nan_search.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+const Tensor kGood = Vector<float>("float32", {1, 2});
+const Tensor kBad = Vector<float>("float32", {1, kNan});
+
+// Steps of a first and a last module; from `from` on the last one returns NaN, from the step after
+// it both do.
+FakeRun RunOf(int32_t world, uint64_t steps, uint64_t from) {
+  FakeRun run(world);
+  for (uint64_t step = 0; step < steps; ++step) {
+    for (int32_t rank = 0; rank < world; ++rank) {
+      PassBuilder pass = run.Pass(rank, step);
+      pass.Module("first", kGood, step > from ? kBad : kGood);
+      pass.Module("last", kGood, step >= from ? kBad : kGood);
+    }
+  }
+  return run;
+}
+
+std::optional<NanRecords> Find(const FakeRun& run, const DiffOptions& options = {}) {
+  const CapturedRun side = run.side();
+  return FindNan(side, DiffOk(run, run, options), options);
+}
+
+TEST(NanSearchTest, WhatEqualHashesHideIsFound) {
+  const auto found = Find(RunOf(2, 4, 1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(NanNote(*found),
+            "10 records hold NaN on both sides, first: rank 0, step 1, last, output");
+  EXPECT_FALSE(Find(RunOf(2, 4, 9)));
+}
+
+// Only some passes are probed where there are many; what began between two of them is found.
+TEST(NanSearchTest, ItGoesBackToWhereItBegan) {
+  const auto found = Find(RunOf(1, 100, 41));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->step, 41u);
+  EXPECT_EQ(found->records, 1u + 2 * 58);
+  EXPECT_EQ(Find(RunOf(1, 100, 99))->step, 99u);
+}
+
+TEST(NanSearchTest, StatisticsTell) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  pass.Module("fc", kGood, kGood);
+  pass.last()->payload.reset();
+  pass.last()->parts_kept = kPartMeta | kPartHash | kPartStats;
+  pass.last()->statistics = Statistics{.count = 2, .finite = 1, .nan = 1};
+  EXPECT_EQ(NanNote(*Find(run)),
+            "1 record holds NaN on both sides, first: rank 0, step 0, fc, output");
+}
+
+TEST(NanSearchTest, OnlyWhatWasSelected) {
+  DiffOptions options;
+  options.pass.select = Named("first");
+  EXPECT_FALSE(Find(RunOf(1, 2, 1), options));
+}
+
+// Values that were read need no search.
+TEST(NanSearchTest, PairsThatWereReadAreCounted) {
+  const auto run_of = [](float x) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 3);
+    pass.Module("fc", kGood, Vector<float>("float32", {x, kNan}));
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(3), run_of(3 + 0x1p-21f));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.nan_on_both, 1u);
+  const std::string note = "1 record holds NaN on both sides, first: rank 0, step 3, fc, output";
+  EXPECT_THAT(report.notes, Contains(note));
+  EXPECT_THAT(DiffOk(RunOf(1, 1, 9), RunOf(1, 1, 9)).notes, Not(Contains(HasSubstr("NaN"))));
+}
+
+}  // namespace
+}  // namespace tdump::compare
