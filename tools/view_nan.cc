@@ -112,9 +112,9 @@ class NanFinder {
 
   // Whatever the filter takes: they tell whether NaN was made here.
   void AddInputs(const io::PassReader& reader, FirstOfRank* first) {
+    if (!IsMadeByCall(first->first.record.key.role)) return;
     const Key call = CallOf(first->first.record.key);
     const Role given = call.phase == Phase::kBackward ? Role::kGradOutput : Role::kInput;
-    if (first->first.record.key.role == given) return;
     std::vector<uint64_t> ids;
     (void)reader.ForEachRecord([&](const io::Record& record) {
       if (record.key.role == given && IsKnown(record) && CallOf(record.key) == call)
@@ -124,6 +124,12 @@ class NanFinder {
     for (const uint64_t id : ids) {
       if (auto found = MeasureOne(reader, id)) first->inputs.push_back(std::move(*found));
     }
+  }
+
+  // Of what the call was given. Gradients of parameters are sums, and what optimizers keep comes
+  // from these.
+  static bool IsMadeByCall(Role role) {
+    return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput;
   }
 
   static Key CallOf(Key key) {
@@ -159,7 +165,7 @@ class NanFinder {
     for (const Found& input : first.inputs)
       text +=
           fmt::format("            given {}: {}\n", RoleText(input.record.key), MeasureText(input));
-    if (first.inputs.empty())
+    if (first.inputs.empty() && IsMadeByCall(first.first.record.key.role))
       text += "            what it was given was not kept: capture role input to see\n";
     const std::string address = fmt::format("{}:{}/{}/{}", request_.shown, first.step, first.rank,
                                             ToText(first.first.record.key));

@@ -197,6 +197,29 @@ TEST_F(ViewProcessTest, NanIsOfTheRankThatMadeIt) {
   EXPECT_THAT(done.out, HasSubstr("also        step 0, rank 0, up, input 0"));
 }
 
+// What an optimizer keeps is not made of what its module was given.
+TEST_F(ViewProcessTest, NanThatCameThroughGradientsIsNotMadeThere) {
+  const auto tensor = [](Role role, const std::string& arg, float x) {
+    return TensorImage{.path = "up",
+                       .bytes = BytesOf<float>({x}),
+                       .dtype = "float32",
+                       .bits = 32,
+                       .sizes = {1},
+                       .role = role,
+                       .arg = arg};
+  };
+  for (const int rank : {0, 1}) {
+    ProcessImage(env_, Path("two"), {.rank = rank, .world = 2})
+        .Tensors(0, {tensor(Role::kInput, "0", rank == 0 ? 1 : kNan), tensor(Role::kOutput, "", 1),
+                     tensor(Role::kState, "weight.exp_avg", kNan)})
+        .Exit(1);
+  }
+  const auto done = View({"two", "--nan"});
+  EXPECT_THAT(done.out, StartsWith("first NaN   step 0, rank 1, up, input 0\n"));
+  EXPECT_THAT(done.out, HasSubstr("also        step 0, rank 0, up, state weight.exp_avg\n"));
+  EXPECT_THAT(done.out, Not(HasSubstr("given")));
+}
+
 TEST_F(ViewProcessTest, CountsEveryExponent) {
   const auto done = View({"run:0/0/mlp", "--exponents"});
   EXPECT_EQ(done.status, 0) << done.err;
