@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "compare/damage_list.h"
 #include "compare/diff_progress.h"
 #include "compare/main_dtype.h"
 #include "compare/note_list.h"
@@ -17,6 +18,7 @@
 #include "compare/stage_hint.h"
 #include "compare/stages.h"
 #include "compare/step_align.h"
+#include "compare/tally.h"
 #include "compare/text.h"
 #include "compare/topology.h"
 #include "compare/unpaired.h"
@@ -25,8 +27,6 @@
 
 namespace tdump::compare {
 namespace {
-
-constexpr size_t kMostListed = 1000;  // damage, inputs
 
 bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
   return !a.rank() && !b.rank() && (a.world() != b.world() || LieOtherwise(a, b));
@@ -45,16 +45,6 @@ std::string WhyNotStages(const RunSide& a, const RunSide& b, const DiffOptions& 
       a.label(), *of_a, b.label(), *of_b);
 }
 
-// What keeps these parts: "hash, stats"; "" for shape and dtype alone.
-std::string LevelText(Parts parts) {
-  if ((parts & kPartPayload) != 0) return "full";
-  parts &= static_cast<Parts>(~kPartMeta);
-  std::string text;
-  for (const char c : parts == kPartNone ? std::string() : PartsToString(parts))
-    text += c == '+' ? std::string(", ") : std::string(1, c);
-  return text;
-}
-
 // One rank against another one, of which nobody says where they are.
 bool AreUnknownRanks(const RunSide& a, const RunSide& b) {
   return a.rank() && b.rank() && *a.rank() != *b.rank() &&
@@ -70,6 +60,8 @@ class Differ {
         pairing_options_(options.pairing),
         finder_(&report_.parameters.differing, Stages(a, b)),
         weights_(&finder_, &report_),
+        tally_(&options, &report_),
+        damage_(&pairing_options_, &report_),
         notes_(&options, &report_),
         unpaired_(&options, &report_),
         progress_(options.on_progress) {}
@@ -204,8 +196,8 @@ class Differ {
 
   Result<DiffReport> RunPairs(const RunSide& a, const RunSide& b, const PassPairing& pairing,
                               const DiffPair& diff_pair) {
-    AddDamageOf(a_);
-    AddDamageOf(b_);
+    damage_.AddOf(a_);
+    damage_.AddOf(b_);
     PassResults::Ways ways;
     ways.by_digest =
         !options_.on_row && !options_.pass.verify && !options_.pass.rules && !report_.job;
@@ -219,8 +211,8 @@ class Differ {
     }
     TDUMP_RETURN_IF_ERROR(ComparePasses(a, b, pairing.pairs, diff_pair, ways));
     if (!report_.why_not.empty()) return std::move(report_);  // of the first step, as it was opened
-    for (const PassRef& pass : pairing.only_a) AddStatus(unpaired_.AddPass('A', pass, a, b));
-    for (const PassRef& pass : pairing.only_b) AddStatus(unpaired_.AddPass('B', pass, b, a));
+    for (const PassRef& pass : pairing.only_a) damage_.Add(unpaired_.AddPass('A', pass, a, b));
+    for (const PassRef& pass : pairing.only_b) damage_.Add(unpaired_.AddPass('B', pass, b, a));
     report_.selects = static_cast<bool>(options_.pass.select);
     weights_.CountNames();
     report_.steps.assign(steps_.begin(), steps_.end());
@@ -235,7 +227,7 @@ class Differ {
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     report_.growth = finder_.growth();
     ListAllowed();
-    Judge(a, b, pairing);
+    tally_.Judge(a, b, pairing, unpaired_, weights_);
     if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
       report_.notes.push_back(
           fmt::format("layers of ranks {} and {} differ throughout, and no coordinates say where "
@@ -280,13 +272,13 @@ class Differ {
         ++report_.inputs.passes_not_judged;
         const bool parts_here = pairs[i].b.step == report_.inputs.first_differing_step;
         if (parts_here && diff.ok()) AddWeights(**diff, pairs[i]);
-        if (parts_here && !diff.ok()) AddDamage({"", 0, diff.status().message()});
+        if (parts_here && !diff.ok()) damage_.Add(diff.status());
       } else if (report_.job && diff.status().code() == StatusCode::kInvalidArgument) {
         misfit = diff.status();  // the map fits neither side
       } else if (diff.ok()) {
         AddPass(**diff, pairs[i]);
       } else {
-        AddDamage({"", 0, diff.status().message()});
+        damage_.Add(diff.status());
       }
       progress_.ShowPassesDone(i + 1);
       return misfit.ok();
@@ -313,7 +305,8 @@ class Differ {
         fmt::format("rank{} {} of {} {} no step {}", without.size() == 1 ? "" : "s",
                     RangesText({without.begin(), without.end()}), only_in_a ? 'B' : 'A',
                     without.size() == 1 ? "has" : "have", step);
-    AddStatus(unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why));
+    damage_.Add(
+        unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why));
     return true;
   }
 
@@ -328,7 +321,7 @@ class Differ {
     }
     AddPlace(pair);
     notes_.AddPass(pass);
-    for (const io::Damage& damage : pass.damage) AddDamage(damage);
+    for (const io::Damage& damage : pass.damage) damage_.Add(damage);
     for (const Outcome& outcome : pass.outcomes) {
       if (parted && !TellsOfOtherWork(pass, outcome)) continue;
       AddOutcome(pass, pair, outcome);
@@ -337,8 +330,7 @@ class Differ {
     if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
-    if (pass.spill && !pass.spill->status().ok())  // since it was compared
-      AddDamage({"", 0, pass.spill->status().message()});
+    if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
   }
 
   void AddPlace(const PassPair& pair) {
@@ -350,7 +342,7 @@ class Differ {
   // Of another rank, in the step in which the inputs part.
   void AddWeights(const PassDiff& pass, const PassPair& pair) {
     AddPlace(pair);
-    for (const io::Damage& damage : pass.damage) AddDamage(damage);
+    for (const io::Damage& damage : pass.damage) damage_.Add(damage);
     for (const Outcome& outcome : pass.outcomes) {
       if (outcome.is_weight() && TellsOfOtherWork(pass, outcome)) AddOutcome(pass, pair, outcome);
     }
@@ -360,45 +352,21 @@ class Differ {
     return pair.b.step < report_.inputs.first_differing_step.value_or(0);
   }
 
-  void AddStatus(const Status& status) {
-    if (!status.ok()) AddDamage({"", 0, status.message()});
-  }
-
-  void AddDamage(io::Damage damage) {
-    const bool is_new = damaged_.emplace(damage.file, damage.what).second;
-    if (is_new && report_.damage.size() < kMostListed) report_.damage.push_back(std::move(damage));
-  }
-
-  // Of manifests, and of passes that they list.
-  void AddDamageOf(const RunSide& side) {
-    if (!side.rank() && pairing_options_.ranks.is_all()) {
-      // Not rank by rank: a damaged manifest may tell of any number of them.
-      for (io::Damage& damage : side.DamageOf(kAllRanks)) AddDamage(std::move(damage));
-      return;
-    }
-    for (int32_t rank = 0; rank < side.world(); ++rank) {
-      if (!IsSelected(side, pairing_options_, rank)) continue;
-      for (io::Damage& damage : side.DamageOf(rank)) AddDamage(std::move(damage));
-    }
-  }
-
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
     paired_roles_ |= RoleBit(outcome.role);
     if (outcome.rule != nullptr) report_.rules_used.insert(outcome.rule);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     if (of_unknown_ranks_) HintAtStages(pass, outcome);
-    Count(outcome);
+    tally_.Add(pass, outcome);
     weights_.See(outcome, pair.b.step);
     if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
-    NoteUnjudged(pass, outcome);
-    const bool counts_as_failing = outcome.fails && !outcome.allowed;
     std::vector<Row>& list = outcome.allowed ? allowed_ : report_.failing;
     const bool listed = outcome.fails && list.size() < options_.top;
     notes_.Add(pass, pair, outcome);
     if (!options_.on_row && !listed && !outcome.is_weight() && !outcome.root_input) return;
     Row row = MakeRow(pass, pair, outcome);
     if (outcome.is_weight()) weights_.Add(row, pair.b.rank, outcome);
-    if (outcome.root_input) AddInput(row, outcome, counts_as_failing);
+    if (outcome.root_input) tally_.AddInput(row, outcome);
     if (options_.on_row) options_.on_row(row);
     if (listed) list.push_back(std::move(row));
   }
@@ -408,14 +376,6 @@ class Differ {
     const bool same_shape = outcome.comparison.verdict.shape == Answer::kSame;
     if (record.ok())
       stage_hint_.Add(outcome.role, record->key.path, same_shape, outcome.bits_differ);
-  }
-
-  // What was kept of the first operator's pair of which nothing could be judged.
-  void NoteUnjudged(const PassDiff& pass, const Outcome& outcome) {
-    const bool of_operator = !outcome.is_weight() && !outcome.root_input;
-    if (outcome.comparison.verdict.Judged() || outcome.fails || !of_operator || unjudged_) return;
-    const auto a = pass.a->Get(outcome.ids.a), b = pass.b->Get(outcome.ids.b);
-    if (a.ok() && b.ok()) unjudged_.emplace(a->parts_kept, b->parts_kept);
   }
 
   void CountLayout(const PassDiff& pass, const Outcome& outcome) {
@@ -434,120 +394,6 @@ class Differ {
     options_.on_row(row);
   }
 
-  void Count(const Outcome& outcome) {
-    Counts& c = report_.counts;
-    const Verdict& v = outcome.comparison.verdict;
-    ++c.paired;
-    c.failing += outcome.fails && !outcome.allowed;
-    c.allowed += outcome.allowed;
-    c.agreeing += v.Judged() && !outcome.fails && !v.Unproven();
-    c.failing_by_hash += outcome.fails && !outcome.allowed && v.Unproven() && !v.Fails(false);
-    c.judged += v.Judged();
-    c.unresolved += !outcome.unresolved->empty();
-    c.not_judged += !v.Judged() && !outcome.fails;
-    c.bits_equal += v.bitwise == Answer::kSame;
-    c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;
-    c.read += outcome.comparison.evidence == Evidence::kPayload;
-    c.unproven += v.Unproven();
-    c.unproven_weights += v.Unproven() && outcome.is_weight();
-    c.unproven_states += v.Unproven() && outcome.of_optimizer;
-    c.by_statistics += v.statistics == Answer::kSame && !outcome.fails;
-    c.shape += v.shape == Answer::kDiffers;
-    c.dtype += v.dtype == Answer::kDiffers;
-    c.special += v.special == Answer::kDiffers;
-    c.bits += v.bitwise == Answer::kDiffers;
-    c.tolerance += v.tolerance == Answer::kDiffers;
-    compared_ += !outcome.root_input;
-    if (outcome.is_weight() || outcome.root_input) return;
-    ++observations_;
-    observations_judged_ += v.Judged();
-  }
-
-  void AddInput(const Row& row, const Outcome& outcome, bool failing) {
-    InputReport& inputs = report_.inputs;
-    ++inputs.compared;
-    inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
-    inputs.by_statistics += outcome.comparison.verdict.statistics == Answer::kSame;
-    inputs.not_judged += !outcome.fails && !outcome.comparison.verdict.Judged();
-    if (!failing) return;
-    ++inputs.differing_pairs;
-    inputs.differing_by_hash += outcome.comparison.verdict.Unproven();
-    if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
-    const std::string name = RootInputName(row.key);
-    const bool listed =
-        std::find(inputs.differing.begin(), inputs.differing.end(), name) != inputs.differing.end();
-    if (!listed && inputs.differing.size() < kMostListed) inputs.differing.push_back(name);
-  }
-
-  void Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing) {
-    const Counts& c = report_.counts;
-    const bool unpaired = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
-    // Where the precision is lower, what the operators return does not tell.
-    const bool weights_tell = observations_judged_ == 0 || options_.pass.compute;
-    const bool weights_decide = weights_tell && !report_.parameters.differing.empty();
-    const bool states_decide = observations_judged_ == 0 && c.unproven_states > 0;
-    if (c.paired == 0) {
-      report_.why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord();
-    } else if (unpaired && compared_ == 0 && !unpaired_.NamesText().empty()) {
-      report_.why_not = WhyNoRecord();  // nothing but what the model was given
-    } else if (c.failing > 0 || unpaired || weights_decide || states_decide ||
-               report_.inputs.judging_stopped) {
-      report_.overall = Overall::kDiffers;
-      if (c.unpaired_a + c.unpaired_b > c.paired) AddAdvice();
-      if (!report_.origin && !report_.parameters.differing.empty())
-        report_.origin = weights_.FirstDiffering();
-    } else if (c.judged == 0 || (observations_ > 0 && observations_judged_ == 0)) {
-      report_.why_not = WhyNoneJudged();
-    } else {
-      report_.overall = Overall::kSame;
-    }
-    if (!report_.damage.empty()) report_.overall = Overall::kDamaged;
-  }
-
-  // Where most has no partner names may be another framework's.
-  void AddAdvice() {
-    if (std::string advice = unpaired_.Advice(); !advice.empty())
-      report_.notes.push_back(std::move(advice));
-  }
-
-  std::string WhyNoRecord() const {
-    const Counts& c = report_.counts;
-    if (c.unpaired_a + c.unpaired_b == 0)
-      return "the paired steps hold no selected record: is --select right? See tdump-view --names";
-    const std::string names = unpaired_.NamesText();
-    return fmt::format("{} of {} paired{}{}", c.paired,
-                       c.paired + std::max(c.unpaired_a, c.unpaired_b), names.empty() ? "" : ": ",
-                       names);
-  }
-
-  // Of some pairs nothing but shape and dtype was kept on both sides, which agree.
-  std::string WhyNoneJudged() const {
-    const Counts& c = report_.counts;
-    if (c.judged > 0)
-      return fmt::format(
-          "of {} of operators nothing but shape and dtype was kept on both sides, which agree; "
-          "what the model "
-          "was "
-          "given and holds does not tell what it did: {}",
-          Plural(observations_, "pair"), KeepAdvice("capture with level hash, stats or full"));
-    const bool weights = report_.parameters.not_judged == c.paired;
-    return fmt::format(
-        "of {} pairs nothing but shape and dtype was kept on both sides, which agree; {}", c.paired,
-        weights ? "capture with a rule {role: [param, state], level: full}"
-                : KeepAdvice("capture with level hash or full"));
-  }
-
-  // Where each side kept something, but not the same: what one of them needs besides.
-  std::string KeepAdvice(const char* otherwise) const {
-    if (!unjudged_) return otherwise;
-    const std::string kept_a = LevelText(unjudged_->first), kept_b = LevelText(unjudged_->second);
-    if (kept_a.empty() || kept_b.empty() || kept_a == kept_b) return otherwise;
-    return fmt::format(
-        "A kept {} and B {}: capture A again with level: [{}, {}], or B, or one of them with level "
-        "full",
-        kept_a, kept_b, kept_a, kept_b);
-  }
-
   const RunSide& a_;
   const RunSide& b_;
   const DiffOptions& options_;
@@ -555,6 +401,8 @@ class Differ {
   DiffReport report_;
   OriginFinder finder_;
   WeightList weights_;
+  Tally tally_;
+  DamageList damage_;
   NoteList notes_;
   const bool of_unknown_ranks_ = AreUnknownRanks(a_, b_);
   StageHint stage_hint_;  // of those
@@ -562,12 +410,8 @@ class Differ {
   DiffProgress progress_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
-  std::set<std::pair<std::string, std::string>> damaged_;  // file, what
-  std::vector<Row> allowed_;                               // that fail; the first ones
-  std::optional<std::pair<Parts, Parts>> unjudged_;      // what A and B kept of the first such pair
-  uint32_t paired_roles_ = 0;                            // bits
-  uint64_t observations_ = 0, observations_judged_ = 0;  // but for what the model was given
-  uint64_t compared_ = 0;                                // pairs but for what the model was given
+  std::vector<Row> allowed_;   // that fail; the first ones
+  uint32_t paired_roles_ = 0;  // bits
   // Of jobs whose ranks are put together.
   const JobSide *job_a_ = nullptr, *job_b_ = nullptr;
   bool signature_checked_ = false;

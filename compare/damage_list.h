@@ -1,0 +1,33 @@
+// DamageList: what could not be read of two runs, each place once.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "compare/diff.h"
+#include "compare/pairing.h"
+#include "compare/run_side.h"
+#include "core/status.h"
+#include "io/records.h"
+
+namespace tdump::compare {
+
+// Not thread-safe. Both outlive it.
+class DamageList {
+ public:
+  DamageList(const PairOptions* options, DiffReport* report) : options_(options), report_(report) {}
+
+  void Add(io::Damage damage);
+  // Nothing where it is none.
+  void Add(const Status& status);
+  // Of manifests, and of passes that they list.
+  void AddOf(const RunSide& side);
+
+ private:
+  const PairOptions* options_;
+  DiffReport* report_;
+  std::set<std::pair<std::string, std::string>> seen_;  // file, what
+};
+
+}  // namespace tdump::compare

@@ -1,0 +1,149 @@
+#include "compare/tally.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compare/record_patterns.h"
+#include "core/text.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr size_t kMostListed = 1000;  // inputs
+
+// What keeps these parts: "hash, stats"; "" for shape and dtype alone.
+std::string LevelText(Parts parts) {
+  if ((parts & kPartPayload) != 0) return "full";
+  parts &= static_cast<Parts>(~kPartMeta);
+  std::string text;
+  for (const char c : parts == kPartNone ? std::string() : PartsToString(parts))
+    text += c == '+' ? std::string(", ") : std::string(1, c);
+  return text;
+}
+
+}  // namespace
+
+void Tally::Add(const PassDiff& pass, const Outcome& outcome) {
+  Count(outcome);
+  NoteUnjudged(pass, outcome);
+}
+
+void Tally::Count(const Outcome& outcome) {
+  Counts& c = report_->counts;
+  const Verdict& v = outcome.comparison.verdict;
+  ++c.paired;
+  c.failing += outcome.fails && !outcome.allowed;
+  c.allowed += outcome.allowed;
+  c.agreeing += v.Judged() && !outcome.fails && !v.Unproven();
+  c.failing_by_hash += outcome.fails && !outcome.allowed && v.Unproven() && !v.Fails(false);
+  c.judged += v.Judged();
+  c.unresolved += !outcome.unresolved->empty();
+  c.not_judged += !v.Judged() && !outcome.fails;
+  c.bits_equal += v.bitwise == Answer::kSame;
+  c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;
+  c.read += outcome.comparison.evidence == Evidence::kPayload;
+  c.unproven += v.Unproven();
+  c.unproven_weights += v.Unproven() && outcome.is_weight();
+  c.unproven_states += v.Unproven() && outcome.of_optimizer;
+  c.by_statistics += v.statistics == Answer::kSame && !outcome.fails;
+  c.shape += v.shape == Answer::kDiffers;
+  c.dtype += v.dtype == Answer::kDiffers;
+  c.special += v.special == Answer::kDiffers;
+  c.bits += v.bitwise == Answer::kDiffers;
+  c.tolerance += v.tolerance == Answer::kDiffers;
+  compared_ += !outcome.root_input;
+  if (outcome.is_weight() || outcome.root_input) return;
+  ++observations_;
+  observations_judged_ += v.Judged();
+}
+
+void Tally::NoteUnjudged(const PassDiff& pass, const Outcome& outcome) {
+  const bool of_operator = !outcome.is_weight() && !outcome.root_input;
+  if (outcome.comparison.verdict.Judged() || outcome.fails || !of_operator || unjudged_) return;
+  const auto a = pass.a->Get(outcome.ids.a), b = pass.b->Get(outcome.ids.b);
+  if (a.ok() && b.ok()) unjudged_.emplace(a->parts_kept, b->parts_kept);
+}
+
+void Tally::AddInput(const Row& row, const Outcome& outcome) {
+  InputReport& inputs = report_->inputs;
+  ++inputs.compared;
+  inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
+  inputs.by_statistics += outcome.comparison.verdict.statistics == Answer::kSame;
+  inputs.not_judged += !outcome.fails && !outcome.comparison.verdict.Judged();
+  if (!outcome.fails || outcome.allowed) return;
+  ++inputs.differing_pairs;
+  inputs.differing_by_hash += outcome.comparison.verdict.Unproven();
+  if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
+  const std::string name = RootInputName(row.key);
+  const bool listed =
+      std::find(inputs.differing.begin(), inputs.differing.end(), name) != inputs.differing.end();
+  if (!listed && inputs.differing.size() < kMostListed) inputs.differing.push_back(name);
+}
+
+void Tally::Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing,
+                  const UnpairedList& unpaired, const WeightList& weights) {
+  const Counts& c = report_->counts;
+  const bool alone = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
+  // Where the precision is lower, what the operators return does not tell.
+  const bool weights_tell = observations_judged_ == 0 || options_->pass.compute;
+  const bool weights_decide = weights_tell && !report_->parameters.differing.empty();
+  const bool states_decide = observations_judged_ == 0 && c.unproven_states > 0;
+  if (c.paired == 0) {
+    report_->why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord(unpaired);
+  } else if (alone && compared_ == 0 && !unpaired.NamesText().empty()) {
+    report_->why_not = WhyNoRecord(unpaired);  // nothing but what the model was given
+  } else if (c.failing > 0 || alone || weights_decide || states_decide ||
+             report_->inputs.judging_stopped) {
+    report_->overall = Overall::kDiffers;
+    // Where most has no partner names may be another framework's.
+    const bool mostly_alone = c.unpaired_a + c.unpaired_b > c.paired;
+    if (std::string advice = mostly_alone ? unpaired.Advice() : ""; !advice.empty())
+      report_->notes.push_back(std::move(advice));
+    if (!report_->origin && !report_->parameters.differing.empty())
+      report_->origin = weights.FirstDiffering();
+  } else if (c.judged == 0 || (observations_ > 0 && observations_judged_ == 0)) {
+    report_->why_not = WhyNoneJudged();
+  } else {
+    report_->overall = Overall::kSame;
+  }
+  if (!report_->damage.empty()) report_->overall = Overall::kDamaged;
+}
+
+std::string Tally::WhyNoRecord(const UnpairedList& unpaired) const {
+  const Counts& c = report_->counts;
+  if (c.unpaired_a + c.unpaired_b == 0)
+    return "the paired steps hold no selected record: is --select right? See tdump-view --names";
+  const std::string names = unpaired.NamesText();
+  return fmt::format("{} of {} paired{}{}", c.paired,
+                     c.paired + std::max(c.unpaired_a, c.unpaired_b), names.empty() ? "" : ": ",
+                     names);
+}
+
+// Of some pairs nothing but shape and dtype was kept on both sides, which agree.
+std::string Tally::WhyNoneJudged() const {
+  const Counts& c = report_->counts;
+  if (c.judged > 0)
+    return fmt::format(
+        "of {} of operators nothing but shape and dtype was kept on both sides, which agree; what "
+        "the model was given and holds does not tell what it did: {}",
+        Plural(observations_, "pair"), KeepAdvice("capture with level hash, stats or full"));
+  const bool weights = report_->parameters.not_judged == c.paired;
+  return fmt::format(
+      "of {} pairs nothing but shape and dtype was kept on both sides, which agree; {}", c.paired,
+      weights ? "capture with a rule {role: [param, state], level: full}"
+              : KeepAdvice("capture with level hash or full"));
+}
+
+// Where each side kept something, but not the same: what one of them needs besides.
+std::string Tally::KeepAdvice(const char* otherwise) const {
+  if (!unjudged_) return otherwise;
+  const std::string kept_a = LevelText(unjudged_->first), kept_b = LevelText(unjudged_->second);
+  if (kept_a.empty() || kept_b.empty() || kept_a == kept_b) return otherwise;
+  return fmt::format(
+      "A kept {} and B {}: capture A again with level: [{}, {}], or B, or one of them with level "
+      "full",
+      kept_a, kept_b, kept_a, kept_b);
+}
+
+}  // namespace tdump::compare
