@@ -29,6 +29,17 @@ std::optional<Summary> SummaryIn(const StepView& view, const io::Record& record)
   return record.statistics ? SummaryOf(*record.statistics) : view.SummaryOf(record);
 }
 
+// Where bits are asked for: a part that is equal, or statistics that agree, are no proof of them.
+void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
+  Verdict& verdict = comparison->verdict;
+  if (verdict.statistics == Answer::kSame) verdict.statistics = Answer::kNotJudged;
+  const bool of_parts = comparison->evidence == Evidence::kPayload && !kept.payload;
+  if (!of_parts || verdict.bitwise != Answer::kSame) return;
+  verdict.bitwise = verdict.tolerance = verdict.special = Answer::kNotJudged;
+  comparison->evidence = Evidence::kMeta;
+  comparison->metrics = {};
+}
+
 }  // namespace
 
 template <class Work>
@@ -107,6 +118,7 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
   const bool whole = comparison.evidence == Evidence::kPayload && KeptOf(a, b).payload;
   if (comparison.verdict.shape == Answer::kSame && !known_equal && !whole)
     JudgeByStatistics(a, b, bound, outcome);
+  if (options_.require_bits) DropWhatProvesNoBits(KeptOf(a, b), &comparison);
   if (comparison.verdict.shape == Answer::kDiffers)
     TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
   judge_->JudgePair(a, b, outcome);

@@ -109,10 +109,7 @@ class PassComparer {
   // operators' outputs tell.
   void Conclude(Outcome* outcome) const {
     if (!outcome->error->empty()) return;
-    Verdict& verdict = outcome->comparison.verdict;
-    // Equal statistics are no proof of equal bits.
-    if (options_.require_bits && verdict.statistics == Answer::kSame)
-      verdict.statistics = Answer::kNotJudged;
+    const Verdict& verdict = outcome->comparison.verdict;
     outcome->fails = verdict.Fails(options_.require_bits) ||
                      (verdict.Unproven() && !outcome->is_weight()) || !outcome->unresolved->empty();
     // In another precision all bits differ: of weights that says nothing where their values agree.

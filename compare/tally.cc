@@ -120,24 +120,28 @@ std::string Tally::WhyNoRecord(const UnpairedList& unpaired) const {
                      names);
 }
 
-// Of some pairs nothing but shape and dtype was kept on both sides, which agree.
+// Of some pairs too little was kept on both sides, and that agrees.
 std::string Tally::WhyNoneJudged() const {
   const Counts& c = report_->counts;
+  const bool bits = options_->pass.require_bits;
+  const char* const kept = bits ? "nothing that proves equal bits was kept on both sides; what was "
+                                  "kept agrees"
+                                : "nothing but shape and dtype was kept on both sides, which agree";
   if (c.judged > 0)
     return fmt::format(
-        "of {} of operators nothing but shape and dtype was kept on both sides, which agree; what "
-        "the model was given and holds does not tell what it did: {}",
-        Plural(observations_, "pair"), KeepAdvice("capture with level hash, stats or full"));
+        "of {} of operators {}; what the model was given and holds does not tell what it did: {}",
+        Plural(observations_, "pair"), kept,
+        KeepAdvice(bits ? "capture with level hash or full"
+                        : "capture with level hash, stats or full"));
   const bool weights = report_->parameters.not_judged == c.paired;
-  return fmt::format(
-      "of {} pairs nothing but shape and dtype was kept on both sides, which agree; {}", c.paired,
-      weights ? "capture with a rule {role: [param, state], level: full}"
-              : KeepAdvice("capture with level hash or full"));
+  return fmt::format("of {} pairs {}; {}", c.paired, kept,
+                     weights ? "capture with a rule {role: [param, state], level: full}"
+                             : KeepAdvice("capture with level hash or full"));
 }
 
 // Where each side kept something, but not the same: what one of them needs besides.
 std::string Tally::KeepAdvice(const char* otherwise) const {
-  if (!unjudged_) return otherwise;
+  if (!unjudged_ || options_->pass.require_bits) return otherwise;
   const std::string kept_a = LevelText(unjudged_->first), kept_b = LevelText(unjudged_->second);
   if (kept_a.empty() || kept_b.empty() || kept_a == kept_b) return otherwise;
   return fmt::format(

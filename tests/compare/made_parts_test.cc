@@ -171,6 +171,30 @@ TEST(OneSideKeptLess, StatisticsContradictAPartThatAgrees) {
   }
 }
 
+// What was not kept may differ in any bit.
+TEST(OneSideKeptLess, WhereBitsAreRequiredPartsThatAgreeAreNotJudged) {
+  DiffOptions bits;
+  bits.pass.require_bits = true;
+  for (const Parts part : {kPartSlice, kPartSample, kPartStats}) {
+    SCOPED_TRACE(PartsToString(part));
+    const Tensor less = Reduced(Matrix(), part);
+    EXPECT_THAT(Verdict(DiffOf(WithoutHash(Matrix()), less, bits)),
+                HasSubstr("SAME  1 of 1 bit for bit; 1 not judged"));
+    FakeRun a(1), b(1);  // nothing else was compared but what the model was given
+    a.Pass(0, 0).Module(".", Vector<float>("float32", {1, 2}), WithoutHash(Matrix()));
+    b.Pass(0, 0).Module(".", Vector<float>("float32", {1, 2}), less);
+    const DiffReport report = DiffOk(a, b, bits);
+    EXPECT_EQ(report.overall, Overall::kNotComparable);
+    EXPECT_EQ(report.why_not,
+              "of 1 pair of operators nothing that proves equal bits was kept on both sides; what "
+              "was kept agrees; what the model was given and holds does not tell what it did: "
+              "capture with level hash or full");
+    EXPECT_EQ(DiffOf(Reduced(Matrix(1.5f), part), less, bits).overall, Overall::kDiffers);
+    const Tensor whole = Reduced(Matrix(), part | kPartHash);
+    EXPECT_EQ(DiffOf(WithoutHash(Matrix()), whole, bits).overall, Overall::kSame);
+  }
+}
+
 TEST(OneSideKeptLess, TheSampleCountsWhereTheSliceAgrees) {
   Tensor first = Matrix();  // in the sample, not in the slice
   const float other = 99;
