@@ -225,7 +225,7 @@ class Differ {
       report_.beyond_drift = std::move(choice.beyond_drift);
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
-    report_.growth = finder_.growth();
+    report_.growth = GrowthOfOrigin(choice, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);
     if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
@@ -237,6 +237,12 @@ class Differ {
     notes_.Finish();
     AddRulesHint();
     return std::move(report_);
+  }
+
+  Growth GrowthOfOrigin(const OriginFinder::Choice& choice, const DiffPair& diff_pair) const {
+    if (!choice.growth_pass) return finder_.growth();
+    const Result<PassDiff> pass = diff_pair(*choice.growth_pass, options_.pass);
+    return pass.ok() ? GrowthOf(*pass, *choice.growth_pass) : Growth{};
   }
 
   // Behind what counts, where there is room.

@@ -16,7 +16,12 @@ float Db(double power) { return static_cast<float>(DbOf(power)); }
 
 }  // namespace
 
-Growth GrowthOf(const PassDiff& pass) {
+Growth GrowthOf(const PassDiff& pass, const PassPair& pair) {
+  Growth growth;
+  growth.step_a = pair.a.step;
+  growth.step = pair.b.step;
+  growth.rank_a = pair.a.captured_rank();
+  growth.rank = pair.b.rank;
   std::vector<uint32_t> outputs;
   bool any = false;
   for (uint32_t i = 0; i < pass.outcomes.size(); ++i) {
@@ -27,13 +32,12 @@ Growth GrowthOf(const PassDiff& pass) {
     any = any || !equal;
     outputs.push_back(i);
   }
-  if (!any) return {};
+  if (!any) return growth;
   std::sort(outputs.begin(), outputs.end(), [&](uint32_t x, uint32_t y) {
     const uint64_t left = pass.outcomes[x].order, right = pass.outcomes[y].order;
     return left != right ? left < right : x < y;
   });
   auto texts = std::make_shared<std::set<std::string, std::less<>>>();
-  Growth growth;
   growth.points.reserve(outputs.size());
   for (const uint32_t i : outputs) {
     const Outcome* const outcome = &pass.outcomes[i];

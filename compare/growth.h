@@ -43,7 +43,8 @@ struct Growth {
 std::string GrowthText(const Growth& growth, size_t most);
 
 struct PassDiff;
-// Its points and texts. Empty where nothing differs, or nothing was measured.
-Growth GrowthOf(const PassDiff& pass);
+struct PassPair;
+// Without points where nothing differs, or nothing was measured.
+Growth GrowthOf(const PassDiff& pass, const PassPair& pair);
 
 }  // namespace tdump::compare

@@ -199,11 +199,7 @@ void OriginFinder::KeepGrowth(const PassDiff& pass, const PassPair& pair,
     if (growth_of_ && ChooseOrigin(both) == 0) return;
     growth_of_ = candidate;
   }
-  growth_ = GrowthOf(pass);
-  growth_.step_a = pair.a.step;
-  growth_.step = pair.b.step;
-  growth_.rank_a = pair.a.captured_rank();
-  growth_.rank = pair.b.rank;
+  growth_ = GrowthOf(pass, pair);
 }
 
 Candidate OriginFinder::CandidateOf(const PassDiff& pass, const PassPair& pair,
@@ -336,6 +332,41 @@ bool OriginFinder::MayBeHandedOn(const Suspects& suspects, const Suspect& suspec
   });
 }
 
+// Whether the same begins on two ranks, as far as anything tells.
+bool OriginFinder::BeginAlike(const Suspect& x, const Suspect& y) {
+  const auto blamed = [](const Suspect& suspect) {
+    std::vector<std::string> names = {suspect.origin.parameter};
+    if (suspect.outside_before) names.push_back("before " + suspect.outside_before->name);
+    if (!suspect.passed_by.empty()) names.push_back("between " + suspect.passed_by.front().name);
+    return names;
+  };
+  const Candidate &left = x.candidate, &right = y.candidate;
+  return x.key_hash == y.key_hash && left.turn == right.turn &&
+         left.first.kind == right.first.kind && left.first.certain() == right.first.certain() &&
+         blamed(x) == blamed(y);
+}
+
+// Those of each rank, in order of ranks.
+std::vector<size_t> OriginFinder::AllAlike(const Suspects& suspects, size_t chosen) {
+  const Suspect& first = suspects.list[chosen];
+  if (first.parting.pair.b.rank == kAllRanks) return {chosen};
+  std::map<int32_t, size_t> by_rank = {{first.parting.pair.b.rank, chosen}};
+  for (size_t i = 0; i < suspects.list.size(); ++i) {
+    const Suspect& other = suspects.list[i];
+    if (BeginAlike(other, first)) by_rank.emplace(other.parting.pair.b.rank, i);
+  }
+  std::vector<size_t> alike;
+  for (const auto& [rank, i] : by_rank) alike.push_back(i);
+  return alike;
+}
+
+// None: it is of that pass.
+std::optional<PassPair> OriginFinder::GrowthPassOf(const Suspect& origin) const {
+  const PassPair& pair = origin.parting.pair;
+  if (!growth_of_ || pair.b.rank == kAllRanks || pair.b.rank == growth_.rank) return std::nullopt;
+  return pair;
+}
+
 std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
                                                           std::vector<std::string>* notes) const {
   if (suspects->list.empty()) return std::nullopt;
@@ -355,10 +386,20 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
     partings.push_back(suspect.parting);
   }
   const bool by_values = stages_.are_unknown() && partings.front().pair.b.rank != kAllRanks;
-  Suspect chosen =
-      suspects->list[by_values ? ChooseMaker(stages_.a(), stages_.b(), candidates, partings, notes)
-                               : ChooseOrigin(candidates)];
+  const size_t likeliest = by_values
+                               ? ChooseMaker(stages_.a(), stages_.b(), candidates, partings, notes)
+                               : ChooseOrigin(candidates);
+  // One rank may have been given what another one made.
+  const bool may_be_given =
+      by_values && suspects->list[likeliest].candidate.first.kind != OriginKind::kOperator;
+  const std::vector<size_t> alike =
+      may_be_given ? std::vector<size_t>{likeliest} : AllAlike(*suspects, likeliest);
+  Suspect chosen = suspects->list[alike.front()];
   Origin& origin = chosen.origin;
+  for (const size_t i : alike) {
+    const int32_t rank = suspects->list[i].parting.pair.b.rank;
+    if (rank != kAllRanks) origin.ranks.push_back(rank);
+  }
   origin.may_be_handed_on = by_values && MayBeHandedOn(*suspects, chosen);
   if (origin.may_be_handed_on) origin.certain = false;
   // Weights that are a little off make no NaN, and nothing but gradients goes into their mean.
@@ -404,6 +445,7 @@ OriginFinder::Choice OriginFinder::ChooseFirst() {
   std::vector<std::string> of_bits;  // says the same
   std::optional<Suspect> bits = Choose(&bits_, beyond ? &of_bits : &choice.notes);
   if (beyond) choice.origin = beyond->origin;
+  if (beyond) choice.growth_pass = GrowthPassOf(*beyond);
   if (!bits) return choice;
   if (!beyond) {
     choice.first_bits = bits->origin;
@@ -420,6 +462,7 @@ OriginFinder::Choice OriginFinder::ChooseFirst() {
   if (by_parameter || reproducible) {
     bits->origin.by_bits = true;
     choice.origin = bits->origin;
+    choice.growth_pass = GrowthPassOf(*bits);
   } else {
     choice.first_bits = bits->origin;
   }

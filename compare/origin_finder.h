@@ -45,6 +45,9 @@ struct Origin {
   bool drifted = false;   // that parameter was equal at an earlier step
   // Weights were trained before this step, with rounding that differs, and not recorded at it.
   bool weights_unseen = false;
+  // `rank`, the lowest, and the others on which the same begins: nothing tells which was first.
+  // Empty where the ranks are put together.
+  std::vector<int32_t> ranks;
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
@@ -69,6 +72,8 @@ class OriginFinder {
     // The first difference that no weight that parted makes, where it is not the origin.
     std::optional<Origin> beyond_drift;
     std::vector<std::string> notes;  // on what ranks were given that others made
+    // The pass that holds the origin, where growth() is of another one: to be compared again.
+    std::optional<PassPair> growth_pass;
   };
   // Whether an observation of a step of B before `step`, of the passes so far, is outside its
   // bound; or, with `bits`, differs at all.
@@ -76,7 +81,8 @@ class OriginFinder {
 
   // Once, after the last pass.
   Choice Choose();
-  // Of the pass that holds the likeliest origin, else of the first; empty where nothing differs.
+  // Of the pass that holds the likeliest origin, as far as passes tell one by one, else of the
+  // first; empty where nothing differs.
   const Growth& growth() const { return growth_; }
 
  private:
@@ -124,6 +130,9 @@ class OriginFinder {
   const ParameterDifference* OwnParameter(const Origin& origin) const;
   Choice ChooseFirst();  // the origin, and bits
   std::optional<Suspect> Choose(Suspects* suspects, std::vector<std::string>* notes) const;
+  static bool BeginAlike(const Suspect& x, const Suspect& y);
+  static std::vector<size_t> AllAlike(const Suspects& suspects, size_t chosen);
+  std::optional<PassPair> GrowthPassOf(const Suspect& origin) const;
   bool MayBeHandedOn(const Suspects& suspects, const Suspect& suspect) const;
 
   // Of a step of B.

@@ -190,6 +190,7 @@ Json OriginJson(const Origin& o) {
                {"parameter", o.parameter},
                {"drifted", o.drifted},
                {"weights_unseen", o.weights_unseen},
+               {"ranks", o.ranks},
                {"ranks_alike", o.ranks_alike},
                {"ranks_agreeing", o.ranks_agreeing}};
   json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "compare/bound_text.h"
@@ -215,15 +216,22 @@ std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
   return "";
 }
 
+// "rank 2"; where the same begins on several, "ranks 0-1".
+std::string RanksOfOrigin(const Origin& origin) {
+  return origin.ranks.empty() ? RankText(origin.rank) : RanksText(origin.ranks);
+}
+
 std::string OtherRanks(const Origin& origin) {
   const auto agree = [&](std::string_view where) {
     return fmt::format("{} agree{}{}", RanksText(origin.ranks_agreeing),
                        origin.ranks_agreeing.size() == 1 ? "s" : "", where);
   };
-  if (origin.ranks_alike.empty() && origin.ranks_agreeing.empty()) return "";
-  if (origin.ranks_alike.empty())
-    return fmt::format("only {}: {}", RankText(origin.rank), agree(" here"));
-  return fmt::format("also on {}{}", RanksText(origin.ranks_alike),
+  std::vector<int32_t> also;  // of those alike, where it does not begin
+  std::set_difference(origin.ranks_alike.begin(), origin.ranks_alike.end(), origin.ranks.begin(),
+                      origin.ranks.end(), std::back_inserter(also));
+  if (also.empty() && origin.ranks_agreeing.empty()) return "";
+  if (also.empty()) return fmt::format("only {}: {}", RanksOfOrigin(origin), agree(" here"));
+  return fmt::format("also on {}{}", RanksText(also),
                      origin.ranks_agreeing.empty() ? "" : "; " + agree(""));
 }
 
@@ -382,7 +390,7 @@ std::string SqnrText(const Metrics& m) {
 
 std::string OriginTitle(const Origin& origin) {
   std::string title =
-      fmt::format("{}, step {}, {}", RankText(origin.rank), origin.step, ShownName(origin.name));
+      fmt::format("{}, step {}, {}", RanksOfOrigin(origin), origin.step, ShownName(origin.name));
   if (!origin.row || origin.kind == OriginKind::kParameter) return title;
   return title + ", " +
          (IsTap(origin) ? Printable("tap " + origin.row->key.op) : ObservationText(*origin.row));

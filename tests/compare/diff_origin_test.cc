@@ -159,6 +159,45 @@ TEST(DiffOrigin, PartialsAloneNameTheRank) {
                                       "          tap does not: 1 of 2 elements outside"));
 }
 
+// Hooks of two ranks run in another order: what counts more is no likelier origin.
+TEST(DiffOrigin, RanksOnWhichTheSameBeginsAreNamedTogether) {
+  const auto run = [](const std::vector<Tensor>& faulty) {
+    FakeRun run(3);
+    for (int32_t rank = 0; rank < 3; ++rank) {
+      PassBuilder pass = run.Pass(rank, 0);
+      const bool early = rank == 1;
+      if (!early) pass.Module("other", kInput, kGood);
+      pass.Module("norm", kInput, faulty[static_cast<size_t>(rank)]);
+      if (early) pass.Module("other", kInput, kGood);
+    }
+    return run;
+  };
+  const FakeRun good = run({kGood, kGood, kGood});
+  const DiffReport two = DiffOk(good, run({kBad, kBad, kGood}));
+  ASSERT_TRUE(two.origin);
+  EXPECT_EQ(two.origin->rank, 0);
+  EXPECT_THAT(two.origin->ranks, ElementsAre(0, 1));
+  EXPECT_THAT(two.origin->ranks_alike, ElementsAre(1));
+  EXPECT_EQ(two.origin->row->rank_b, 0);
+  EXPECT_EQ(two.growth.rank, 0);
+  EXPECT_THAT(Text(two, 3, 3), HasSubstr("ORIGIN    ranks 0-1, step 0, norm, output\n"));
+  EXPECT_THAT(Text(two, 3, 3), HasSubstr("only ranks 0-1: rank 2 agrees here\n"));
+  const DiffReport all = DiffOk(good, run({kBad, kBad, kBad}));
+  EXPECT_THAT(all.origin->ranks, ElementsAre(0, 1, 2));
+  EXPECT_THAT(Text(all, 3, 3), testing::Not(HasSubstr("only rank")));
+  const DiffReport one = DiffOk(good, run({kGood, kGood, kBad}));
+  EXPECT_THAT(one.origin->ranks, ElementsAre(2));
+  EXPECT_THAT(Text(one, 3, 3), HasSubstr("only rank 2: ranks 0-1 agree here\n"));
+}
+
+TEST(DiffOrigin, TheErrorGrowthIsThatOfTheRankOfTheOrigin) {
+  const DiffReport report = DiffOk(RowParallel(-1, false), RowParallel(1, false));
+  EXPECT_EQ(report.origin->rank, 1);  // by its weight; both hold the wrong sum
+  EXPECT_THAT(report.origin->ranks, ElementsAre(1));
+  EXPECT_EQ(report.growth.rank, 1);
+  EXPECT_EQ(report.growth.points.size(), 1u);
+}
+
 TEST(DiffOrigin, TheEarliestStepDecides) {
   FakeRun a(2), b(2);
   for (uint64_t step : {0, 1, 2}) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -216,6 +217,19 @@ TEST(StageOrigin, WithoutCoordinatesValuesTellWhoMadeThem) {
   EXPECT_THAT(Faulty({.fault = {}, .coordinates = false}, 1).notes,
               Contains("rank 1 was given what layers.2 of rank 0 made; no coordinates say where "
                        "ranks are: if they are stages of a pipeline, --topology pp=N"));
+}
+
+// The pass of the rank that was given what another one made is not the one with the origin.
+TEST(StageOrigin, WithoutCoordinatesTheErrorGrowthIsOfTheOriginsRank) {
+  for (const bool turned : {false, true}) {
+    const DiffReport report = Faulty({.fault = {}, .turned = turned, .coordinates = false}, 1);
+    ExpectOrigin(report, turned ? kStages - 1 : 0, "layers.1");
+    EXPECT_EQ(report.growth.rank, report.origin->rank);
+    const auto first = std::find_if(report.growth.points.begin(), report.growth.points.end(),
+                                    [](const GrowthPoint& point) { return point.fails; });
+    ASSERT_NE(first, report.growth.points.end());
+    EXPECT_EQ(first->name, "layers.1");
+  }
 }
 
 TEST(StageOrigin, WithoutCoordinatesAndHashesInputsAreNotCertain) {
