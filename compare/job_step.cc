@@ -4,13 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compare/element.h"
 #include "compare/layers.h"
 #include "compare/mean_layout.h"
+#include "compare/roles.h"
 
 namespace tdump::compare {
 namespace {
@@ -169,6 +172,7 @@ void JobStep::Gather(const MapSide* map) {
 // What goes in goes into the first stage, what comes out comes out of the last; backward it is the
 // other way round, and gradients are named for the side they belong to.
 void JobStep::KeepEnds() {
+  std::vector<Group> labels;
   for (Group& group : groups_) {
     const Role role = group.key.role;
     const bool goes_in = role == Role::kInput || role == Role::kGradInput || role == Role::kBefore;
@@ -181,8 +185,42 @@ void JobStep::KeepEnds() {
       last = std::max(last, StageOf(member.pass));
     }
     const uint32_t end = goes_in ? first : last;
+    if (IsRootInput(group.key) && first < last) {
+      std::vector<Member> own = LabelsAmong(group.members, first, last);
+      if (!own.empty())
+        labels.push_back({.key = group.key, .members = std::move(own), .skip = group.skip});
+    }
     std::erase_if(group.members, [&](const Member& member) { return StageOf(member.pass) != end; });
   }
+  groups_.insert(groups_.end(), std::make_move_iterator(labels.begin()),
+                 std::make_move_iterator(labels.end()));
+}
+
+// Of an input that both stages have: what the last one is given, where that is no copy of what the
+// first one is given, and no stage made it: integers.
+std::vector<Member> JobStep::LabelsAmong(const std::vector<Member>& members, uint32_t first,
+                                         uint32_t last) const {
+  std::vector<Member> labels;
+  std::vector<io::Record> given;  // to the first
+  for (const Member& member : members) {
+    auto record = views_[member.pass]->Get(member.id);
+    if (!record.ok()) return {};
+    const uint32_t stage = StageOf(member.pass);
+    if (stage == first) given.push_back(std::move(*record));
+    if (stage != last) continue;
+    const NumberFormat format = FormatOf(record->dtype);
+    if (format.kind != NumberKind::kInteger || format.is_bool) return {};
+    labels.push_back(member);
+  }
+  const auto is_copy = [&](const Member& member) {
+    const auto record = views_[member.pass]->Get(member.id);
+    return std::any_of(given.begin(), given.end(), [&](const io::Record& other) {
+      const bool same_values = !record->hash || !other.hash || *record->hash == *other.hash;
+      return record->dtype == other.dtype && record->sizes == other.sizes && same_values;
+    });
+  };
+  if (std::any_of(labels.begin(), labels.end(), is_copy)) return {};
+  return labels;
 }
 
 Result<MemberData> JobStep::DataOf(const Member& member) const {

@@ -3,7 +3,8 @@
 //   1. Open opens the ranks' passes; Gather groups their records under the names by which they are
 //      compared (Group): a map may take a record apart, and layers that the stages of a pipeline
 //      number from 0 on get their number in the model. Of what every stage has, the model itself
-//      say, inputs are the first stage's and outputs the last one's.
+//      say, inputs are the first stage's and outputs the last one's; integers that the last one
+//      alone is given (labels) are a tensor of their own.
 //   2. The caller (compare/job_pairs.h) finds how the shards of a group make one tensor, and adds
 //      that tensor.
 //   3. From then on it is a StepView of the tensors that were added, for any number of threads.
@@ -123,6 +124,8 @@ class JobStep : public StepView {
   std::vector<MappedPart> PartsOf(uint32_t pass, const io::Record& record, Status* status) const;
   void NumberLayers();
   void KeepEnds();
+  std::vector<Member> LabelsAmong(const std::vector<Member>& members, uint32_t first,
+                                  uint32_t last) const;
   Key GlobalKey(uint32_t pass, Key key) const;
   uint32_t StageOf(uint32_t pass) const;
   void SetTimes(uint32_t pass, io::Record* record) const;

@@ -125,6 +125,42 @@ TEST(StageOrigin, LabelsOfTheLastStageAreInputsOfTheModel) {
   EXPECT_EQ(report.inputs.compared, 2u);  // and the first stage's
 }
 
+// What the last stage alone is given is an input of the model too where ranks are put together,
+// also under a name that the first stage has for something else.
+TEST(StageOrigin, LabelsAreKeptWhereRanksArePutTogether) {
+  constexpr int64_t kTokens = 7;
+  const auto run = [](const std::string& arg, std::optional<int64_t> of_first, int64_t label) {
+    FakeRun run(2);
+    for (const int32_t rank : {0, 1}) {
+      run.Place(rank, "pp=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      std::vector<PassBuilder::Argument> in = {{"0", Value(static_cast<float>(rank))}};
+      const std::optional<int64_t> second = rank == 0 ? of_first : label;
+      if (second) in.push_back({arg, Vector<int64_t>("int64", {*second})});
+      const uint64_t root = pass.Begin(".", "", in);
+      pass.Module("layers.0", Value(1), Value(2));
+      pass.End(root, ".", "", {});
+    }
+    return run;
+  };
+  DiffOptions together;
+  together.job = JobOptions{};
+  for (const std::optional<int64_t> of_first : {std::optional<int64_t>(), std::optional(kTokens)}) {
+    SCOPED_TRACE(of_first.has_value());
+    const FakeRun a = run("1", of_first, 1);
+    const DiffReport same = DiffOk(a, run("1", of_first, 1), together);
+    EXPECT_EQ(same.overall, Overall::kSame);
+    EXPECT_EQ(same.inputs.equal, of_first ? 3u : 2u);
+    const DiffReport other = DiffOk(a, run("1", of_first, 2), together);
+    EXPECT_EQ(other.overall, Overall::kDiffers);
+    EXPECT_THAT(other.inputs.differing, ElementsAre("1"));
+    EXPECT_EQ(other.inputs.compared, of_first ? 3u : 2u);
+  }
+  // All stages were given the tokens.
+  EXPECT_EQ(DiffOk(run("1", kTokens, kTokens), run("1", kTokens, kTokens), together).inputs.equal,
+            2u);
+}
+
 // Gradients come from the last stage, what the optimizer makes of them after all.
 TEST(StageOrigin, BackwardWorkIsOrderedTheOtherWayRound) {
   const auto run = [](float gradient_of_last, float gradient_of_first) {
