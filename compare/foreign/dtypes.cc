@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "core/parse_number.h"
+
 namespace tdump::compare::foreign {
 namespace {
 
@@ -62,6 +64,14 @@ std::optional<NumpyDType> ParseNumpyDType(std::string_view descr) {
   const std::optional<DType> dtype = Find(&Row::numpy, descr);
   if (!dtype) return std::nullopt;
   return NumpyDType{*dtype, order == '>'};
+}
+
+std::optional<NumpyDType> ParseNumpyDType(std::string_view descr, std::string_view torch_name) {
+  const std::optional<DType> dtype = TorchDType(torch_name);
+  const size_t kind = descr.find_first_of("uV");
+  if (!dtype || kind > 1 || ParseNumber<uint32_t>(descr.substr(kind + 1)) != dtype->unit_bytes())
+    return ParseNumpyDType(descr);
+  return NumpyDType{*dtype, descr.front() == '>'};
 }
 
 }  // namespace tdump::compare::foreign

@@ -22,5 +22,9 @@ struct NumpyDType {
   bool big_endian = false;
 };
 std::optional<NumpyDType> ParseNumpyDType(std::string_view descr);
+// The same of a type of which a file says besides what torch calls it: NumPy has no bfloat16 and no
+// float8, whose units are then unsigned integers ("<u2") or raw bytes ("|V2"). Another name, or one
+// of another width, says nothing.
+std::optional<NumpyDType> ParseNumpyDType(std::string_view descr, std::string_view torch_name);
 
 }  // namespace tdump::compare::foreign

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 
 #include "compare/foreign/dtypes.h"
+#include "compare/foreign/json_reader.h"
 
 namespace tdump::compare::foreign {
 namespace {
@@ -153,11 +155,12 @@ void SetStrides(bool fortran_order, ForeignTensor* tensor) {
   std::reverse(tensor->strides.begin(), tensor->strides.end());
 }
 
-// `open` gives the whole .npy file again, for one thread.
-Result<ForeignTensor> ReadMember(const Bytes& file, const OpenBytes& open) {
+// `open` gives the whole .npy file again, for one thread. `torch_name`: of the dtype; "" unknown.
+Result<ForeignTensor> ReadMember(const Bytes& file, const OpenBytes& open,
+                                 std::string_view torch_name = "") {
   uint64_t data = 0;
   TDUMP_ASSIGN_OR_RETURN(const Header header, ReadHeader(file, &data));
-  const std::optional<NumpyDType> dtype = ParseNumpyDType(header.descr);
+  const std::optional<NumpyDType> dtype = ParseNumpyDType(header.descr, torch_name);
   if (!dtype) {
     return Unsupported(fmt::format(
         "'{}': dtype {} cannot be compared; numbers of NumPy's own (f2 to f8, c8, c16, i1 to i8, "
@@ -180,12 +183,46 @@ Result<ForeignTensor> ReadMember(const Bytes& file, const OpenBytes& open) {
   return tensor;
 }
 
-// The text that tdump-export adds: the names of the dtypes of the others.
-bool IsOfExport(const ZipArchive& archive, const ZipMember& member) {
-  if (member.name != "dtypes.npy") return false;
+constexpr std::string_view kSuffix = ".npy";
+constexpr uint64_t kMostText = uint64_t{64} << 20;  // characters of the text of an export
+
+// The text that tdump-export adds, a JSON object: torch's names of the dtypes, by member. Null:
+// there is none.
+const ZipMember* FindDTypes(const ZipArchive& archive) {
+  const ZipMember* const member = archive.Find("dtypes.npy");
+  if (member == nullptr) return nullptr;
   uint64_t data = 0;
-  const Result<Header> header = ReadHeader(archive.OpenUnverified(member), &data);
-  return header.ok() && header->descr.starts_with("<U") && header->shape.empty();
+  const Result<Header> header = ReadHeader(archive.OpenUnverified(*member), &data);
+  const bool is_text = header.ok() && header->descr.starts_with("<U") && header->shape.empty();
+  return is_text ? member : nullptr;
+}
+
+using DTypeNames = std::map<std::string, std::string, std::less<>>;
+
+// NumPy writes four bytes a character; JSON of Python has none beyond ASCII.
+Result<DTypeNames> ReadDTypes(const Bytes& file) {
+  uint64_t data = 0;
+  TDUMP_RETURN_IF_ERROR(ReadHeader(file, &data).status());
+  ByteReader reader(file, data, file->size());
+  const uint64_t characters = reader.left() / 4;
+  if (characters > kMostText)
+    return Unsupported(fmt::format("'{}': a text of {} characters", file->name(), characters));
+  std::string text;
+  for (uint64_t i = 0; i < characters; ++i) {
+    std::array<std::byte, 4> character;
+    TDUMP_RETURN_IF_ERROR(reader.Read(character));
+    const uint32_t code = Little32(character.data());
+    if (code == 0 || code > 0x7F) return reader.Error("expected JSON in ASCII");
+    text += static_cast<char>(code);
+  }
+  JsonReader json(FromText(file->name(), std::move(text)));
+  DTypeNames names;
+  TDUMP_RETURN_IF_ERROR(json.ReadObject([&](const std::string& name) -> Status {
+    TDUMP_ASSIGN_OR_RETURN(names[name], json.ReadText());
+    return {};
+  }));
+  TDUMP_RETURN_IF_ERROR(json.ExpectEnd());
+  return names;
 }
 
 }  // namespace
@@ -201,22 +238,30 @@ Result<ForeignTensor> ReadNpy(Bytes file) {
 
 Result<ForeignFile> ReadNpz(std::shared_ptr<const ZipArchive> archive) {
   ForeignFile all;
+  const ZipMember* const dtypes = FindDTypes(*archive);
+  DTypeNames names;
+  if (dtypes != nullptr) {
+    TDUMP_ASSIGN_OR_RETURN(const Bytes text, archive->OpenMember(*dtypes));
+    TDUMP_ASSIGN_OR_RETURN(names, ReadDTypes(text));
+  }
   for (const ZipMember& member : archive->members()) {
-    constexpr std::string_view kSuffix = ".npy";
     if (!member.name.ends_with(kSuffix)) {
       all.skipped.push_back(fmt::format("'{}': not a .npy member", member.name));
       continue;
     }
-    if (IsOfExport(*archive, member)) continue;
+    if (&member == dtypes) continue;
+    const std::string name = member.name.substr(0, member.name.size() - kSuffix.size());
+    const auto known = names.find(name);
     const OpenBytes open = [archive, at = &member] { return archive->OpenMember(*at); };
-    Result<ForeignTensor> tensor = ReadMember(archive->OpenUnverified(member), open);
+    Result<ForeignTensor> tensor = ReadMember(archive->OpenUnverified(member), open,
+                                              known == names.end() ? "" : known->second);
     if (!tensor.ok() && tensor.status().code() != StatusCode::kUnsupported)
       return std::move(tensor).status();
     if (!tensor.ok()) {
       all.skipped.push_back(fmt::format("'{}': {}", member.name, tensor.status().message()));
       continue;
     }
-    tensor->place = {member.name.substr(0, member.name.size() - kSuffix.size())};
+    tensor->place = {name};
     tensor->storage = all.tensors.size();
     all.tensors.push_back(std::move(*tensor));
   }

@@ -10,7 +10,8 @@ bool LooksLikeNpy(const ByteSource& file);
 // One tensor, its `place` empty. Errors: kCorrupt; kUnsupported for structured, object, text and
 // time dtypes, which say so.
 Result<ForeignTensor> ReadNpy(Bytes file);
-// Every member NAME.npy is a tensor NAME; one that cannot be compared is skipped.
+// Every member NAME.npy is a tensor NAME; one that cannot be compared is skipped. Dtypes that NumPy
+// does not have are those that the text `dtypes` of tdump-export says.
 Result<ForeignFile> ReadNpz(std::shared_ptr<const ZipArchive> archive);
 
 }  // namespace tdump::compare::foreign

@@ -118,5 +118,49 @@ TEST(NumpyFile, TheNamesOfDTypesThatAnExportHasAreNoTensor) {
   EXPECT_EQ(skipped({{"dtypes.npy", texts}, {"names.npy", names}}), 2u);
 }
 
+// As NumPy writes a text: four bytes a character.
+std::string TextArray(const std::string& text) {
+  std::string data;
+  for (const char c : text) data += Raw(static_cast<uint32_t>(c));
+  return Npy(NpyHeader("<U" + std::to_string(text.size()), false, "()"), data);
+}
+
+TEST(NumpyFile, DTypesThatNumPyDoesNotHaveAreThoseThatAnExportNames) {
+  const std::string data = RawAll<uint16_t>({0x3f80, 0x4000});  // 1, 2 in bfloat16
+  const auto array = [&](const std::string& descr) {
+    return Npy(NpyHeader(descr, false, "(2,)"), data);
+  };
+  const std::string names =
+      R"({"fc@output#": "bfloat16", "raw": "bfloat16", "mask": "uint16", "wide": "float32", )"
+      R"("new": "float6", "\u00e4": "float8_e5m2"})";
+  const auto file = ReadForeignFile(
+      FromText("a.npz", Zip({{"fc@output#.npy", array("<u2")},
+                             {"raw.npy", array("|V2")},
+                             {"mask.npy", array("<u2")},
+                             {"wide.npy", array("<u2")},
+                             {"new.npy", array("<u2")},
+                             {"\u00e4.npy", Npy(NpyHeader("|u1", false, "(4,)"), data)},
+                             {"else.npy", array("<u2")},
+                             {"dtypes.npy", TextArray(names), true}})));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  std::vector<std::string> dtypes;
+  for (const ForeignTensor& tensor : file->tensors) dtypes.emplace_back(tensor.dtype.view());
+  EXPECT_THAT(dtypes, ElementsAre("bfloat16", "bfloat16", "uint16", "uint16", "uint16",
+                                  "float8_e5m2", "uint16"));
+  EXPECT_THAT(Values<uint16_t>(file->tensors[1]), ElementsAre(0x3f80, 0x4000));
+  EXPECT_THAT(file->skipped, testing::IsEmpty());
+}
+
+TEST(NumpyFile, DamagedNamesOfDTypesAreDamage) {
+  const auto why = [](const std::string& text) {
+    const auto file = ReadForeignFile(FromText("a.npz", Zip({{"dtypes.npy", TextArray(text)}})));
+    return file.ok() ? "" : file.status().message();
+  };
+  EXPECT_EQ(why("{}"), "");
+  EXPECT_THAT(why("{\"x\": 3}"), HasSubstr("offset 6: expected '\"'"));
+  EXPECT_THAT(why("{} x"), HasSubstr("more text after the end"));
+  EXPECT_THAT(why(std::string("{\0}", 3)), HasSubstr("expected JSON in ASCII"));
+}
+
 }  // namespace
 }  // namespace tdump::compare::foreign::test
