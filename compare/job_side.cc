@@ -36,8 +36,7 @@ Coordinates PlacesOf(const Topology& topology, int32_t rank) {
 }  // namespace
 
 bool LieOtherwise(const RunSide& a, const RunSide& b) {
-  constexpr int32_t kMostRanks = 1 << 20;  // a damaged manifest may tell of any number
-  if (a.world() != b.world() || a.world() > kMostRanks) return false;
+  if (a.world() != b.world()) return false;
   const auto of_a = TopologyOf(a, ""), of_b = TopologyOf(b, "");
   if (!of_a.ok() || !of_b.ok() || of_a->is_unknown() || of_b->is_unknown()) return false;
   for (int32_t rank = 0; rank < a.world(); ++rank) {

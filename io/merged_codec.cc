@@ -201,7 +201,10 @@ Status DecodeRunIndex(std::span<const std::byte> body, bool swapped, uint64_t pr
         break;
     }
   }
-  return cursor.status();
+  TDUMP_RETURN_IF_ERROR(cursor.status());
+  if (index->world < 0 || static_cast<uint64_t>(index->world) != index->ranks.size())
+    return Corrupt(fmt::format("world: {}, of {} ranks", index->world, index->ranks.size()));
+  return Status::Ok();
 }
 
 }  // namespace tdump::io

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "tests/io/pass_image.h"
 
@@ -161,6 +162,18 @@ TEST_F(MergedManifestTest, RefusesIndicesOutsideItsLists) {
   const Status status = ReadMergedManifest(env_, run_).status();
   EXPECT_EQ(status.code(), StatusCode::kCorrupt);
   EXPECT_THAT(status.message(), HasSubstr("process: 2 of 2"));
+}
+
+// Readers count on one entry for each rank.
+TEST_F(MergedManifestTest, RefusesAWorldOfWhichItHasNotEveryRank) {
+  for (const int32_t world : {-1, 1, 3, std::numeric_limits<int32_t>::max()}) {
+    RunIndex index = Index();
+    index.world = world;
+    ASSERT_TRUE(WriteMergedManifest(env_, *Open(), {index}).ok());
+    const Status status = ReadMergedManifest(env_, run_).status();
+    EXPECT_EQ(status.code(), StatusCode::kCorrupt);
+    EXPECT_THAT(status.message(), HasSubstr("world: " + std::to_string(world) + ", of 2 ranks"));
+  }
 }
 
 TEST_F(MergedManifestTest, TellsAProcessManifestFromAMergedOne) {
