@@ -205,14 +205,23 @@ class Explainer {
     out.in = in.level;
     out.in_known = in.known;
     out.bound = BoundOf(sample, in);
-    // Of a tensor with outliers the largest error may be a rounding of the largest element.
-    const bool peak = sample.within_local || error.peak <= out.bound.peak;
-    const bool explained = peak && error.power <= out.bound.power && error.gain <= out.bound.gain;
-    const bool may_exceed = options_.compute || !IsNone(in.level);
-    out.within = options_.compute ? explained : sample.within_local || (may_exceed && explained);
+    out.within = IsWithin(error, sample.within_local, out.bound, in);
+    if (!out.within && sample.backward && options_.unflipped) {
+      const std::optional<Unflipped> rest = options_.unflipped(i);
+      out.within = rest && IsWithin(rest->error, rest->within_local, out.bound, in);
+    }
     out.follows = !out.within && in.failing;
     judged.counted = out.within ? error : Smaller(error, Larger(in.level, sample.local));
     return judged;
+  }
+
+  bool IsWithin(const ErrorLevel& error, bool within_local, const ErrorLevel& bound,
+                const Input& in) const {
+    // Of a tensor with outliers the largest error may be a rounding of the largest element.
+    const bool peak = within_local || error.peak <= bound.peak;
+    const bool explained = peak && error.power <= bound.power && error.gain <= bound.gain;
+    if (options_.compute) return explained;
+    return within_local || (!IsNone(in.level) && explained);
   }
 
   // A sample that repeats `first`.

@@ -21,13 +21,17 @@
 //      element: what explains them explains it, their own roundings and 20 times their error in
 //      power; of a mean of squares, twice as much in size. Where no gradient was recorded, or it is
 //      equal (one of an earlier step may not have been), the errors seen shortly before stand in.
-//   6. An observation outside its bound fails; for what follows it counts as if its operator had
+//   6. Where rounding puts the input of a ReLU on the other side of 0, the gradient of that element
+//      comes or goes as a whole. A gradient outside its bound is judged without such elements where
+//      they are known (compare/relu_flips.h); all of its error goes into what follows.
+//   7. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -76,10 +80,20 @@ struct Explanation {
   bool follows = false;  // not within, and neither is what goes in
 };
 
+// A gradient, measured without elements whose input is on the other side of 0 in one run.
+struct Unflipped {
+  uint64_t flipped = 0, elements = 0;  // left out, of all
+  ErrorLevel error;                    // of the others
+  bool within_local = true;            // all of them are within the bound of each
+};
+
 struct ExplainOptions {
   // The precision was given: each operator is held to it, also where every element is within what
   // its dtype allows.
   bool compute = false;
+  // Of a gradient that is outside its bound; asked once, when all that came before is explained.
+  // May be empty.
+  std::function<std::optional<Unflipped>(size_t)> unflipped = {};
 };
 
 // The observations of one unit of comparison in order of time, less than 2^31. Each is asked for up

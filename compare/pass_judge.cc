@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <unordered_map>
 
 #include "compare/dequantised.h"
 #include "compare/element.h"
 #include "compare/optimizer_states.h"
 #include "compare/precision_hint.h"
+#include "compare/relu_flips.h"
 
 namespace tdump::compare {
 namespace {
@@ -78,6 +80,13 @@ bool MayBeExplained(const Outcome& outcome) {
   return outcome.comparison.evidence == Evidence::kPayload &&
          (m.nan_mismatch + m.inf_mismatch == 0 || outcome.comparison.verdict.special_allowed) &&
          !(outcome.rule != nullptr && outcome.rule->expect);
+}
+
+std::string FlipsText(const Unflipped& rest) {
+  return fmt::format(
+      "judged without elements whose ReLU flipped: {} of {}, where rounding puts what "
+      "went into it on the other side of 0",
+      rest.flipped, rest.elements);
 }
 
 }  // namespace
@@ -234,9 +243,19 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
     states.Complete(indices[i], &sample);
     return sample;
   };
-  Explain({indices.size(), sample_of}, calls, {.compute = options_.compute.has_value()},
+  ReluFlips flips(pass);
+  std::unordered_map<size_t, Unflipped> flipped;
+  const auto unflipped = [&](size_t i) {
+    const std::optional<Unflipped> rest = flips.Measure(outcomes[indices[i]]);
+    if (rest) flipped[i] = *rest;
+    return rest;
+  };
+  const ExplainOptions options = {.compute = options_.compute.has_value(), .unflipped = unflipped};
+  Explain({indices.size(), sample_of}, calls, options,
           [&](size_t i, const Explanation& explanation) {
             SetExplanation(explanation, &outcomes[indices[i]]);
+            if (const auto rest = flipped.find(i); rest != flipped.end() && explanation.within)
+              outcomes[indices[i]].comparison.notes.push_back(FlipsText(rest->second));
             outcomes[indices[i]].explanation.MoveTo(pass->spill.get());
             outcomes[indices[i]].comparison.notes.MoveTo(pass->spill.get());
           });

@@ -73,6 +73,26 @@ TEST(Explain, AnOutputThatIsWorseThanItsInputExplainsFails) {
   EXPECT_TRUE(result[later].follows);
 }
 
+// Elements whose ReLU flipped are left out, but all of the error goes on.
+TEST(Explain, AGradientIsJudgedByWhatDidNotFlip) {
+  Program program;
+  program.Add(OperatorClass::kElementwise, 60, 55);
+  const size_t gradient = program.Add(OperatorClass::kElementwise, 55, 28);
+  const size_t later = program.Add(OperatorClass::kProduct, 28, 25);
+  for (size_t i = gradient - 1; i <= later; ++i) program.samples[i].backward = true;
+  const auto run = [&](double db, bool known = true) {
+    const auto unflipped = [&](size_t i) -> std::optional<Unflipped> {
+      if (i != gradient || !known) return std::nullopt;
+      return Unflipped{
+          .flipped = 1, .elements = 9, .error = Program::Level(db, 0), .within_local = false};
+    };
+    return Explain(program.samples, program.calls, {.compute = true, .unflipped = unflipped});
+  };
+  EXPECT_TRUE(run(50)[gradient].within && run(50)[later].within);
+  EXPECT_FALSE(run(30)[gradient].within || run(30)[later].within);
+  EXPECT_FALSE(run(50, false)[gradient].within);
+}
+
 // The error of a factor 1.05 is 26 dB: with noise of 25 dB the sum is 22.5 dB, which alone could be
 // amplification.
 TEST(Explain, AFactorIsSeenThroughNoiseOfItsSize) {
