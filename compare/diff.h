@@ -55,11 +55,12 @@ struct ParameterReport {
   uint64_t compared = 0, differing_names = 0;
   uint64_t buffers_compared = 0, buffers_differing = 0;
   uint64_t drifted_names = 0, buffers_drifted = 0;  // of those: equal when they were first recorded
-  // Of either: outside their bound at a later step, after something else was, and not counted above.
+  // Of either: outside their bound at a later step, after something else was, and not counted
+  // above.
   uint64_t following_names = 0;
   std::optional<FollowingWeight> farthest;  // of those; none where it is not known
-  uint64_t pairs = 0;          // of either, over ranks and steps
-  uint64_t by_statistics = 0;  // pairs that agree as far as these tell
+  uint64_t pairs = 0;                       // of either, over ranks and steps
+  uint64_t by_statistics = 0;               // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
   uint64_t alone = 0;          // records of either without a partner
   uint64_t failing_pairs = 0;  // of either; what is allowed to is none

@@ -62,9 +62,9 @@ std::string WhyNone(const DiffReport& report, uint64_t alone) {
 
 // Of weights that are off later, which may follow from what was off before.
 std::string FollowingText(const ParameterReport& p, bool alone) {
-  std::string text = fmt::format("{}{} outside {} later, after other records",
-                                 CountText(p.following_names), alone ? "" : " more",
-                                 p.following_names == 1 ? "its bound" : "their bounds");
+  std::string text =
+      fmt::format("{}{} outside {} later, after other records", CountText(p.following_names),
+                  alone ? "" : " more", p.following_names == 1 ? "its bound" : "their bounds");
   if (!p.farthest) return text;
   return text + fmt::format("; farthest: {}, step {}, {}, {:.1f} dB", RankText(p.farthest->rank),
                             p.farthest->step, Printable(p.farthest->name), *p.farthest->sqnr_db);
@@ -73,12 +73,13 @@ std::string FollowingText(const ParameterReport& p, bool alone) {
 std::string WeightsText(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
   if (p.pairs == 0) return WhyNone(report, p.alone);
-  std::string text = fmt::format("{} of {} parameters", CountText(p.compared - (p.differing_names - p.drifted_names)),
+  std::string text = fmt::format("{} of {} parameters",
+                                 CountText(p.compared - (p.differing_names - p.drifted_names)),
                                  CountText(p.compared));
   if (p.buffers_compared > 0)
-    text +=
-        fmt::format(" and {} of {} buffers", CountText(p.buffers_compared - (p.buffers_differing - p.buffers_drifted)),
-                    CountText(p.buffers_compared));
+    text += fmt::format(" and {} of {} buffers",
+                        CountText(p.buffers_compared - (p.buffers_differing - p.buffers_drifted)),
+                        CountText(p.buffers_compared));
   text += " equal on every rank";
   if (report.steps.size() > 1 && !p.first_steps.empty())
     text += fmt::format(" at step{} {}", p.first_steps.size() == 1 ? "" : "s",
@@ -107,8 +108,7 @@ std::string WeightsText(const DiffReport& report) {
   if (places.size() > kMostNames)
     text += fmt::format("\n{} more: --json",
                         CountText(p.differing_names + p.buffers_differing - kMostNames));
-  if (p.following_names > 0)
-    text += "\n" + FollowingText(p, places.empty());
+  if (p.following_names > 0) text += "\n" + FollowingText(p, places.empty());
   if (p.by_hash > 0)
     text += fmt::format("\n{}by hash, which does not say by how much",
                         p.by_hash == p.differing_names + p.buffers_differing

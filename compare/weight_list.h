@@ -21,9 +21,9 @@ class WeightList {
   // Any outcome.
   void See(const Outcome& outcome, uint64_t step);
   // Of the first step that has the weight; of a later one, which depends on what was computed,
-  // where no step before it differs: then what updates the weight does; else it follows. What an optimizer keeps,
-  // "weight.exp_avg", depends on what was computed from the start.
-  // `rank`: of the pass; where ranks are put together the row's is that of one element.
+  // where no step before it differs: then what updates the weight does; else it follows. What an
+  // optimizer keeps, "weight.exp_avg", depends on what was computed from the start. `rank`: of the
+  // pass; where ranks are put together the row's is that of one element.
   void Add(const Row& row, int32_t rank, const Outcome& outcome);
   // Once all are added.
   void CountNames();
@@ -37,7 +37,7 @@ class WeightList {
   struct Names {
     std::set<std::string> seen, differing;
     std::set<std::string> from_start;  // of `differing`: when they were first recorded
-    std::set<std::string> measured;  // of `differing`: by how much is known
+    std::set<std::string> measured;    // of `differing`: by how much is known
     uint64_t drifted() const { return differing.size() - from_start.size(); }
     uint64_t by_hash() const { return differing.size() - measured.size(); }
   };
@@ -47,7 +47,7 @@ class WeightList {
   const OriginFinder* finder_;
   DiffReport* report_;
   Names parameters_, buffers_;
-  std::map<std::string, FollowingWeight> following_;  // the farthest of each name
+  std::map<std::string, FollowingWeight> following_;                 // the farthest of each name
   std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;  // by rank and name
   std::set<uint64_t> seen_at_;                                       // steps of B
   bool trains_ = false;                                              // gradients were seen
