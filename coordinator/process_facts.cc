@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 extern char** environ;
 
@@ -24,21 +25,30 @@ std::string ReadProc(int64_t pid, const char* file, size_t limit) {
   return text;
 }
 
-// Field n of /proc/PID/stat, counted from 1 as in proc(5); only fields after the name (in
-// parentheses) are asked for.
-uint64_t StatField(int64_t pid, int field) {
-  const std::string stat = ReadProc(pid, "stat", 4096);
-  const size_t close = stat.rfind(')');
-  if (close == std::string::npos) return 0;
-  std::istringstream rest(stat.substr(close + 1));
-  std::string word;
-  for (int at = 3; at <= field; ++at) {
-    if (!(rest >> word)) return 0;
-  }
-  return std::strtoull(word.c_str(), nullptr, 10);
-}
+// Fields of /proc/PID/stat, counted from 1 as in proc(5).
+constexpr int kState = 3, kParent = 4, kThreads = 20, kStart = 22;
 
-int64_t ParentOf(int64_t pid) { return static_cast<int64_t>(StatField(pid, 4)); }
+// From field 3 on, behind the name (in parentheses); empty: there is no such process.
+class Stat {
+ public:
+  explicit Stat(int64_t pid) {
+    const std::string stat = ReadProc(pid, "stat", 4096);
+    const size_t close = stat.rfind(')');
+    if (close == std::string::npos) return;
+    std::istringstream rest(stat.substr(close + 1));
+    for (std::string word; rest >> word;) words_.push_back(word);
+  }
+  std::string Word(int field) const {
+    const auto at = static_cast<size_t>(field - kState);
+    return at < words_.size() ? words_[at] : "";
+  }
+  uint64_t Number(int field) const { return std::strtoull(Word(field).c_str(), nullptr, 10); }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+int64_t ParentOf(int64_t pid) { return static_cast<int64_t>(Stat(pid).Number(kParent)); }
 
 bool IsInteractiveShell(int64_t pid) {
   std::string line = ReadProc(pid, "cmdline", kProgramBytes);
@@ -81,12 +91,17 @@ Environment CurrentEnvironment() {
   return result;
 }
 
-uint64_t StartTime(int64_t pid) { return StatField(pid, 22); }
+uint64_t StartTime(int64_t pid) { return Stat(pid).Number(kStart); }
 
+// A zombie has ended, and only its parent has not asked how; unless it is a first thread that left
+// the others behind.
 bool IsAlive(const ProcessId& process) {
   if (process.pid <= 0) return false;
-  const uint64_t start = StartTime(process.pid);
-  return start != 0 && start == process.start;
+  const Stat stat(process.pid);
+  const uint64_t start = stat.Number(kStart);
+  if (start == 0 || start != process.start) return false;
+  const std::string state = stat.Word(kState);
+  return state != "X" && (state != "Z" || stat.Number(kThreads) > 1);
 }
 
 ProcessFacts CurrentFacts() {

@@ -28,8 +28,9 @@ struct ProcessFacts {
 Environment CurrentEnvironment();
 // Reads /proc; a value that cannot be read stays 0. Runs no command and starts no process.
 ProcessFacts CurrentFacts();
-// Start time of a living process, 0 when there is none.
+// Start time of a process, 0 when there is none.
 uint64_t StartTime(int64_t pid);
+// It runs, stopped or not; a zombie does not.
 bool IsAlive(const ProcessId& process);
 
 }  // namespace tdump::coordinator
