@@ -42,6 +42,10 @@ Result<bool> ReadPart(const ReadableFile& file, uint64_t offset, Part* part) {
 
 }  // namespace
 
+std::string SlotPath(const std::string& run, const std::string& directory) {
+  return JoinPath(JoinPath(run, "clock"), directory + ".slot");
+}
+
 SlotHeader MakeSlotHeader(const Identity& identity, uint32_t generation, int64_t now_ns) {
   SlotHeader header;
   header.rank = identity.rank;
@@ -133,13 +137,13 @@ Status SlotReader::Read(std::vector<AgreementMessage>* messages) {
   if (pulse_.messages > read_ + kSlotCount) read_ = pulse_.messages - kSlotCount;
   while (read_ < pulse_.messages) {
     const uint64_t slot = read_ % kSlotCount;
-    std::vector<SlotEntry> entries(std::min<uint64_t>(pulse_.messages - read_, kSlotCount - slot));
+    entries_.resize(std::min<uint64_t>(pulse_.messages - read_, kSlotCount - slot));
     TDUMP_ASSIGN_OR_RETURN(const size_t bytes,
                            file_->ReadAt(kRingAt + slot * sizeof(SlotEntry),
-                                         std::as_writable_bytes(std::span(entries))));
-    entries.resize(bytes / sizeof(SlotEntry));
-    if (entries.empty()) return {};
-    for (const SlotEntry& entry : entries) {
+                                         std::as_writable_bytes(std::span(entries_))));
+    entries_.resize(bytes / sizeof(SlotEntry));
+    if (entries_.empty()) return {};
+    for (const SlotEntry& entry : entries_) {
       ++read_;
       // Torn, or overwritten by a later one: lost.
       if (entry.number == read_ && entry.checksum == ChecksumOf(entry))

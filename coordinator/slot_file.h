@@ -42,7 +42,7 @@ enum class SlotState : uint32_t { kRunning = 1, kExiting = 2, kClosed = 3 };
 
 struct SlotPulse {
   uint64_t messages = 0;  // written so far
-  uint64_t steps = 0;     // counted steps begun
+  uint64_t steps = 0;     // counted steps that have ended; the next one has begun
   uint64_t settled = 0;   // global steps below are settled, as far as this process knows
   int64_t time_ns = 0;    // wall clock
   SlotState state = SlotState::kRunning;
@@ -57,6 +57,9 @@ struct SlotEntry {
   uint64_t reserved = 0;
   uint64_t checksum = 0;
 };
+
+// Of the process in `directory` of a run.
+std::string SlotPath(const std::string& run, const std::string& directory);
 
 static_assert(sizeof(SlotHeader) == 192 && sizeof(SlotPulse) == 64 && sizeof(SlotEntry) == 64);
 
@@ -100,7 +103,9 @@ class SlotReader {
   // Messages that came since the last call, oldest first; those that the ring has lost are skipped.
   Status Read(std::vector<AgreementMessage>* messages);
   // Closes the file until it is needed again.
-  void Rest() { file_.reset(); }
+  void Rest() {
+    if (file_ != nullptr) file_->Rest();
+  }
 
  private:
   SlotReader(Env* env, std::string path) : env_(env), path_(std::move(path)) {}
@@ -111,7 +116,8 @@ class SlotReader {
   std::unique_ptr<ReadableFile> file_;
   SlotHeader header_;
   SlotPulse pulse_;
-  uint64_t read_ = 0;  // messages taken or lost
+  uint64_t read_ = 0;               // messages taken or lost
+  std::vector<SlotEntry> entries_;  // of Read(), its memory kept
 };
 
 }  // namespace tdump::coordinator

@@ -14,10 +14,10 @@ constexpr int64_t kClockGrainNs = 1'000'000;
 
 size_t Index(int32_t rank) { return static_cast<size_t>(rank); }
 
-// Of two in the middle the lower one.
-int64_t Median(std::vector<int64_t> values) {
-  auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
+// Of two in the middle the lower one. Puts the values into another order.
+int64_t Median(std::vector<int64_t>* values) {
+  auto middle = values->begin() + static_cast<ptrdiff_t>((values->size() - 1) / 2);
+  std::nth_element(values->begin(), middle, values->end());
   return *middle;
 }
 
@@ -181,12 +181,12 @@ StepAligner::Outcome StepAligner::ByShape(const std::vector<int32_t>& ranks, boo
   return Outcome::kDecided;
 }
 
-int64_t StepAligner::OthersBegan(const std::vector<int32_t>& ranks, int32_t except) const {
-  std::vector<int64_t> begins;
+int64_t StepAligner::OthersBegan(const std::vector<int32_t>& ranks, int32_t except) {
+  values_.clear();
   for (int32_t rank : ranks) {
-    if (rank != except) begins.push_back(members_[Index(rank)].reports.front().began_ns);
+    if (rank != except) values_.push_back(members_[Index(rank)].reports.front().began_ns);
   }
-  return Median(std::move(begins));
+  return Median(&values_);
 }
 
 StepAligner::Outcome StepAligner::ByTime(const std::vector<int32_t>& ranks, bool patient,
@@ -195,7 +195,8 @@ StepAligner::Outcome StepAligner::ByTime(const std::vector<int32_t>& ranks, bool
   for (int32_t rank : ranks) {
     const Member& member = members_[Index(rank)];
     if (member.lags.size() < kLagsNeeded) continue;
-    const int64_t usual = Median(member.lags);
+    values_ = member.lags;
+    const int64_t usual = Median(&values_);
     const int64_t spread = Spread(member.lags, usual);
     const int64_t expected = OthersBegan(ranks, rank) + usual;
     const int64_t early = expected - member.reports.front().began_ns;

@@ -94,7 +94,7 @@ class StepAligner {
   Outcome ByTime(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
   void TakeOut(int32_t rank, bool by_time, Progress* progress);
   void Settle(const std::vector<int32_t>& ranks);
-  int64_t OthersBegan(const std::vector<int32_t>& ranks, int32_t except) const;
+  int64_t OthersBegan(const std::vector<int32_t>& ranks, int32_t except);
 
   // How many ranks stand behind a shape.
   struct Support {
@@ -107,6 +107,7 @@ class StepAligner {
   std::vector<Member> members_;
   std::vector<int32_t> reporting_;                      // of FindReporting, its memory kept
   std::vector<std::pair<uint64_t, Support>> supports_;  // of ShapeOfColumn, as well
+  std::vector<int64_t> values_;                         // of medians, as well
   uint64_t column_ = 0;
   int64_t waiting_since_ns_ = -1;  // since somebody had reported for the present column
 };

@@ -59,14 +59,14 @@ class FileTransport final : public AgreementTransport {
   }
 
   void ReadOne(int32_t rank, SlotReader* reader, const Take& take) {
-    std::vector<AgreementMessage> messages;
-    if (!reader->Read(&messages).ok()) return;
+    messages_.clear();
+    if (!reader->Read(&messages_).ok()) return;
     reader->Rest();
     Heard& heard = heard_[rank];
     if (heard.pulse_ns != reader->pulse().time_ns) {
       heard = {reader->pulse().time_ns, options_.now_ns()};
     }
-    for (const AgreementMessage& message : messages) take(message);
+    for (const AgreementMessage& message : messages_) take(message);
   }
 
   const FileTransportOptions options_;
@@ -75,6 +75,7 @@ class FileTransport final : public AgreementTransport {
   Pace listing_;
   int64_t first_poll_ns_ = 0;
   std::map<int32_t, Heard> heard_;
+  std::vector<AgreementMessage> messages_;  // of ReadOne, its memory kept
 };
 
 }  // namespace

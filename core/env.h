@@ -48,6 +48,9 @@ class ReadableFile {
   virtual Result<size_t> ReadAt(uint64_t offset, std::span<std::byte> bytes) const = 0;
   virtual uint64_t Size() const = 0;  // when opened
   virtual const std::string& path() const = 0;
+  // Gives back what the system holds for the open file, until the next read, which opens it anew.
+  // No read is under way.
+  virtual void Rest() {}
 };
 
 // The whole file mapped read-only. Never raises SIGBUS for a file that shrinks: length is checked

@@ -130,6 +130,7 @@ class FaultyReadableFile final : public ReadableFile {
   }
   uint64_t Size() const override { return base_->Size(); }
   const std::string& path() const override { return base_->path(); }
+  void Rest() override { base_->Rest(); }
 
  private:
   const std::unique_ptr<ReadableFile> base_;

@@ -182,6 +182,10 @@ class PosixReadableFile final : public ReadableFile {
   }
   uint64_t Size() const override { return size_; }
   const std::string& path() const override { return file_->path(); }
+  void Rest() override {
+    std::lock_guard lock(mutex_);
+    file_->Rest();
+  }
 
  private:
   const std::unique_ptr<OwnedFd> file_;

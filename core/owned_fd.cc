@@ -62,9 +62,9 @@ bool OwnedFd::Identify(int fd, File* file) {
 }
 
 int OwnedFd::get() {
-  if (fd_ < 0) return -1;
+  if (fd_ < 0 && !resting_) return -1;
   File now;
-  if (Identify(fd_, &now) && now == file_) return fd_;
+  if (fd_ >= 0 && Identify(fd_, &now) && now == file_) return fd_;
   fd_ = Open(flags_, 0);
   if (fd_ < 0) return -1;
   if (Identify(fd_, &now) && now == file_) return fd_;
@@ -77,9 +77,16 @@ int OwnedFd::Close() {
   if (fd_ < 0) return 0;
   File now;
   const int fd = std::exchange(fd_, -1);
+  resting_ = false;
   error_ = EBADF;
   if (!Identify(fd, &now) || now != file_) return 0;
   return ::close(fd) == 0 || errno == EINTR ? 0 : errno;  // closed on Linux whatever close says
+}
+
+void OwnedFd::Rest() {
+  if (fd_ < 0) return;
+  (void)Close();
+  resting_ = true;
 }
 
 }  // namespace tdump::internal

@@ -31,6 +31,8 @@ class OwnedFd {
   const std::string& path() const { return path_; }
   // 0 or the errno of close(2).
   int Close();
+  // Closes it until get() is called again.
+  void Rest();
 
  private:
   struct File {
@@ -45,6 +47,7 @@ class OwnedFd {
   const int flags_;
   int fd_ = -1;
   int error_ = 0;
+  bool resting_ = false;
   File file_;
 };
 
