@@ -166,6 +166,11 @@ void StepClock::EndStep() {
   step_.counted = false;
 }
 
+void StepClock::Note(const std::string& text) {
+  if (session_.manifest)
+    (void)session_.manifest->Append(io::NoteSection{1, static_cast<uint64_t>(WallNs()), text});
+}
+
 void StepClock::NextMicro() {
   gate_->micro.store(micros_++, std::memory_order_relaxed);
   SetGate();
@@ -191,7 +196,8 @@ void StepClock::Exit(int64_t status) {
   if (state_ != Activation::kActive) return;
   if (status > 0 && recording_ && !tracker_.StepIsOver()) failed_ = static_cast<int>(status);
   undone_ =
-      status == 0 && recording_ && tracker_.AwaitsOptimizer() && session_.passes->has_backward();
+      status == 0 && recording_ &&
+      (tracker_.CallIsOpen() || (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
   EndStep();
   if (recording_) session_.passes->close_pass();
   recording_ = false;
@@ -201,9 +207,7 @@ void StepClock::Exit(int64_t status) {
   const std::string text =
       "no step boundary was seen (steps.boundary: " + tracker_.RuleInForce() +
       "), nothing was recorded; call tdump.step() in the loop or name another boundary";
-  if (session_.manifest) {
-    (void)session_.manifest->Append(io::NoteSection{1, static_cast<uint64_t>(WallNs()), text});
-  }
+  Note(text);
   if (options_.report) options_.report(text);
 }
 

@@ -98,7 +98,9 @@ class StepClock : public Clock {
     uint64_t steps = 0;   // counted steps begun
     uint64_t passes = 0;  // opened
     int failed = 0;       // exit status, where the process ended in its last pass; else 0
-    bool undone = false;  // it succeeded: its last pass has a backward, and no optimizer's step
+    // It succeeded, and its last pass may be cut: it has a backward and no optimizer's step, or an
+    // outermost call that did not return.
+    bool undone = false;
   };
 
   StepClock(Gate* gate, Activator* activator, StepClockOptions options);
@@ -122,6 +124,7 @@ class StepClock : public Clock {
   void TellOfFork(const Boundary& boundary);
   void Handle(const Boundary& boundary);
   void EndStep();
+  void Note(const std::string& text);
   void BeginStep(const StepTracker::Verdict& verdict);
   void OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step, uint64_t number);
   void TellRule(StepMode mode);

@@ -55,6 +55,8 @@ class StepTracker {
   bool saw_boundary() const { return began_; }
   // Whether something said that the step which began last is over; calls never do.
   bool StepIsOver() const;
+  // Whether an outermost call has begun and not ended.
+  bool CallIsOpen() const { return !threads_inside_.empty(); }
   // Whether steps end at the optimizer, and none has stepped in the one that began last.
   bool AwaitsOptimizer() const;
 

@@ -21,14 +21,14 @@ enum class BoundaryKind : uint8_t {
   kBackwardBegin,
   kOp,        // an operator named by `steps.boundary: op:REGEX` begins
   kExplicit,  // tdump.step(): a new step begins; `number` >= 0 sets the job's own number
-  kExit,      // the process is about to end in an orderly way
+  kExit,      // the process is about to end in an orderly way; `number` = its exit status
 };
 
 struct Boundary {
   BoundaryKind kind = BoundaryKind::kRootBegin;
   std::string_view name = {};
   uint64_t instance = 0;
-  int64_t number = -1;
+  int64_t number = -1;  // of kExplicit and kExit, see there
   bool grad_enabled = false;
   int32_t rank = -1;
   int32_t world = -1;

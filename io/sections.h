@@ -399,7 +399,8 @@ struct CloseSection {
   uint64_t time_ns = 0;
   uint64_t steps_seen = 0;
   uint64_t passes = 0;
-  std::string how;  // "exit", "MPI_Finalize"
+  // "exit", "MPI_Finalize", or "exit with status N, last step open": the last pass may be cut.
+  std::string how;
   template <class Archive>
   void serialize(Archive& archive) {
     archive(time_ns, steps_seen, passes, how);

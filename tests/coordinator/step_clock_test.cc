@@ -310,6 +310,13 @@ TEST_F(StepClockTest, AProcessThatSucceedsLeavesNone) {
   EXPECT_FALSE(clock().counts().undone);
 }
 
+TEST_F(StepClockTest, AnOutermostCallThatDidNotReturnIsUndoneThoughTheProcessSucceeds) {
+  Root();
+  clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_TRUE(clock().counts().undone);
+}
+
 // What a job leaves that catches an exception in backward.
 TEST_F(StepClockTest, ABackwardWithoutAnOptimizersStepIsUndoneThoughTheProcessSucceeds) {
   Tell(BoundaryKind::kOptimizerCreated);
