@@ -174,8 +174,8 @@ uint64_t ExtrasBefore(const io::ProcessEntry& process, uint64_t local) {
 Result<Member> ReadMember(Env* env, const io::PassStore& store, const io::ProcessEntry& process) {
   Member member;
   member.process = &process;
-  const std::string path = JoinPath(JoinPath(store.run(), "clock"), process.directory + ".slot");
-  TDUMP_ASSIGN_OR_RETURN(SlotReader reader, SlotReader::Open(env, path));
+  TDUMP_ASSIGN_OR_RETURN(SlotReader reader,
+                         SlotReader::Open(env, SlotPath(store.run(), process.directory)));
   std::vector<AgreementMessage> messages;
   TDUMP_RETURN_IF_ERROR(reader.Read(&messages));
   member.lockstep = reader.pulse().lockstep != 0;

@@ -1,5 +1,5 @@
-// Coverage: what of a run is there and what is not, as the text that the end of the job and
-// tdump-view both print. Computed from the run directory at any time.
+// Coverage: what of a run is there and what is not, in numbers. Computed from the run directory at
+// any time. coverage_text.h says it to people.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,33 @@ struct RankCoverage {
   std::set<uint64_t> whole;        // steps with a finished pass that were not extra
   std::set<uint64_t> overwritten;  // of these: by the ring, not there any more
   std::set<uint64_t> torn;         // steps with an unfinished or failed pass, or that may be cut
+  std::set<uint64_t> left_out;     // steps that were to be recorded and have no pass at all
   std::set<uint64_t> extra;        // steps that the others did not run
   std::set<uint64_t> agreed;       // steps on whose number all ranks agreed, written or not
   uint64_t passes = 0, records = 0, calls = 0, bytes = 0, not_kept = 0, blocked_ns = 0;
 };
+// What is counted of a pass that a kill cut: the manifest does not have its records.
+enum class OfCutPasses : uint8_t {
+  kNothing,
+  kWhatCanBeRead,  // opens each of them
+};
 // One entry a rank of the index.
-std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIndex& index);
+std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIndex& index,
+                                     OfCutPasses cut = OfCutPasses::kNothing);
+
+// Steps of a process, under the numbers of its step map, that were to be recorded and have no pass:
+// the disk had failed, or a limit was reached. A process that still runs may be about to write it.
+std::set<uint64_t> StepsLeftOut(const io::ProcessEntry& process);
+
+struct CutPass {
+  uint64_t records = 0, calls = 0;
+};
+// What can be read of a pass that is no file to its end.
+CutPass CountCut(const io::PassStore& store, const io::ProcessEntry& process,
+                 const io::PassEntry& pass);
+
+// By rank: whether it records. One that never started is taken to, where all that did start do.
+std::vector<bool> RecordingRanks(const io::RunIndex& index);
 
 // Of a container of modules (ModuleList and the like), which is only ever gone through: it was not
 // called, and nothing is missing.
@@ -57,16 +78,5 @@ struct OperatorSummary {
   std::vector<std::string> never_called;  // names
 };
 OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunIndex& index);
-
-struct CoverageOptions {
-  std::string shown;    // how the user names the run: "latest", "runs/a"; empty: as in the index
-  bool colour = false;  // ANSI colours on the verdict
-  size_t most = 4;      // entries of a list before "and N more"
-};
-
-// Lines, each with a newline: "tdump: COMPLETE  RUN ...", then indented facts, then what to do
-// next. Four lines when all is well. Safe for a terminal.
-std::string CoverageText(const io::PassStore& store, const io::RunIndex& index,
-                         const CoverageOptions& options);
 
 }  // namespace tdump::coordinator

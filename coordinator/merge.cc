@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "coordinator/closing.h"
 #include "coordinator/coverage_names.h"
+#include "coordinator/merge_holes.h"
+#include "coordinator/rule_hint.h"
 #include "core/key.h"
 #include "core/text.h"
 
@@ -18,16 +22,9 @@ namespace {
 
 constexpr uint8_t kAgreed = 1, kExtra = 2;
 constexpr size_t kNearNames = 3;
-constexpr const char* kNeverStarted = "never started";
-constexpr const char* kStillRunning = "still running";
-constexpr const char* kLeftNothing =
-    "left no word in its manifest: killed at its start, or its disk was full";
 // A forged world must not make a table of two billion ranks. Room for any job
 // of which a good part left something.
 constexpr int64_t kMostRanks = 1 << 16, kMostRanksPerProcess = 16;
-
-// Notes from this level on tell of something missing: 2 error, 3 not captured.
-constexpr uint8_t kNoteOfALoss = 2;
 
 using KeyGenerations = std::map<std::string, uint32_t>;
 
@@ -46,17 +43,6 @@ uint32_t Lookup(const KeyGenerations& by_key, const io::IdentitySection& identit
   if (identity.job_key.empty()) return identity.generation;
   const auto found = by_key.find(identity.job_key);
   return found == by_key.end() ? identity.generation : found->second;
-}
-
-// "rank 3", "rank 3 (pid 4711)".
-std::string NameOf(const io::ProcessEntry& process, bool several) {
-  return several ? fmt::format("rank {} (pid {})", process.identity.rank, process.identity.pid)
-                 : fmt::format("rank {}", process.identity.rank);
-}
-
-std::string RankList(const std::set<int32_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                     RangesText({ranks.begin(), ranks.end()}));
 }
 
 // The number under which all ranks know a step of one process.
@@ -84,59 +70,53 @@ class StepNumbers {
 class Builder {
  public:
   Builder(const io::PassStore& store, uint32_t generation, const MergeOptions& options)
-      : store_(store), options_(options) {
+      : merged_{.store = store, .options = options} {
     index_.run = store.run();
     index_.generation = generation;
     const KeyGenerations by_key = GenerationByKey(store);
     for (size_t i = 0; i < store.processes().size(); ++i) {
-      if (Lookup(by_key, store.processes()[i].identity) == generation) members_.push_back(i);
+      if (Lookup(by_key, store.processes()[i].identity) == generation) merged_.members.push_back(i);
     }
   }
 
   io::RunIndex Build() {
-    if (members_.empty()) {
+    if (merged_.members.empty()) {
       index_.world = 0;
       index_.holes.push_back(
           fmt::format("no process wrote into generation {} of this run", index_.generation));
       return std::move(index_);
     }
     MakeRanks();
-    for (const size_t process : members_) AddProcess(process);
+    for (const size_t process : merged_.members) AddProcess(process);
     Finish();
-    FindHoles();
+    index_.holes = FindHoles(merged_);
     return std::move(index_);
   }
 
  private:
-  const io::ProcessEntry& Process(size_t i) const { return store_.processes()[i]; }
-  bool Several(int32_t rank) const { return index_.ranks[rank].processes.size() > 1; }
-
-  // A rank directory or a pass file opened alone.
-  bool OneRankOnly() const {
-    return store_.processes().size() == 1 && store_.processes()[0].directory.empty();
-  }
+  const io::ProcessEntry& Process(size_t i) const { return merged_.Process(i); }
 
   void MakeRanks() {
     int64_t world = 1;
-    for (const size_t i : members_) {
+    for (const size_t i : merged_.members) {
       const io::IdentitySection& identity = Process(i).identity;
       world = std::max({world, int64_t{identity.world}, int64_t{identity.rank} + 1});
     }
     const int64_t most =
-        std::max(kMostRanks, kMostRanksPerProcess * static_cast<int64_t>(members_.size()));
+        std::max(kMostRanks, kMostRanksPerProcess * static_cast<int64_t>(merged_.members.size()));
     if (world > most) {
-      index_.damage.push_back({store_.run(), 0,
+      index_.damage.push_back({index_.run, 0,
                                fmt::format("world: {} ranks, with {} processes; only the first {} "
                                            "ranks are looked at",
-                                           world, members_.size(), most)});
+                                           world, merged_.members.size(), most)});
     }
     index_.world = static_cast<int32_t>(std::min(world, most));
     index_.ranks.resize(static_cast<size_t>(index_.world));
     for (int32_t rank = 0; rank < index_.world; ++rank) {
       index_.ranks[rank].rank = rank;
-      index_.ranks[rank].how = OneRankOnly() ? "not in this directory" : kNeverStarted;
+      index_.ranks[rank].how = merged_.OneRankOnly() ? "not in this directory" : kNeverStarted;
     }
-    for (const size_t i : members_) {
+    for (const size_t i : merged_.members) {
       const int32_t rank = Process(i).identity.rank;
       if (rank >= 0 && rank < index_.world) index_.ranks[rank].processes.push_back(i);
     }
@@ -179,17 +159,24 @@ class Builder {
       index_.steps_seen = std::max(index_.steps_seen, process.close->steps_seen);
       return;
     }
-    state->how = LeftNothing(process) ? kLeftNothing : StateOf(process.identity);
+    state->how = merged_.FateOf(process);
     state->lost |= state->how != kStillRunning;
+    AddStepBegun(process, state);
   }
 
-  std::string StateOf(const io::IdentitySection& identity) const {
-    if (OneRankOnly() && identity.job_key.empty()) return "without its manifest";
-    if (options_.is_running) {
-      if (const auto running = options_.is_running(identity))
-        return *running ? kStillRunning : "killed";
-    }
-    return "killed or still running";
+  // Of a process without a closing record: it was in the step behind the last one that ended,
+  // unless it was on its way out.
+  void AddStepBegun(const io::ProcessEntry& process, io::RankState* state) {
+    if (!process.agreements.empty()) return;
+    uint64_t ended = process.steps.empty() ? 0 : process.steps.back().local_step + 1;
+    if (merged_.options.steps_ended)
+      ended = std::max(ended, merged_.options.steps_ended(merged_.store, process).value_or(0));
+    if (ended == 0) return;
+    io::IndexedPass begun;
+    begun.local_step = ended;
+    StepNumbers(process).Fill(&begun);
+    state->last_step = std::max(state->last_step, begun.global_step);
+    index_.steps_seen = std::max(index_.steps_seen, begun.global_step + 1);
   }
 
   void AddPasses(size_t i, io::RankState* state) {
@@ -231,7 +218,7 @@ class Builder {
 
   void AddNotKept(const io::ReasonCount& count, int32_t rank, uint64_t step) {
     if (count.count == 0) return;
-    NotKept& of_rank = not_kept_[static_cast<SkipReason>(count.reason)][rank];
+    NotKept& of_rank = merged_.not_kept[static_cast<SkipReason>(count.reason)][rank];
     of_rank.records += count.count;
     of_rank.steps.insert(step);
   }
@@ -303,10 +290,11 @@ class Builder {
 
   void AddNotes(const io::ProcessEntry& process) {
     for (const io::NoteSection& note : process.notes) {
-      auto& [level, ranks] = notes_[note.text];
-      if (ranks.empty()) note_order_.push_back(&note.text);
-      level = std::max(level, note.level);
-      ranks.insert(process.identity.rank);
+      const auto [found, is_new] = notes_.emplace(note.text, merged_.notes.size());
+      if (is_new) merged_.notes.push_back({.text = note.text});
+      Merged::Note& all = merged_.notes[found->second];
+      all.level = std::max(all.level, note.level);
+      all.ranks.insert(process.identity.rank);
     }
   }
 
@@ -335,7 +323,7 @@ class Builder {
     if (!silent_.empty()) {
       index_.notes.push_back(fmt::format("{} fell silent, the others went on", RankList(silent_)));
     }
-    for (const auto& [reason, by_rank] : not_kept_) {
+    for (const auto& [reason, by_rank] : merged_.not_kept) {
       uint64_t records = 0;
       std::set<int32_t> ranks;
       for (const auto& [rank, of_rank] : by_rank) {
@@ -345,11 +333,21 @@ class Builder {
       index_.not_kept.emplace_back(fmt::format("{} ({})", ToString(reason), RankList(ranks)),
                                    records);
     }
-    for (const std::string* text : note_order_) {
-      const auto& ranks = notes_[*text].second;
-      index_.notes.push_back(index_.world == 1 ? *text
-                                               : fmt::format("{}: {}", RankList(ranks), *text));
+    std::erase_if(merged_.notes,
+                  [this](const Merged::Note& note) { return IsIdleHint(note.text); });
+    for (Merged::Note& note : merged_.notes) {
+      if (index_.world != 1) note.text = fmt::format("{}: {}", RankList(note.ranks), note.text);
+      index_.notes.push_back(note.text);
     }
+  }
+
+  // Of a rule that some rank matched.
+  bool IsIdleHint(std::string_view note) const {
+    const auto about = RuleOfHint(note);
+    return about && std::any_of(index_.rules.begin(), index_.rules.end(), [&](const auto& rule) {
+             return rule.rule.filter_set == about->first && rule.rule.rule == about->second &&
+                    rule.rule.matched != 0;
+           });
   }
 
   void NameNearRules() {
@@ -364,153 +362,16 @@ class Builder {
     }
   }
 
-  void FindHoles() {
-    HolesOfRanks();
-    HolesOfFiles();
-    HolesOfPasses();
-    HolesOfRecords();
-    for (const io::RuleCoverage& rule : index_.rules) {
-      // A rule that keeps nothing loses nothing.
-      if (rule.rule.matched != 0 || rule.rule.text.find("level: off") != std::string::npos)
-        continue;
-      index_.holes.push_back(
-          fmt::format("rule {} '{}' matched nothing", rule.rule.rule,
-                      rule.rule.selector.empty() ? rule.rule.text : rule.rule.selector));
-    }
-    size_t note = index_.notes.size() - note_order_.size();
-    for (const std::string* text : note_order_) {
-      const auto& [level, ranks] = notes_[*text];
-      if (level >= kNoteOfALoss && std::any_of(ranks.begin(), ranks.end(), Listed()))
-        index_.holes.push_back(index_.notes[note]);
-      ++note;
-    }
-    HoleOfAnEmptyRun();
-  }
-
-  // Whether the holes of a rank are listed.
-  std::function<bool(int32_t)> Listed() const {
-    return options_.holes_of ? options_.holes_of : [](int32_t) { return true; };
-  }
-
-  void HolesOfFiles() {
-    const auto listed = Listed();
-    std::set<std::string> of_others;
-    for (const size_t i : members_) {
-      if (listed(Process(i).identity.rank)) continue;
-      for (const io::Damage& damage : Process(i).damage) of_others.insert(damage.file);
-    }
-    for (const io::Damage& damage : index_.damage) {
-      if (of_others.contains(damage.file)) continue;
-      index_.holes.push_back(
-          fmt::format("{} at byte {}: {}", damage.file, damage.offset, damage.what));
-    }
-  }
-
-  // Records that are missing, with where they are: the same of several ranks in one line.
-  void HolesOfRecords() {
-    const auto listed = Listed();
-    for (const auto& [reason, by_rank] : not_kept_) {
-      if (reason == SkipReason::kMaxRecords) continue;  // as asked
-      uint64_t records = 0;
-      std::set<int32_t> ranks;
-      std::set<uint64_t> steps;
-      for (const auto& [rank, of_rank] : by_rank) {
-        if (!listed(rank)) continue;
-        records += of_rank.records;
-        ranks.insert(rank);
-        steps.insert(of_rank.steps.begin(), of_rank.steps.end());
-      }
-      if (records == 0) continue;
-      index_.holes.push_back(fmt::format(
-          "{}, step{} {}: {} not kept as asked: {}", RankList(ranks), steps.size() == 1 ? "" : "s",
-          RangesText({steps.begin(), steps.end()}), Plural(records, "record"), ToString(reason)));
-    }
-  }
-
-  // All ranks ended in order, and none wrote anything: that is not what anyone asked for.
-  void HoleOfAnEmptyRun() {
-    const auto wrote = [&](size_t i) {
-      return !Process(i).passes.empty() || !Process(i).overwritten.empty();
-    };
-    if (!index_.holes.empty() || std::any_of(members_.begin(), members_.end(), wrote)) return;
-    const bool selected = std::any_of(index_.ranks.begin(), index_.ranks.end(),
-                                      [](const io::RankState& rank) { return rank.selected; });
-    index_.holes.push_back(selected ? "nothing was written: no selected step began"
-                                    : fmt::format("nothing was written: `ranks` selects none of {}",
-                                                  Plural(index_.ranks.size(), "rank")));
-  }
-
-  void HolesOfRanks() {
-    const auto listed = Listed();
-    std::set<int32_t> never;
-    for (const io::RankState& state : index_.ranks) {
-      if (state.processes.empty() && listed(state.rank)) never.insert(state.rank);
-    }
-    if (!never.empty() && OneRankOnly()) {
-      index_.holes.push_back("this is one rank's directory; the run is above it");
-    } else if (!never.empty()) {
-      index_.holes.push_back(fmt::format("{} never started under tdump", RankList(never)));
-    }
-    for (const io::RankState& state : index_.ranks) {
-      const bool pass_file = OneRankOnly() && index_.job_key.empty();
-      if (state.closed || state.processes.empty() || pass_file || !listed(state.rank)) continue;
-      for (const size_t i : state.processes) {
-        const io::ProcessEntry& process = Process(i);
-        if (process.close) continue;
-        const std::string who =
-            fmt::format("rank {} ({}pid {})", state.rank,
-                        process.identity.host.empty() ? "" : process.identity.host + ", ",
-                        process.identity.pid);
-        index_.holes.push_back(LeftNothing(process)
-                                   ? fmt::format("{} {}", who, kLeftNothing)
-                                   : fmt::format("{} wrote no closing record: {}, last step {}",
-                                                 who, state.how, state.last_step));
-      }
-    }
-  }
-
-  void HolesOfPasses() {
-    const auto listed = Listed();
-    for (const io::IndexedPass& pass : index_.passes) {
-      const io::ProcessEntry& process = Process(pass.process);
-      const io::PassEntry& entry = process.passes[pass.pass];
-      if (!listed(process.identity.rank)) continue;
-      const std::string who = NameOf(process, Several(process.identity.rank));
-      if (!entry.error.empty()) {
-        index_.holes.push_back(fmt::format("{}, step {}: {}", who, pass.global_step, entry.error));
-      } else if (entry.part && StateOf(process.identity) != kStillRunning) {
-        index_.holes.push_back(fmt::format("{}, step {}: the pass is unfinished ({})", who,
-                                           pass.global_step, entry.file));
-      } else if (pass.pass + 1 == process.passes.size() && EndedInItsLastPass(process)) {
-        index_.holes.push_back(
-            fmt::format("{}, step {}: may be cut, the process ended in or after it: {}", who,
-                        pass.global_step, process.close->how));
-      }
-    }
-  }
-
-  const io::PassStore& store_;
-  const MergeOptions& options_;
-  io::RunIndex index_;
-  std::vector<size_t> members_;  // processes of this generation, by rank
+  Merged merged_;
+  io::RunIndex& index_ = merged_.index;
   std::unordered_map<std::string, OperatorRanks> operators_;
   std::map<std::tuple<uint32_t, uint32_t, std::string>, size_t> rules_;
-  struct NotKept {
-    uint64_t records = 0;
-    std::set<uint64_t> steps;
-  };
-  std::map<SkipReason, std::map<int32_t, NotKept>> not_kept_;           // by rank
-  std::map<std::string, std::pair<uint8_t, std::set<int32_t>>> notes_;  // text -> level, ranks
-  std::vector<const std::string*> note_order_;
+  std::map<std::string_view, size_t> notes_;  // text as the process has it -> in merged_.notes
   std::set<std::string> transports_;
   std::set<int32_t> silent_;
 };
 
 }  // namespace
-
-bool LeftNothing(const io::ProcessEntry& process) {
-  return process.identity.job_key.empty() && process.passes.empty() && !process.directory.empty();
-}
 
 std::vector<uint32_t> Generations(const io::PassStore& store) {
   const KeyGenerations by_key = GenerationByKey(store);

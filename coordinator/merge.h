@@ -23,12 +23,12 @@ namespace tdump::coordinator {
 struct MergeOptions {
   // Whether a process without a closing record still runs; nothing: cannot be told (another host).
   std::function<std::optional<bool>(const io::IdentitySection&)> is_running;
+  // How many steps such a process had ended, so that the next one had begun; nothing: its manifest
+  // is all there is.
+  std::function<std::optional<uint64_t>(const io::PassStore&, const io::ProcessEntry&)> steps_ended;
   // Whose holes are listed; empty: those of all ranks.
   std::function<bool(int32_t rank)> holes_of;
 };
-
-// It made its directory, and nothing else of it came to the disk.
-bool LeftNothing(const io::ProcessEntry& process);
 
 // The generations that have a process, ascending.
 std::vector<uint32_t> Generations(const io::PassStore& store);

@@ -30,8 +30,8 @@ struct RankState {
   bool selected = false;
   bool closed = false;     // a closing record is there
   bool lost = false;       // fell silent, or was killed
-  uint64_t last_step = 0;  // global, of the last pass or heartbeat
-  std::string how;         // "exit", "killed or still running", "never started"
+  uint64_t last_step = 0;  // global: the last one that it is known to have begun
+  std::string how;         // what became of it, as coordinator/closing.h has it
 };
 
 struct OperatorCoverage {

@@ -11,7 +11,8 @@ using Json = nlohmann::ordered_json;
 
 Json RanksJson(const io::PassStore& store, const io::RunIndex& index) {
   Json ranks = Json::array();
-  const auto covered = coordinator::CoverRanks(store, index);
+  const auto covered =
+      coordinator::CoverRanks(store, index, coordinator::OfCutPasses::kWhatCanBeRead);
   for (size_t i = 0; i < covered.size(); ++i) {
     const io::RankState& state = index.ranks[i];
     const coordinator::RankCoverage& rank = covered[i];
@@ -32,6 +33,7 @@ Json RanksJson(const io::PassStore& store, const io::RunIndex& index) {
                      {"last_step", state.processes.empty() ? Json() : Json(state.last_step)},
                      {"steps", rank.whole},
                      {"steps_unfinished", rank.torn},
+                     {"steps_left_out", rank.left_out},
                      {"steps_extra", rank.extra},
                      {"steps_agreed", rank.agreed},
                      {"passes", rank.passes},

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "coordinator/coverage.h"
+#include "coordinator/coverage_text.h"
 #include "coordinator/merge.h"
 #include "core/text.h"
 #include "io/address.h"
@@ -63,7 +63,7 @@ int MergeCommand::Merge(const JoinedRun& run, const std::string& shown) {
   if (!store.ok()) return Fail(kTool, store.status().message());
   const auto indexes = coordinator::BuildRunIndexes(**store, options);
   if (indexes.empty())
-    return Fail(kTool, fmt::format("'{}': no rank has written anything yet", run.path));
+    return Fail(kTool, fmt::format("'{}': no rank has written anything yet", Printable(run.path)));
   const Status status = io::WriteMergedManifest(env, **store, indexes);
   if (!status.ok()) return Fail(kTool, status.message());
   bool holes = false;
@@ -100,7 +100,7 @@ int MergeCommand::Run(int argc, char** argv) {
     if (!ref.ok()) return Fail(kTool, ref.status().message());
     if (ref->rank || ref->generation) {
       return Fail(kTool, fmt::format("'{}': a run is merged as a whole; name its directory, '{}'",
-                                     text, ref->path));
+                                     Printable(text), Printable(ref->path)));
     }
     paths.push_back(ref->path);
   }

@@ -32,6 +32,18 @@ class Usage : public CLI::Formatter {
   }
 };
 
+// What CLI11 itself says of "-1" names a range up to 1.8e308.
+template <class Number>
+CLI::Validator WholeNumber() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        Number value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= 0) return "";
+        return "expected a whole number, 0 or more; found '" + text + "'";
+      },
+      "");
+}
+
 }  // namespace
 
 struct Options::Impl {
@@ -67,12 +79,12 @@ void Options::Text(const std::string& name, std::string* target, const std::stri
 
 void Options::Number(const std::string& name, unsigned* target, const std::string& value,
                      const std::string& help) {
-  impl_->app.add_option(name, *target, help)->type_name(value);
+  impl_->app.add_option(name, *target, help)->type_name(value)->check(WholeNumber<unsigned>());
 }
 
 void Options::Integer(const std::string& name, int* target, const std::string& value,
                       const std::string& help) {
-  impl_->app.add_option(name, *target, help)->type_name(value)->check(CLI::NonNegativeNumber);
+  impl_->app.add_option(name, *target, help)->type_name(value)->check(WholeNumber<int>());
 }
 
 void Options::OptionalText(const std::string& name, bool* given, std::string* target,

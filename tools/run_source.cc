@@ -1,23 +1,16 @@
 #include "tools/run_source.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "coordinator/agreement_final.h"
-#include "coordinator/merge.h"
-#include "coordinator/process_facts.h"
+#include "coordinator/closing.h"
+#include "core/text.h"
 #include "io/merged_manifest.h"
 
 namespace tdump::tools {
 namespace {
-
-std::optional<bool> RunsHere(const io::IdentitySection& identity, const std::string& this_host) {
-  if (identity.host != this_host || identity.start_time == 0) return std::nullopt;
-  return coordinator::IsAlive({identity.pid, identity.start_time});
-}
 
 // What a copy says of an unfinished process may have changed without a byte on disk changing.
 bool IsSettled(const io::RunIndex& index) {
@@ -48,7 +41,7 @@ std::string ListOf(const std::vector<uint32_t>& numbers) {
 bool NeedsSettling(const io::RunIndex& index) {
   const bool ended =
       std::all_of(index.ranks.begin(), index.ranks.end(), [](const io::RankState& rank) {
-        return rank.closed || rank.processes.empty() || rank.how == "killed";
+        return rank.closed || rank.processes.empty() || rank.how == coordinator::kGone;
       });
   return ended && std::any_of(index.passes.begin(), index.passes.end(),
                               [](const io::IndexedPass& pass) { return !pass.agreed; });
@@ -65,13 +58,6 @@ Status SettleSteps(const io::PassStore& store, const coordinator::MergeOptions& 
   return {};
 }
 
-coordinator::MergeOptions MergeOptionsHere() {
-  const std::string host = coordinator::CurrentFacts().host;
-  return {.is_running = [host](const io::IdentitySection& identity) {
-    return RunsHere(identity, host);
-  }};
-}
-
 Result<LoadedRun> LoadRun(const std::string& text) {
   TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(Env::Posix(), text));
   return LoadRun(ref);
@@ -86,12 +72,12 @@ Result<LoadedRun> LoadRun(const io::RunRef& ref) {
     return NotFound(fmt::format(
         "'{}': no process of this run has written anything yet; is the job starting? See "
         "TDUMP_LOG=debug",
-        ref.path));
+        Printable(ref.path)));
   }
   const uint32_t generation = ref.generation.value_or(generations.back());
   if (std::find(generations.begin(), generations.end(), generation) == generations.end()) {
-    return NotFound(fmt::format("'{}': the run has no generation {}; it has {}", ref.path,
-                                generation, ListOf(generations)));
+    return NotFound(fmt::format("'{}': the run has no generation {}; it has {}",
+                                Printable(ref.path), generation, ListOf(generations)));
   }
   if (!TakeMerged(Env::Posix(), *run.store, generation, &run.index)) {
     const coordinator::MergeOptions options = MergeOptionsHere();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "coordinator/merge.h"
+#include "coordinator/merge_here.h"
 #include "core/status.h"
 #include "io/address.h"
 #include "io/pass_store.h"
@@ -30,7 +31,6 @@ Result<LoadedRun> LoadRun(const io::RunRef& ref);
 // Nothing to do for ranks that may still run.
 Status SettleSteps(const io::PassStore& store, const coordinator::MergeOptions& options);
 
-// Merging on the machine where the job may still run: asks the system whether a process lives.
-coordinator::MergeOptions MergeOptionsHere();
+using coordinator::MergeOptionsHere;
 
 }  // namespace tdump::tools

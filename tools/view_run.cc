@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/coverage.h"
+#include "coordinator/coverage_text.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
 #include "tools/record_text.h"
@@ -44,7 +45,8 @@ std::string StepsOf(const std::set<uint64_t>& steps) {
 
 std::string RankTable(const ViewRequest& request) {
   const io::RunIndex& index = request.run.index;
-  const auto covered = coordinator::CoverRanks(*request.run.store, index);
+  const auto covered =
+      coordinator::CoverRanks(*request.run.store, index, coordinator::OfCutPasses::kWhatCanBeRead);
   std::vector<uint64_t> absent;
   Table table({true, false, true, false, false, false, true, true, true, true, true});
   table.Add({"rank", "node", "pid", "state", "steps", "unfinished", "records", "calls", "bytes",
@@ -65,10 +67,13 @@ std::string RankTable(const ViewRequest& request) {
     }
     std::string steps = rank.whole.empty() ? "-" : StepsOf(rank.whole);
     if (!rank.extra.empty()) steps += " extra " + StepsOf(rank.extra);
+    std::string lacking = rank.torn.empty() ? "" : StepsOf(rank.torn);
+    if (!rank.left_out.empty())
+      lacking += (lacking.empty() ? "nothing of " : ", nothing of ") + StepsOf(rank.left_out);
     const std::string how = Printable(state.how) + (state.selected ? "" : ", not selected");
-    table.Add({fmt::format("{}", i), node, pid, how, steps,
-               rank.torn.empty() ? "-" : StepsOf(rank.torn), CountText(rank.records),
-               CountText(rank.calls), BytesText(rank.bytes), CountText(rank.not_kept),
+    table.Add({fmt::format("{}", i), node, pid, how, steps, lacking.empty() ? "-" : lacking,
+               CountText(rank.records), CountText(rank.calls), BytesText(rank.bytes),
+               CountText(rank.not_kept),
                fmt::format("{:.1f} ms", static_cast<double>(rank.blocked_ns) / 1e6)});
   }
   const bool any = table.rows() > 1;
@@ -108,10 +113,11 @@ std::string RankAtLength(const ViewRequest& request, const io::RankState& state)
       if (!place.agreed) file += "  not agreed";
       if (pass.part) file += "  unfinished";
       if (!pass.error.empty()) file += "  " + Printable(pass.error);
+      const coordinator::CutPass counts = coordinator::CountCut(*request.run.store, process, pass);
       table.Add({fmt::format("{}", place.global_step), fmt::format("{}", place.local_step),
                  pass.info.job_step < 0 ? "-" : fmt::format("{}", pass.info.job_step),
-                 std::string(ToString(pass.info.mode)), CountText(pass.records),
-                 CountText(pass.calls), BytesText(pass.file_bytes), file});
+                 std::string(ToString(pass.info.mode)), CountText(counts.records),
+                 CountText(counts.calls), BytesText(pass.file_bytes), file});
     }
     text += table.Take("  ");
   }

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "coordinator/agreement_final.h"
-#include "coordinator/coverage.h"
-#include "coordinator/merge.h"
+#include "coordinator/coverage_text.h"
+#include "coordinator/merge_here.h"
 #include "coordinator/process_facts.h"
 #include "coordinator/transport_file.h"
 #include "core/text.h"
@@ -80,7 +80,7 @@ Status Conclude(Env* env, const FarewellFacts& facts) {
     settled = coordinator::SettleRun(env, *store, facts.generation, HasEnded);
   }
   TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(env, facts.run));
-  const auto indexes = coordinator::BuildRunIndexes(*store);
+  const auto indexes = coordinator::BuildRunIndexes(*store, coordinator::MergeOptionsHere(env));
   for (const io::RunIndex& index : indexes) {
     if (index.generation == facts.generation)
       Print(coordinator::CoverageText(*store, index, {.shown = facts.shown}));

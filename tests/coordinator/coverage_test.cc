@@ -1,10 +1,12 @@
-#include "coordinator/coverage.h"
+#include "coordinator/coverage_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "coordinator/closing.h"
-#include "coordinator/merge.h"
+#include "coordinator/coverage.h"
+#include "coordinator/merge_here.h"
+#include "coordinator/slot_file.h"
 #include "tests/coordinator/run_image.h"
 
 namespace tdump::coordinator {
@@ -79,6 +81,78 @@ TEST_F(CoverageTest, AStepThatOneRankWroteInPartIsNotWrittenAndItsOperatorsAreNo
   EXPECT_THAT(text,
               HasSubstr("  operators  4 selected, 3 seen, 1 complete on every rank, 2 more in "
                         "steps 0-1; never called: drop\n"));
+}
+
+// The disk was full from step 1 on, and steps 2 and 3 were not tried any more.
+TEST_F(CoverageTest, StepsThatWereToBeRecordedAndHaveNoPassAreTold) {
+  for (const int rank : {0, 1}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
+    process.Expect("a").Pass(0).Map(0, 0, 1 | 4);
+    if (rank == 0) {
+      io::PassDoneSection failed;
+      failed.ordinal = failed.local_step = 1;
+      failed.error = "no space";
+      process.Add(failed);
+      // Its file was made, and not a byte written to it.
+      ASSERT_TRUE(
+          WriteFileAtomically(env_.get(), process.directory() + "/pass00001.tdp.part", "", 0600)
+              .ok());
+    } else {
+      process.Pass(1).Pass(2).Pass(3);
+    }
+    // Step 4 was not to be recorded.
+    process.Map(1, 1, 1 | 4).Map(2, 2, 1 | 4).Map(3, 3, 4).Map(4, 4, 1).Exit(5);
+  }
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("  steps      0 written (1 of 5 seen); 1-3 whole on 1 of 2 ranks; "
+                              "nothing of 2-3 on 1 rank;"));
+  EXPECT_THAT(text, HasSubstr("rank 0 could not write all in step 1, nothing of 2-3\n"));
+  EXPECT_THAT(text, HasSubstr("0 complete on every rank, 1 more in step 0\n"));
+  const auto store = io::PassStore::Open(env_.get(), "run");
+  EXPECT_THAT(BuildRunIndex(**store, 0).holes,
+              ::testing::ElementsAre("rank 0, step 1: no space",
+                                     "rank 0, steps 2-3: to be recorded, and nothing was"));
+}
+
+// Its last step map entry says that step 1 was over, so that step 2 had begun.
+TEST_F(CoverageTest, AKilledRankWasInTheStepBehindTheLastOneThatEnded) {
+  ProcessImage killed(env_.get(), "run", {.rank = 0, .world = 1, .host = "node7"});
+  killed.Pass(0).Map(0, 0, 1 | 4).TornPass(1, {"a"}, 100);
+  EXPECT_THAT(Text(), HasSubstr("rank 0 killed or still running on node7 in step 1\n"));
+  killed.Map(1, 1, 1 | 4);
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("0 written (1 of 3 seen); 1 not whole\n"));
+  EXPECT_THAT(text, HasSubstr("rank 0 killed or still running on node7 in step 2 with step 1 not "
+                              "whole\n"));
+  const auto store = io::PassStore::Open(env_.get(), "run");
+  EXPECT_THAT(BuildRunIndex(**store, 0).holes.front(),
+              HasSubstr("wrote no closing record: killed or still running, last step 2"));
+}
+
+TEST_F(CoverageTest, TheSlotFileTellsHowFarAKilledRankWas) {
+  ProcessImage killed(env_.get(), "run", {.rank = 0, .world = 1});
+  killed.Pass(0).TornPass(1, {"a"}, 100);
+  ASSERT_TRUE(env_->MakeDirs("run/clock", 0700).ok());
+  SlotWriter slot(env_.get(), *env_->CreateExclusive(SlotPath("run", killed.name()), 0600),
+                  MakeSlotHeader({}, 0, 1));
+  const auto last_step = [&] {
+    const auto store = io::PassStore::Open(env_.get(), "run");
+    return BuildRunIndex(**store, 0, MergeOptionsHere(env_.get())).ranks[0].last_step;
+  };
+  EXPECT_EQ(last_step(), 1u);
+  ASSERT_TRUE(slot.Flush(7, 0).ok());
+  EXPECT_EQ(last_step(), 7u);
+  ASSERT_TRUE(slot.SetState(SlotState::kExiting).ok());
+  EXPECT_EQ(last_step(), 1u);
+}
+
+// It has no configuration that says whether it was to record: what all the others do, it is taken
+// to.
+TEST_F(CoverageTest, ARankThatNeverStartedCounts) {
+  ProcessImage(env_.get(), "run", {.rank = 0, .world = 2}).Pass(0).Exit(1);
+  const std::string text = Text();
+  EXPECT_THAT(text, HasSubstr("none written on every rank (0 of 1 seen); 0 whole on 1 of 2 ranks"));
+  EXPECT_THAT(text, HasSubstr("  ranks      1 of 2 wrote all 1 step; rank 1 never started\n"));
 }
 
 TEST_F(CoverageTest, OfOneRankAStepIsWholeOrNot) {

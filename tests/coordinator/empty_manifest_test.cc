@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/coverage.h"
+#include "coordinator/coverage_text.h"
 #include "coordinator/merge.h"
 #include "tests/coordinator/run_image.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/coverage.h"
+#include "coordinator/coverage_text.h"
 #include "tests/coordinator/run_image.h"
 
 namespace tdump::coordinator {
@@ -122,7 +123,7 @@ TEST_F(MergeTest, TellsAKilledProcessFromARunningOneWhereItCan) {
                    return running;
                  }});
   };
-  EXPECT_EQ(state(false).ranks[0].how, "killed");
+  EXPECT_EQ(state(false).ranks[0].how, "killed or left by _exit");
   EXPECT_EQ(VerdictOf(state(false)), Verdict::kIncomplete);
   EXPECT_EQ(state(std::nullopt).ranks[0].how, "killed or still running");
   const io::RunIndex running = state(true);

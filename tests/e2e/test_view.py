@@ -204,7 +204,8 @@ def test_while_it_runs_and_after_a_kill(tmp_path):
         job.communicate()
     wait_for(lambda: view_json(tmp_path)["verdict"] == "INCOMPLETE")
     after = view_json(tmp_path)
-    assert [rank["state"] for rank in after["ranks"]] == ["killed"] * RANKS
+    assert [rank["state"] for rank in after["ranks"]] == ["killed or left by _exit"] * RANKS
+    assert all(rank["records"] > 6 for rank in after["ranks"])  # of the step that was cut, too
     assert [rank["steps_unfinished"] for rank in after["ranks"]] == [[2]] * RANKS
     # What rank 1 had recorded in the step it died in is there, under its names.
     names = [r["name"] for r in view_json(tmp_path, "latest:2/1", "--records", "--role", "output")["records"]]
@@ -212,4 +213,4 @@ def test_while_it_runs_and_after_a_kill(tmp_path):
     assert tool("tdump-view", tmp_path, "latest", "--verify").returncode == 0
     merged = tool("tdump-merge", tmp_path, "latest", "--strict")
     assert merged.returncode == 1
-    assert "ranks 0-1 killed on" in merged.stdout and "in step 2" in merged.stdout, merged.stdout
+    assert "ranks 0-1 killed or left by _exit on" in merged.stdout and "in step 2" in merged.stdout, merged.stdout

@@ -310,6 +310,29 @@ TEST_F(ViewProcessTest, AKilledPassIsReadableAndNotDamage) {
   EXPECT_THAT(View({"killed"}).out, HasSubstr("in step 1"));
 }
 
+// The manifest of a killed process does not have the records of its last pass.
+TEST_F(ViewProcessTest, CoverageCountsWhatCanBeReadOfAKilledPass) {
+  ProcessImage killed(env_, Path("killed"), {.rank = 0, .world = 1});
+  killed.Pass(0).TornPass(1, {"first", "second"}, 120);
+  const auto rank = Json({"killed", "--coverage"})["ranks"][0];
+  EXPECT_EQ(rank["records"], 3);
+  EXPECT_GE(rank["calls"], 2);
+  EXPECT_THAT(View({"killed", "--coverage", "--rank", "0"}).out,
+              ::testing::ContainsRegex("\n *1 +1 +- +forward +2 .*pass00001.tdp.part  "));
+}
+
+TEST_F(ViewProcessTest, ANumberThatIsNoneIsToldPlainly) {
+  for (const char* number : {"-1", "many"}) {
+    for (const char* option : {"--values", "--top"}) {
+      const auto wrong = View({"run:0/1/mlp", option, number});
+      EXPECT_EQ(wrong.status, 2);
+      EXPECT_EQ(wrong.err, std::string("tdump-view: ") + option +
+                               ": expected a whole number, 0 or more; found '" + number +
+                               "'; see tdump-view --help\n");
+    }
+  }
+}
+
 TEST_F(ViewProcessTest, AManifestThatAKillCutIsNotDamage) {
   ProcessImage killed(env_, Path("cut"), {.rank = 0, .world = 1});
   killed.Pass(0);
