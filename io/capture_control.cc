@@ -41,7 +41,7 @@ void CaptureSinkImpl::open_pass(const PassInfo& info) noexcept {
   try {
     std::lock_guard lock(control_);
     CloseOpenPass();
-    if (state_.limit_reached) state_.stopped = true;
+    if (state_.last_pass) state_.stopped = true;
     if (stopped()) return LeaveOut(info);
     state_.arena.Map();
     StartThread();
@@ -58,9 +58,9 @@ void CaptureSinkImpl::open_pass(const PassInfo& info) noexcept {
   }
 }
 
-// The first step that the disk limit leaves out is told.
+// The first step that is left out is told.
 void CaptureSinkImpl::LeaveOut(const PassInfo& info) {
-  if (!state_.limit_reached || state_.left_out_from.load() >= 0) return;
+  if (state_.left_out_from.load() >= 0) return;
   state_.left_out_from.store(static_cast<int64_t>(info.local_step));
   WakeForMail();
 }

@@ -70,9 +70,11 @@ bool CaptureWriter::FinishPass(PassSlot* pass) {
   NoteRefusal();
   failed_in_a_row_ = recording->failed() ? failed_in_a_row_ + 1 : 0;
   if (failed_in_a_row_ < kGiveUpAfter) return true;
-  state_.stopped = true;
-  Tell("gave up", 2,
-       fmt::format("{} passes in a row could not be written; no more are tried", kGiveUpAfter));
+  // What the open pass still gets is counted as lost where it cannot be written either.
+  state_.last_pass = true;
+  const std::string why = fmt::format("{} passes in a row could not be written", kGiveUpAfter);
+  if (stopped_why_.empty()) stopped_why_ = why;
+  Tell("gave up", 2, why + "; no more are tried");
   return true;
 }
 
@@ -124,7 +126,7 @@ void CaptureWriter::NoteStepsLeftOut() {
   }
   WriteNote({1, fmt::format("{}: steps from {} on are not written. At least {} operator{} missing "
                             "in each of them: as many were recorded before",
-                            context_.budget->why(), from, seen, seen == 1 ? " is" : "s are")});
+                            stopped_why_, from, seen, seen == 1 ? " is" : "s are")});
 }
 
 // For whoever looks why writing is slow; nothing that the user should do.
@@ -213,7 +215,10 @@ bool CaptureWriter::Report(std::string_view topic, const std::string& text) {
 }
 
 void CaptureWriter::Tell(std::string_view topic, int level, const std::string& text) {
-  if (topic == kDiskLimitTopic) state_.limit_reached = true;
+  if (topic == kDiskLimitTopic) {
+    state_.last_pass = true;
+    if (stopped_why_.empty()) stopped_why_ = context_.budget->why();
+  }
   if (Report(topic, text)) WriteNote({level, text});
 }
 

@@ -48,7 +48,7 @@ struct CaptureState {
 
   // Set by the writer or the coordinator's thread, never cleared; read by all.
   std::atomic<bool> stopped{false};
-  std::atomic<bool> limit_reached{false};  // the open pass is the last one
+  std::atomic<bool> last_pass{false};      // a limit, or the disk fails: no pass after the open one
   std::atomic<int64_t> left_out_from{-1};  // the first step that got no pass for that
 
   // Threads that record take room, count in, push and count losses, without a lock; the writer

@@ -88,6 +88,7 @@ bool CaptureWriter::Turn() {
   try {
     if (broken_) {
       Break("");
+      NoteStepsLeftOut();
       return false;
     }
     state_.slots.TakeOpened([this](PassSlot* slot) { active_.push_back(slot); });
@@ -109,6 +110,7 @@ void CaptureWriter::Break(const char* why) {
   state_.stopped = true;
   if (!broken_) {
     broken_ = true;
+    stopped_why_ = "the writer stopped";
     WriteNote({2, std::string("the writer stopped: ") + why});
   }
   state_.in_hand.store(false);

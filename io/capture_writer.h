@@ -75,7 +75,8 @@ class CaptureWriter {
   std::vector<CaptureEntry*> orphans_;  // written without their values, not committed yet
   std::vector<PassSlot*> active_;
   std::vector<CaptureEntry*> done_;
-  bool broken_ = false;  // out of memory: nothing is written any more
+  bool broken_ = false;      // out of memory: nothing is written any more
+  std::string stopped_why_;  // why no further pass is written; empty: they are
   std::set<std::string, std::less<>> told_;
   int failed_in_a_row_ = 0;
   int64_t flushed_ns_ = 0;

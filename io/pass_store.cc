@@ -229,6 +229,11 @@ class DirectoryReader {
       if (status.code() == StatusCode::kNotFound) return;  // renamed since the directory was listed
       pass.info.ordinal = OrdinalOf(name);
       pass.error = status.message();
+      // Made, and then the disk was full: the manifest has the pass, without a file.
+      const auto is_told = [&](const PassEntry& listed) {
+        return listed.file.empty() && listed.info.ordinal == pass.info.ordinal;
+      };
+      if (std::any_of(process->passes.begin(), process->passes.end(), is_told)) return;
       // A process killed before its first flush leaves an empty file: no damage.
       if (pass.file_bytes != 0) process->damage.push_back({path, 0, status.message()});
     }

@@ -167,6 +167,77 @@ TEST(Disk, TheLimitStopsWritingAndIsCounted) {
             "operator is missing in each of them: as many were recorded before");
 }
 
+// Full from the third pass on: three of them fail, and of those that are not tried the manifest
+// says from where on they are missing.
+TEST(Disk, PassesThatAreNotTriedAfterItFailedAreTold) {
+  auto memory = NewMemoryEnv();
+  bool full = false;
+  const auto env =
+      NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view path) {
+        const bool hit = full && call == "write" && path.find(".tdp") != std::string_view::npos;
+        return hit ? ENOSPC : 0;
+      });
+  SinkRig rig({.arena_bytes = 1 << 20, .thread = false}, env.get());
+  const OperatorId op = rig.Op("a");
+  rig.sink->expect(op);
+  for (uint64_t pass = 0; pass < 8; ++pass) {
+    full = pass >= 2;
+    rig.Open(pass);
+    rig.Keep(rig.NewCall(op), "0", Bytes(20'000, static_cast<uint8_t>(pass), 3));
+    rig.sink->close_pass();
+  }
+  ASSERT_TRUE(rig.sink->Drain(10'000));
+  EXPECT_TRUE(rig.sink->stopped());
+  const ProcessEntry process = rig.Manifest();
+  ASSERT_EQ(process.passes.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(process.passes[i].error.empty(), i < 2);
+  ASSERT_EQ(process.notes.size(), 3u);
+  EXPECT_EQ(process.notes[1].text, "3 passes in a row could not be written; no more are tried");
+  EXPECT_EQ(process.notes[2].text,
+            "3 passes in a row could not be written: steps from 5 on are not written. At least 1 "
+            "operator is missing in each of them: as many were recorded before");
+  EXPECT_EQ(rig.told.size(), 2u);
+}
+
+// The writer gives up while the fourth pass is open, and there is room again: what this one gets is
+// written all the same, for nothing would tell that it was refused.
+TEST(Disk, ThePassThatIsOpenWhenTheWriterGivesUpIsWritten) {
+  auto memory = NewMemoryEnv();
+  bool full = true;
+  const auto env =
+      NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view path) {
+        const bool hit = full && call == "write" && path.find(".tdp") != std::string_view::npos;
+        return hit ? ENOSPC : 0;
+      });
+  SinkRig rig({.arena_bytes = 1 << 20, .thread = false}, env.get());
+  const OperatorId op = rig.Op("a");
+  const auto keep = [&](uint8_t value, bool commit) {
+    return rig.Keep(rig.NewCall(op), "0", Bytes(20'000, value, 3), kLevelFull, commit);
+  };
+  for (uint64_t pass = 0; pass < 2; ++pass) {
+    rig.Open(pass);
+    keep(1, true);
+  }
+  rig.Open(2);
+  const Slot late = keep(2, false);
+  rig.Open(3);
+  rig.sink->commit(late);
+  rig.sink->note("the writer takes a turn");
+  EXPECT_EQ(rig.told.size(), 2u);
+  full = false;
+  keep(3, true);
+  keep(4, true);
+  rig.sink->close_pass();
+  rig.Open(4);
+  EXPECT_TRUE(rig.sink->stopped());
+  ASSERT_TRUE(rig.sink->Drain(10'000));
+  const ProcessEntry process = rig.Manifest();
+  ASSERT_EQ(process.passes.size(), 4u);
+  EXPECT_EQ(process.passes[3].error, "");
+  EXPECT_EQ(process.passes[3].records, 2u);
+  EXPECT_THAT(process.notes.back().text, HasSubstr(": steps from 4 on are not written. "));
+}
+
 TEST(Disk, LeavesTheJobTheSpaceItWasPromised) {
   // The file system in memory says that 1 TiB is free.
   SinkRig rig({.thread = false, .min_free_bytes = 2ull << 40});
