@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/text.h"
 #include "io/pack_address.h"
 
 namespace tdump::io {
@@ -80,15 +81,16 @@ std::string RunsHere(Env* env, std::string_view text) {
   std::vector<std::string> runs = RunsIn(env, beside);
   if (runs.empty() && beside != kRunsDirectory) runs = RunsIn(env, std::string(kRunsDirectory));
   std::string listed;
-  for (const std::string& run : runs) listed += (listed.empty() ? "" : ", ") + run;
+  for (const std::string& run : runs) listed += (listed.empty() ? "" : ", ") + Printable(run);
   if (!listed.empty()) return "; runs here: " + listed;
-  const std::string where = beside == "." || beside == kRunsDirectory ? "" : beside + "/ or ";
+  const std::string where =
+      beside == "." || beside == kRunsDirectory ? "" : Printable(beside) + "/ or ";
   return fmt::format("; no runs in {}outputs/ here. A run is made by: tdump-run --dump -- COMMAND",
                      where);
 }
 
 Status NoRun(Env* env, std::string_view text, std::string_view why) {
-  return NotFound(fmt::format("'{}': {}{}", text, why, RunsHere(env, text)));
+  return NotFound(fmt::format("'{}': {}{}", Printable(text), Printable(why), RunsHere(env, text)));
 }
 
 // The place on disk a RUN without "@" means, and the rank in "RUN/rank3".

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -90,8 +91,23 @@ Result<std::string> Section(const Config& config, const OperatorInfo& info) {
 constexpr size_t kMostNear = 3;
 
 // '.' of a child module, '/' of what ran in it; 0: the name is elsewhere.
-char Below(std::string_view name, const std::string& path) {
+char Below(std::string_view name, std::string_view path) {
   return name.size() > path.size() && name.starts_with(path) ? name[path.size()] : 0;
+}
+
+// The operator itself, or one in or below it.
+bool IsOrHas(std::string_view name, std::string_view part) {
+  const char below = Below(name, part);
+  return name == part || below == '.' || below == '/';
+}
+
+// The part of `name` that is printed as `shown`; empty: none is.
+std::string_view PrintedAs(std::string_view name, const std::string& shown) {
+  const std::string printed = Printable(name);
+  if (printed == name || !IsOrHas(printed, shown)) return {};
+  size_t end = shown.size() / 4;  // a byte becomes four characters at most
+  while (end < name.size() && Printable(name.substr(0, end)).size() < shown.size()) ++end;
+  return Printable(name.substr(0, end)) == shown ? name.substr(0, end) : std::string_view{};
 }
 
 // What a run knows of the operators that its rules took.
@@ -104,6 +120,18 @@ class KnownOperators {
     known.run_ = text;
     known.operators_ = coordinator::BuildRunIndex(*store, io::GenerationOf(ref, *store)).operators;
     return known;
+  }
+
+  // The name as the run has it, of a name as people see it: control characters are printed as
+  // \xNN.
+  std::string NameOf(const std::string& asked) const {
+    const auto has = [&](const io::OperatorCoverage& op) { return IsOrHas(op.name, asked); };
+    if (std::any_of(operators_.begin(), operators_.end(), has)) return asked;
+    for (const io::OperatorCoverage& op : operators_) {
+      if (const std::string_view name = PrintedAs(op.name, asked); !name.empty())
+        return std::string(name);
+    }
+    return asked;
   }
 
   // Takes the class; an operator above others need not be known itself. Error (kNotFound): the run
@@ -125,7 +153,7 @@ class KnownOperators {
     for (const std::string& other : coordinator::NearNames(name, names, kMostNear))
       near += (near.empty() ? ". Near: '" : ", '") + Printable(other) + "'";
     return NotFound(fmt::format("'{}' is none of the {} that the rules of {} took{}",
-                                Printable(name), Plural(operators_.size(), "operator"),
+                                filters::Printable(name), Plural(operators_.size(), "operator"),
                                 Printable(run_), near));
   }
 
@@ -150,22 +178,24 @@ Result<std::string> ModuleSections(const Config& config, OperatorInfo info, bool
   info.leaf = false;
   TDUMP_ASSIGN_OR_RETURN(const std::string parent, Section(config, info));
   if (leaf == parent) return ": a module\n" + leaf;
-  return ": a module without child modules\n" + leaf + "\n" + info.path +
+  return ": a module without child modules\n" + leaf + "\n" + Printable(info.path) +
          ": a module with child modules\n" + parent;
 }
 
 }  // namespace
 
 Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Options& options) {
-  const std::string name = filters::Printable(options.explain);
+  std::string name = options.explain;
   OperatorInfo info = OperatorNamed(name);
   bool is_parent = false;
   std::string unknown = fmt::format(
       "not looked at: whether the model has '{}'; --from RUN takes that, and its class, from a "
       "run\n",
-      name);
+      Printable(name));
   if (!options.from.empty()) {
     TDUMP_ASSIGN_OR_RETURN(KnownOperators known, KnownOperators::Of(options.from));
+    name = known.NameOf(name);
+    info = OperatorNamed(name);
     TDUMP_RETURN_IF_ERROR(known.Describe(name, &info));
     is_parent = known.has_children() && info.kind == OperatorKind::kModule;
     unknown = info.cls.empty() ? "" : fmt::format("class {}\n", Printable(info.cls));
@@ -173,12 +203,13 @@ Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Optio
   if (info.kind == OperatorKind::kModule) {
     TDUMP_ASSIGN_OR_RETURN(const std::string sections,
                            ModuleSections(settings.config, info, is_parent));
-    return info.path + sections + unknown;
+    return Printable(info.path) + sections + unknown;
   }
   info.leaf = true;
   TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(settings.config, info));
   const char* kind = info.kind == OperatorKind::kAten ? "an ATen operator" : "a tap";
-  return fmt::format("{}/{}: {}\n{}{}", info.path, info.op, kind, section, unknown);
+  return fmt::format("{}/{}: {}\n{}{}", Printable(info.path), Printable(info.op), kind, section,
+                     unknown);
 }
 
 }  // namespace tdump::launch

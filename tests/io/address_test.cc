@@ -56,6 +56,12 @@ TEST_F(AddressTest, AMissingRunNamesTheOnesThatAreThere) {
   EXPECT_EQ(ResolveRun(env_.get(), "").status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(AddressTest, ANameThatBreaksLinesIsListedInOne) {
+  ASSERT_TRUE(env_->MakeDirs("more/a\nb/rank0_pid1", 0700).ok());
+  EXPECT_EQ(ResolveRun(env_.get(), "more/x\ny").status().message().substr(0, 68),
+            "'more/x\\x0ay': no such directory; runs here: more/a\\x0ab");
+}
+
 TEST_F(AddressTest, AddressesHaveStepRankAndName) {
   const Address whole = At("latest:41232/417/decoder.layers.44.mlp/aten::div");
   EXPECT_EQ(whole.run.path, "outputs/latest");

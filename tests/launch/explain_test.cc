@@ -56,6 +56,28 @@ TEST_F(ExplainTest, ANameThatTheRunDoesNotHaveIsAMistake) {
             HasSubstr(". Near: 'encoder.layer.0.dense'")));
 }
 
+// A name is what the model has: as it is, and as the tools print it.
+TEST_F(ExplainTest, ANameIsTakenWhateverItIsMadeOf) {
+  const std::string odd = "block\x01\n", long_name = "deep" + std::string(5000, 'x');
+  fs::remove_all(run_);
+  ProcessImage(Env::Posix(), run_, {})
+      .Expect(odd + ".dense", "Dense")
+      .Expect(long_name, "Deep")
+      .Pass(0, {odd + ".dense", long_name})
+      .Exit(1);
+  for (const std::string& name :
+       {odd + ".dense", std::string("block\\x01\\x0a.dense"), long_name}) {
+    const auto text = Explain("[{class: [Dense, Deep], level: hash}]", name, true);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    EXPECT_THAT(*text, HasSubstr("output       forward   hash  rule 1\n"));
+    EXPECT_THAT(*text, Not(HasSubstr("\x01")));
+  }
+  const auto parent = Explain("[{leaf: true}]", "block\\x01\\x0a", true);
+  ASSERT_TRUE(parent.ok()) << parent.status().message();
+  EXPECT_THAT(*parent, HasSubstr("block\\x01\\x0a: a module with child modules\n"));
+  EXPECT_FALSE(Explain("[{leaf: true}]", "block\\x01", true).ok());
+}
+
 TEST_F(ExplainTest, OfANameThatItHasTheClassIsKnown) {
   const auto text = Explain("[{class: Linear, level: hash}]", "encoder.layer.0.dense", true);
   ASSERT_TRUE(text.ok()) << text.status().message();
