@@ -310,6 +310,15 @@ void CompiledPlan::SetPredicateHost(PredicateHost* host) noexcept {
   for (Tally& tally : tallies_) tally = {};
 }
 
+std::vector<const RuleMatcher*> CompiledPlan::Unmatched() const {
+  std::lock_guard lock(mutex_);
+  std::vector<const RuleMatcher*> rules;
+  for (size_t i = 0; i < matchers_.size(); ++i) {
+    if (tallies_[i].matched == 0) rules.push_back(matchers_[i].get());
+  }
+  return rules;
+}
+
 std::vector<RuleCount> CompiledPlan::Counts() const {
   std::lock_guard lock(mutex_);
   std::vector<RuleCount> counts;

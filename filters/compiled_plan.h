@@ -73,6 +73,8 @@ class CompiledPlan final : public Plan {
   // One entry a rule, and one for each regex of a list of several that matched nothing. Rules that
   // are not for this rank are left out.
   std::vector<RuleCount> Counts() const;
+  // Rules for this rank that matched no operator so far.
+  std::vector<const RuleMatcher*> Unmatched() const;
 
   // What observe() goes through for one operator.
   struct Candidates {

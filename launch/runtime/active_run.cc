@@ -15,6 +15,7 @@
 #include "filters/topology.h"
 #include "launch/config/limits.h"
 #include "launch/runtime/farewell.h"
+#include "launch/runtime/rule_hints.h"
 
 namespace tdump::launch {
 namespace {
@@ -94,6 +95,7 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
   const filters::Config& config = settings.config;
   auto run = std::make_unique<ActiveRun>();
   run->identity = who.identity;
+  run->operators_ = operators;
   run->selected = config.ranks.Contains(who.identity.rank, who.identity.world);
   run->drain_seconds_ = config.drain_seconds;
   run->sync_manifest_ = config.durability != filters::SyncLevel::kNone;
@@ -222,6 +224,13 @@ void ActiveRun::LeaveMpi(coordinator::StepClock::Counts counts) noexcept {
   WriteClose(counts, "MPI_Finalize");
 }
 
+void ActiveRun::NoteUnmatched(const filters::CompiledPlan& plan) noexcept {
+  try {
+    for (const std::string& hint : HintsOfUnmatched(plan, *operators_)) Note(hint);
+  } catch (...) {  // out of memory: the rules stand as unmatched all the same
+  }
+}
+
 void ActiveRun::Close(const filters::CompiledPlan& plan,
                       coordinator::StepClock::Counts counts) noexcept {
   if (sink != nullptr) sink->Drain(static_cast<int>(drain_seconds_ * 1000));
@@ -229,6 +238,7 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
     (void)manifest->Append(
         io::RuleSection{count.filter_set, count.rule, count.text, count.selector, count.matched});
   }
+  if (sink != nullptr && counts.passes != 0) NoteUnmatched(plan);
   if (sink != nullptr && counts.steps != 0 && counts.passes == 0 && !facts.steps.is_none()) {
     (void)manifest->Append(io::NoteSection{
         2, WallNs(),

@@ -62,9 +62,11 @@ class ActiveRun {
   Status WriteIdentity();
   void OpenAgreement(std::unique_ptr<coordinator::AgreementTransport> mpi);
   Status OpenSink(const filters::Config& config, int local_ranks, const OperatorTable* operators);
+  void NoteUnmatched(const filters::CompiledPlan& plan) noexcept;
   void WriteClose(coordinator::StepClock::Counts counts, std::string how) noexcept;
 
   coordinator::RunDirectory directory_;
+  const OperatorTable* operators_ = nullptr;
   double drain_seconds_ = 30;
   bool sync_manifest_ = false;
   std::string config_hash_;

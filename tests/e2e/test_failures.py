@@ -268,6 +268,8 @@ with torch.no_grad():
     for step in range(8):
         if step == 3 and sys.argv[1:]:
             fill(sys.argv[1])
+        if step == 7 and sys.argv[1:]:
+            time.sleep(1)  # the writer has come to the end of step 5, the third that it cannot write
         out = model(torch.full((256, 512), float(step)))
         print(step, float(out.double().sum()), flush=True)
 """
@@ -289,6 +291,12 @@ def test_a_full_disk(tmp_path, app, python, unmount):
     assert sum("pass 3 ends there, the job goes on" in line for line in lines) == 1, done.stderr
     assert len(lines) == 2, done.stderr  # and that the run could not be merged
     assert len(told(done.stderr, "tdump: INCOMPLETE")) == 1, done.stderr
+    assert "  steps      0-2 written (3 of 8 seen); 3-7 not whole; nothing of 7\n" in done.stderr, done.stderr
+    assert "0 of 1 wrote all 8 steps; rank 0 could not write all in steps 3-6, nothing of 7\n" in done.stderr
+    left_out = (
+        "3 passes in a row could not be written: steps from 7 on are not written. At least 3 operators are missing"
+    )
+    assert len(told(done.stderr, left_out)) == 1, done.stderr
     # What was written before is readable, and the coverage says what is missing.
     view = execute([Path(TDUMP_RUN).with_name("tdump-view"), str(place / "run")], tmp_path)
     assert "INCOMPLETE" in view.stdout, view.stdout + view.stderr
@@ -496,6 +504,42 @@ def test_an_exception_in_backward_that_the_job_catches_leaves_a_step_that_is_not
     assert "tdump: INCOMPLETE  " in done.stderr
     assert "  steps      0-1 written (2 of 3 seen); 2 not whole\n" in done.stderr, done.stderr
     assert "rank 0 ended in step 2, which may not be whole (exit with status 0)" in done.stderr, done.stderr
+
+
+def test_a_process_that_leaves_by_exit_is_not_said_to_be_killed_for_sure(tmp_path, app, python):
+    path = app(JOB + "import os, time; time.sleep(1); os._exit(0)\n")
+    done = execute([TDUMP_RUN, "--dump", "--", python, path], tmp_path)
+    assert done.returncode == 0, done.stderr
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest"], tmp_path)
+    assert "  steps      0 written (1 of 2 seen); 1 not whole\n" in view.stdout, view.stdout
+    assert re.search(r"rank 0 killed or left by _exit on \S+ in step 1[;\n]", view.stdout), view.stdout
+
+
+NAMED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        self.head = torch.nn.Linear(4, 2)
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+Model()(torch.ones(2, 4))
+"""
+
+
+def test_a_rule_that_matched_nothing_is_told_what_comes_near(tmp_path, app, python):
+    rules = "[{leaf: true, name: 'encoder$'}, {class: ['\\bLinaer$']}, {name: head, level: stats}]"
+    (tmp_path / "c.yaml").write_text(f"capture: {rules}\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", python, app(NAMED)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    is_no_leaf = "rule 1: encoder is no leaf: its children are encoder.{0-1}; without `leaf: true` the rule takes it\n"
+    assert is_no_leaf in done.stderr, done.stderr
+    near = r"rule 2: no module is of class '\bLinaer$'. Near: torch.nn.modules.linear.Linear" + "\n"
+    assert near in done.stderr, done.stderr
+    assert "rule 3:" not in done.stderr, done.stderr
 
 
 def test_a_run_that_wrote_nothing_is_not_complete(tmp_path, job):
