@@ -125,10 +125,17 @@ def answer(report: dict[str, Any]) -> str:
 
 
 def your_job() -> str:
-    """How to go on with a job of one's own; how to look into these runs tdump-diff has said."""
-    folder = shlex.quote(str(TOOLS))
+    """How to go on with a job of one's own; how to look into these runs tdump-diff has said.
+
+    The last line is to be pasted into any shell, anywhere: it sets what the demo's own shell has.
+    """
+    folders = f"{shlex.quote(str(TOOLS))}:{shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+    as_root = " OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" if os.geteuid() == 0 else ""
+    program = shlex.quote(str(ROOT / EXAMPLE / "encode.py"))
     return (
-        f"your job  PATH={folder}:$PATH; mpirun -n 4 tdump-run --dump -- python train.py; tdump-view    (docs/guide.md)"
+        "your job  takes the place of encode.py in the next line, which runs in any shell (docs/guide.md):\n"
+        f"export PATH={folders}{as_root}; "
+        f"mpirun --oversubscribe -n {RANKS} tdump-run --dump -- {Path(sys.executable).name} {program}; tdump-view"
     )
 
 

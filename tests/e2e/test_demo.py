@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -71,9 +72,17 @@ def test_text(demo):
     assert "; ranks 0, 1 and 3 agree\n" in text
     assert f"\n          1 of 103 parameters differs: {QUERY}.weight on rank 2\n" in text
     assert "\nnext " not in text and len(re.findall(r"^look closer: ", text, re.MULTILINE)) == 1  # one way to go on
-    assert text.splitlines()[-1].startswith("your job  PATH=") and "tdump-run --dump -- " in text.splitlines()[-1]
-    lines = text[text.index("DIFFERS") :].splitlines()
+    *lines, last = text[text.index("DIFFERS") :].splitlines()
+    assert lines[-1].startswith("your job  ") and last.startswith("export PATH=")
     assert max(len(line) for line in lines if not line.startswith("look closer: ")) <= 140  # its path may be long
+
+
+def test_the_last_line_runs_in_any_shell(demo, tmp_path):
+    bare = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    line = demo[1].splitlines()[-1]
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=bare, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\ntdump: COMPLETE  latest  " in "\n" + done.stdout and "4 of 4 wrote all" in done.stdout, done.stdout
 
 
 def words(report: str) -> list[str]:
