@@ -6,9 +6,12 @@
 #include <string_view>
 
 #include "coordinator/hash64.h"
+#include "core/text.h"
 
 namespace tdump::coordinator {
 namespace {
+
+constexpr uint64_t kStepsTold = 3;  // in which an exception left calls
 
 uint64_t ThreadNumber() {
   static std::atomic<uint64_t> next{1};
@@ -59,6 +62,7 @@ void StepClock::boundary(const Boundary& boundary) noexcept {
 void StepClock::Handle(const Boundary& boundary) {
   const bool active = EnsureActive(boundary);
   if (gate_->off()) return;
+  if (recording_) left_ += boundary.left;
   StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadNumber());
   if (!active) {
     if (verdict.begins && boundary.kind == BoundaryKind::kExplicit) pending_ = verdict;
@@ -162,8 +166,20 @@ void StepClock::OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step
 
 void StepClock::EndStep() {
   if (recording_) gate_->state.store(GateState::kIdle, std::memory_order_release);
+  if (left_ != 0) NoteCallsLeft();
   if (step_.counted && session_.agreement) session_.agreement->Ended(step_.told);
   step_.counted = false;
+}
+
+// Of the first few steps one by one; Exit() tells of the others.
+void StepClock::NoteCallsLeft() {
+  const uint64_t local = step_.told.local;
+  last_left_ = session_.agreement ? session_.agreement->NumberOf(local) : local;
+  if (++steps_left_ <= kStepsTold) {
+    Note("step " + std::to_string(last_left_) + ": an exception left " +
+         Plural(left_, "module call") + " and the job went on; what they had not done is missing");
+  }
+  left_ = 0;
 }
 
 void StepClock::Note(const std::string& text) {
@@ -198,7 +214,12 @@ void StepClock::Exit(int64_t status) {
   undone_ =
       status == 0 && recording_ &&
       (tracker_.CallIsOpen() || (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
+  if (status != 0) left_ = 0;  // nothing went on
   EndStep();
+  if (steps_left_ > kStepsTold) {
+    Note("an exception left module calls in " + Plural(steps_left_ - kStepsTold, "further step") +
+         ", the last one " + std::to_string(last_left_));
+  }
   if (recording_) session_.passes->close_pass();
   recording_ = false;
   gate_->state.store(GateState::kIdle, std::memory_order_release);
@@ -217,6 +238,7 @@ void StepClock::AfterFork() noexcept {
   session_ = {};
   step_ = {};
   recording_ = false;
+  left_ = steps_left_ = 0;
   pending_ = {};
   asked_ = true;
   told_first_ = false;

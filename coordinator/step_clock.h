@@ -11,6 +11,8 @@
 //      the job tells it, else first + global number, where agreed, else first + local number.
 //   4. The Gate is armed while a pass is open and the micro-batch is selected.
 //   5. The agreement hears the shape of every step: its mode and its outermost calls, hashed.
+//   6. A recorded step in which an exception left module calls, and which ended all the same since
+//      the job caught it, is whole as far as steps go; the manifest gets a note.
 #pragma once
 
 #include <cstdint>
@@ -124,6 +126,7 @@ class StepClock : public Clock {
   void TellOfFork(const Boundary& boundary);
   void Handle(const Boundary& boundary);
   void EndStep();
+  void NoteCallsLeft();
   void Note(const std::string& text);
   void BeginStep(const StepTracker::Verdict& verdict);
   void OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step, uint64_t number);
@@ -155,6 +158,8 @@ class StepClock : public Clock {
   uint64_t passes_ = 0;
   int failed_ = 0;
   bool undone_ = false;
+  // Module calls that an exception left: in the present step; and recorded steps that had some.
+  uint64_t left_ = 0, steps_left_ = 0, last_left_ = 0;
   uint32_t micros_ = 0;  // root calls in the step so far
 };
 

@@ -34,6 +34,8 @@ struct Boundary {
   int32_t world = -1;
   // Class of the module that a root or outermost call is of; may be empty.
   std::string_view cls = {};
+  // Of kRootEnd and kOutermostEnd: how many module calls, itself among them, an exception left.
+  uint32_t left = 0;
 };
 
 class Clock {

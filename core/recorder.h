@@ -38,7 +38,6 @@ class Recorder {
     ArgumentList arguments;
     CallText text;             // scalar and string arguments
     bool first_state = false;  // of BeginState: the first time for this operator in the run
-    uint64_t kept = 0;         // records of this operator in this step so far, for `max`
   };
 
   Recorder(Gate* gate, OperatorTable* operators, Plan* plan, Sink* sink, Clock* clock);

@@ -1,6 +1,7 @@
 #include "collectors/torch/module_calls.h"
 
 #include <functional>
+#include <utility>
 
 #include "collectors/torch/aten_collector.h"
 #include "collectors/torch/torch_state.h"
@@ -40,6 +41,7 @@ ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity,
   frame->serial = ++serial_;
   frame->is_root = identity.is_root;
   frame->waiting = false;
+  frame->silent = silent;
   frame->recompute = InBackward();
   frame->announced = depth_ == 0 && !frame->recompute && !silent;
   frame->scope.call.begin = 0;
@@ -81,10 +83,14 @@ void ModuleCalls::Pop(Runtime* runtime, bool threw) noexcept {
   runtime->recorder->End(&frame->scope, threw);
   frame->scope.call.begin = 0;
   --depth_;
+  // A recomputed forward ends by an exception as soon as it has made what backward waits for.
+  if (threw && !frame->recompute && !frame->silent) ++left_;
+  const uint32_t left = depth_ == 0 ? std::exchange(left_, 0) : 0;
   if (frame->announced) {
     Boundary boundary;
     boundary.kind = frame->is_root ? BoundaryKind::kRootEnd : BoundaryKind::kOutermostEnd;
     boundary.grad_enabled = GradEnabled();
+    boundary.left = left;
     TellClock(runtime, boundary);
   }
 }

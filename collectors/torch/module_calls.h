@@ -26,6 +26,7 @@ struct ModuleFrame {
   bool announced = false;  // the clock was told of its begin
   bool is_root = false;
   bool waiting = false;  // pushed before the hook of its module, which goes on with it
+  bool silent = false;   // followed, never recorded
   Recorder::CallScope scope;
 };
 
@@ -76,6 +77,7 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   std::vector<std::unique_ptr<ModuleFrame>> frames_;
   size_t depth_ = 0;
   uint64_t serial_ = 0;
+  uint32_t left_ = 0;  // by an exception, within the outermost call
 };
 
 // Tells the clock that an operator is about to run, when nothing has been told yet.

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "io/manifest_reader.h"
+
 namespace tdump::coordinator {
 namespace {
 
@@ -308,6 +310,36 @@ TEST_F(StepClockTest, AProcessThatSucceedsLeavesNone) {
   Tell(BoundaryKind::kExit, 0);
   EXPECT_EQ(clock().counts().failed, 0);
   EXPECT_FALSE(clock().counts().undone);
+}
+
+// An exception that the job catches: the step ends as any other, and the manifest says what is
+// missing in it. The note of step 3 stands for those behind it.
+TEST_F(StepClockTest, CallsThatAnExceptionLeftAreNoted) {
+  const auto env = NewMemoryEnv();
+  auto manifest = io::ManifestWriter::Create(env.get(), "manifest.tdm", {});
+  ASSERT_TRUE(manifest.ok());
+  activator.session.manifest = manifest->get();
+  options.select = *Spec::Parse("1-9");
+  const auto root = [&](uint32_t left) {
+    clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
+    clock().boundary({.kind = BoundaryKind::kRootEnd, .instance = 1, .left = left});
+  };
+  for (const uint32_t left : {5u, 2u, 0u, 1u, 1u, 3u, 3u}) root(left);
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_FALSE(clock().counts().undone);
+  io::ProcessEntry process;
+  io::ReadManifest(env.get(), "manifest.tdm", &process);
+  std::vector<std::string> notes;
+  for (const io::NoteSection& note : process.notes) {
+    EXPECT_EQ(note.level, 1);
+    notes.push_back(note.text);
+  }
+  const std::string behind = " and the job went on; what they had not done is missing";
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "step 1: an exception left 2 module calls" + behind,
+                       "step 3: an exception left 1 module call" + behind,
+                       "step 4: an exception left 1 module call" + behind,
+                       "an exception left module calls in 2 further steps, the last one 6"}));
 }
 
 TEST_F(StepClockTest, AnOutermostCallThatDidNotReturnIsUndoneThoughTheProcessSucceeds) {

@@ -506,6 +506,65 @@ def test_an_exception_in_backward_that_the_job_catches_leaves_a_step_that_is_not
     assert "rank 0 ended in step 2, which may not be whole (exit with status 0)" in done.stderr, done.stderr
 
 
+# In forward, in step 1: whatever is behind it in that step is missing.
+THROWS = """
+import sys, torch
+
+class Throws(torch.nn.Module):
+    def forward(self, x):
+        if step == 1:
+            raise RuntimeError("not today")
+        return x
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), Throws(), torch.nn.ReLU())
+for step in range(int(sys.argv[1])):
+    try:
+        model(torch.ones(2, 4))
+    except RuntimeError as error:
+        print("caught:", error)
+"""
+
+
+@pytest.mark.parametrize("steps", [3, 2])
+def test_what_an_exception_in_forward_left_that_the_job_catches_is_told(tmp_path, app, python, steps):
+    done = execute([TDUMP_RUN, "--dump", "--", python, app(THROWS), str(steps)], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "caught: not today\n"), done.stderr
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest", "--coverage"], tmp_path)
+    for text in (done.stderr, view.stdout):
+        assert f"  steps      0-{steps - 1} written ({steps} of {steps} seen)\n" in text, text
+        assert "step 1: an exception left 2 module calls and the job went on; what they had not done is missing" in text
+
+
+# Recomputed forwards end by an exception of torch's own: nothing of the job's is missing.
+RECOMPUTES = """
+import torch
+from torch.utils.checkpoint import checkpoint
+
+block = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = block
+        self.head = torch.nn.Linear(4, 1)
+    def forward(self, x):
+        return self.head(checkpoint(self.block, x, use_reentrant=False)).sum()
+
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4, requires_grad=True)).backward()
+    optimizer.step()
+"""
+
+
+def test_a_recomputed_forward_leaves_nothing(tmp_path, app, python):
+    done = execute([TDUMP_RUN, "--dump", "--", python, app(RECOMPUTES)], tmp_path)
+    assert done.returncode == 0 and "tdump: COMPLETE  " in done.stderr, done.stderr
+    assert "an exception left" not in done.stderr, done.stderr
+
+
 def test_a_process_that_leaves_by_exit_is_not_said_to_be_killed_for_sure(tmp_path, app, python):
     path = app(JOB + "import os, time; time.sleep(1); os._exit(0)\n")
     done = execute([TDUMP_RUN, "--dump", "--", python, path], tmp_path)
