@@ -334,9 +334,10 @@ class FilePassStore : public PassStore {
     };
     auto reader = open(path);
     // Finished since the directory was listed.
-    if (!reader.ok() && reader.status().code() == StatusCode::kNotFound && IsPart(path)) {
-      return open(path.substr(0, path.size() - std::string_view(".part").size()));
-    }
+    if (!reader.ok() && reader.status().code() == StatusCode::kNotFound && IsPart(path))
+      reader = open(path.substr(0, path.size() - std::string_view(".part").size()));
+    if (!reader.ok()) return reader;
+    TDUMP_RETURN_IF_ERROR(CheckWhose((*reader)->info(), pass, path));
     return reader;
   }
 
@@ -351,6 +352,18 @@ class FilePassStore : public PassStore {
   bool IsMergedRun() const {
     const auto manifest = FrameFile::Open(env_, JoinPath(run_, kManifestName), kManifestMagic);
     return manifest.ok() && (*manifest)->header().rank < 0;
+  }
+
+  // A file that was copied to the place of another has a sound inside and the wrong values.
+  static Status CheckWhose(const PassInfo& found, const PassEntry& pass, const std::string& path) {
+    if (!pass.listed || (found.ordinal == pass.info.ordinal && found.pid == pass.info.pid))
+      return Status::Ok();
+    return Corrupt(
+        fmt::format("{}: this is pass {} of rank {} (pid {}); by the manifest pass {} of rank {} "
+                    "(pid {}) belongs "
+                    "here: a file was copied over another",
+                    path, found.ordinal, found.rank, found.pid, pass.info.ordinal, pass.info.rank,
+                    pass.info.pid));
   }
 
   // One pass of a packed file; the reader says which there are when it is none of them.

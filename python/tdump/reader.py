@@ -241,7 +241,14 @@ class Run:
     def open(self, entry: PassEntry) -> Pass:
         """The pass of an entry of ``passes``."""
         file = self.path / entry.file
-        return Pass(_io.open_pass(os.fsencode(file), entry.offset, entry.file_bytes), *self._options)
+        opened = Pass(_io.open_pass(os.fsencode(file), entry.offset, entry.file_bytes), *self._options)
+        found = opened.info
+        if (found.ordinal, found.pid) != (entry.ordinal, entry.pid):
+            raise DamagedError(
+                f"{file}: this is pass {found.ordinal} of rank {found.rank} (pid {found.pid}); by the manifest pass "
+                f"{entry.ordinal} of rank {entry.rank} (pid {entry.pid}) belongs here: a file was copied over another"
+            )
+        return opened
 
     def records(self, step: int | None = None, rank: int | None = None) -> Iterator[tuple[PassEntry, Record]]:
         """Every record with the pass it is of; of one step or one rank where given. Never holds more than a pass."""

@@ -119,14 +119,14 @@ std::vector<std::byte> FloatBytes(const std::vector<float>& values) {
   return bytes;
 }
 
-Image SmallPass() {
+Image SmallPass(uint64_t ordinal) {
   FileHeader header;
-  header.ordinal = 7;
+  header.ordinal = ordinal;
   header.rank = 3;
   header.pid = 4242;
   Image image(kPassMagic, header);
   PassSection pass;
-  pass.ordinal = 7;
+  pass.ordinal = ordinal;
   pass.local_step = 5;
   pass.rank = 3;
   pass.world = 4;

@@ -54,7 +54,7 @@ std::vector<std::byte> FloatBytes(const std::vector<float>& values);
 
 // A pass with a name, an operator, a call, one record of {1, 2, 3, 4, 5, 6} as [2, 3] and one that
 // shares its payload.
-Image SmallPass();
+Image SmallPass(uint64_t ordinal = 7);
 
 // `env` gets the bytes under `path`.
 void Store(Env* env, const std::string& path, std::string_view bytes);

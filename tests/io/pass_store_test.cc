@@ -14,17 +14,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Complete() {
-  Image image = SmallPass();
+constexpr int64_t kPid = 4242;  // of SmallPass
+
+std::string Complete(uint64_t ordinal = 7) {
+  Image image = SmallPass(ordinal);
   image.Finish();
   return image.bytes();
 }
 
-Image Manifest(int32_t rank, uint32_t generation = 0) {
+Image Manifest(int32_t rank, uint32_t generation = 0, int64_t pid = kPid) {
   FileHeader header;
   header.rank = rank;
   header.generation = generation;
-  header.pid = 100 + rank;
+  header.pid = pid;
   Image image(kManifestMagic, header);
   IdentitySection identity;
   identity.rank = rank;
@@ -79,9 +81,9 @@ TEST_F(PassStoreTest, ListsProcessesByGenerationAndRank) {
 
 TEST_F(PassStoreTest, KnowsListedAndUnlistedPasses) {
   Image manifest = Manifest(3);
-  manifest.Frame(FrameKind::kPassDone, EncodeSection(Done(0, "pass00000.tdp", Complete().size())));
+  manifest.Frame(FrameKind::kPassDone, EncodeSection(Done(0, "pass00000.tdp", Complete(0).size())));
   Put("/run/rank3_pid1/manifest.tdm", manifest.bytes());
-  Put("/run/rank3_pid1/pass00000.tdp", Complete());
+  Put("/run/rank3_pid1/pass00000.tdp", Complete(0));
   Put("/run/rank3_pid1/pass00007.tdp.part", SmallPass().bytes());
   Put("/run/rank3_pid1/notes.txt", "not a pass");
   const auto store = Open("/run");
@@ -132,6 +134,25 @@ TEST_F(PassStoreTest, AForgedFileNameDoesNotLeaveTheDirectory) {
   EXPECT_THAT(process.passes, IsEmpty());
   ASSERT_EQ(process.damage.size(), 1u);
   EXPECT_THAT(process.damage[0].what, HasSubstr("'../../etc/passwd'"));
+}
+
+// Inside it is sound: only its header says that its values are of another step or process.
+TEST_F(PassStoreTest, AFileThatWasCopiedOverAnotherIsDamage) {
+  const auto opened = [&](uint64_t ordinal, int64_t pid) {
+    Image manifest = Manifest(3, 0, pid);
+    manifest.Frame(FrameKind::kPassDone,
+                   EncodeSection(Done(ordinal, "pass.tdp", Complete().size())));
+    Put("/run/rank3_pid1/manifest.tdm", manifest.bytes());
+    Put("/run/rank3_pid1/pass.tdp", Complete());
+    const auto store = Open("/run");
+    return store->OpenPass(store->processes()[0], store->processes()[0].passes[0]).status();
+  };
+  EXPECT_TRUE(opened(7, kPid).ok()) << opened(7, kPid).message();
+  EXPECT_EQ(opened(6, kPid).code(), StatusCode::kCorrupt);
+  EXPECT_THAT(opened(6, kPid).message(),
+              HasSubstr("this is pass 7 of rank 3 (pid 4242); by the manifest pass 6 of rank 3 "
+                        "(pid 4242) belongs here"));
+  EXPECT_EQ(opened(7, 1).code(), StatusCode::kCorrupt);
 }
 
 TEST_F(PassStoreTest, APassThatFinishesAfterTheListingIsFound) {
