@@ -11,6 +11,9 @@
 
 namespace tdump::coordinator {
 
+// A note of a selected rank of which no step is selected: that it wrote none is as asked.
+inline constexpr std::string_view kNoStepAsked = "no step is selected (steps: none)";
+
 inline constexpr std::string_view kExit = "exit";
 inline constexpr std::string_view kLastStepOpen = ", last step open";
 
@@ -31,6 +34,8 @@ inline constexpr std::string_view kStillRunning = "still running";
 // No exit handler ran. A signal that cannot be caught and _exit (os._exit) leave the same traces.
 inline constexpr std::string_view kGone = "killed or left by _exit";
 inline constexpr std::string_view kGoneOrRunning = "killed or still running";  // of another host
+// It said in its slot file that it had closed: no room on the disk, or a limit of file sizes.
+inline constexpr std::string_view kEndedUnwritten = "ended with an unwritable manifest";
 inline constexpr std::string_view kWithoutManifest = "without its manifest";
 inline constexpr std::string_view kLeftNothing =
     "left no word in its manifest: killed at its start, or its disk was full";

@@ -114,7 +114,8 @@ std::vector<RankCoverage> CoverRanks(const io::PassStore& store, const io::RunIn
     for (const size_t process : index.ranks[i].processes) {
       ranks[i].overwritten.merge(OverwrittenSteps(store.processes()[process]));
       ranks[i].whole.insert(ranks[i].overwritten.begin(), ranks[i].overwritten.end());
-      if (index.ranks[i].closed || index.ranks[i].how == kGone)
+      const std::string& how = index.ranks[i].how;
+      if (index.ranks[i].closed || how == kGone || how == kEndedUnwritten)
         ranks[i].left_out.merge(StepsLeftOut(store.processes()[process]));
       for (const io::StepMapSection& step : store.processes()[process].steps) {
         if ((step.flags & kAgreed) != 0) ranks[i].agreed.insert(step.global_step);

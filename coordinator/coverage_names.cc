@@ -150,4 +150,15 @@ std::vector<std::string> NearNames(const std::string& selector,
   return near;
 }
 
+std::string Listed(const std::vector<std::string>& items, size_t most, std::string_view between) {
+  std::string text;
+  for (size_t i = 0; i < std::min(items.size(), most); ++i) {
+    if (i != 0) text += between;
+    text += Printable(items[i]);
+  }
+  if (items.size() > most)
+    text.append(between).append("and ").append(CountText(items.size() - most)).append(" more");
+  return text;
+}
+
 }  // namespace tdump::coordinator

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tdump::coordinator {
@@ -14,5 +15,9 @@ std::vector<std::string> FoldNames(const std::vector<std::string>& names);
 // without those that have nothing in common with it.
 std::vector<std::string> NearNames(const std::string& selector,
                                    const std::vector<std::string>& names, size_t most);
+
+// "a, b, and 3 more", printable.
+std::string Listed(const std::vector<std::string>& items, size_t most,
+                   std::string_view between = ", ");
 
 }  // namespace tdump::coordinator

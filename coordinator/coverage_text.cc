@@ -12,6 +12,7 @@
 #include "coordinator/coverage.h"
 #include "coordinator/coverage_names.h"
 #include "coordinator/merge.h"
+#include "coordinator/rule_hint.h"
 #include "core/text.h"
 
 namespace tdump::coordinator {
@@ -21,18 +22,6 @@ constexpr size_t kLineBudget = 150;
 
 std::string Steps(const std::set<uint64_t>& steps) {
   return RangesText({steps.begin(), steps.end()});
-}
-
-// "a; b; and 3 more".
-std::string Listed(const std::vector<std::string>& items, size_t most, std::string_view between) {
-  std::string text;
-  for (size_t i = 0; i < std::min(items.size(), most); ++i) {
-    if (i != 0) text += between;
-    text += Printable(items[i]);
-  }
-  if (items.size() > most)
-    text += fmt::format("{}and {} more", between, CountText(items.size() - most));
-  return text;
 }
 
 class Writer {
@@ -215,13 +204,19 @@ class Writer {
     return ranks_[rank].whole == written_ && ranks_[rank].torn.empty();
   }
 
+  // Of a rank that never did it is not known whether it is selected.
+  bool AllStarted() const {
+    return std::none_of(index_.ranks.begin(), index_.ranks.end(),
+                        [](const io::RankState& rank) { return rank.processes.empty(); });
+  }
+
   // Sets deviants_.
   std::string RanksLine() {
     size_t whole = 0;
     for (size_t i = 0; i < ranks_.size(); ++i) whole += recording_[i] && IsWhole(i) ? 1 : 0;
     const std::string all_steps = "all " + Plural(written_.size(), "step");
     std::string text;
-    if (selected_ == 0) {
+    if (selected_ == 0 && AllStarted()) {
       text = fmt::format("none of {} is selected (ranks), so nothing was written",
                          Plural(ranks_.size(), "rank"));
     } else if (written_.empty()) {
@@ -355,9 +350,8 @@ class Writer {
     std::vector<std::string> items;
     for (const io::RuleCoverage& rule : index_.rules) {
       if (rule.rule.matched != 0) continue;
-      std::string item =
-          fmt::format("rule {} '{}' matched nothing", rule.rule.rule,
-                      rule.rule.selector.empty() ? rule.rule.text : rule.rule.selector);
+      std::string item = RuleLabel(rule.rule.rule, rule.rule.text, rule.rule.selector);
+      item += " matched nothing";
       if (!rule.near_names.empty())
         item += ". Near: " + Listed(FoldNames(rule.near_names), options_.most, ", ");
       items.push_back(std::move(item));

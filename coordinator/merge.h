@@ -26,6 +26,8 @@ struct MergeOptions {
   // How many steps such a process had ended, so that the next one had begun; nothing: its manifest
   // is all there is.
   std::function<std::optional<uint64_t>(const io::PassStore&, const io::ProcessEntry&)> steps_ended;
+  // Whether such a process had come to its end in order, and could only not write that record.
+  std::function<bool(const io::PassStore&, const io::ProcessEntry&)> has_ended;
   // Whose holes are listed; empty: those of all ranks.
   std::function<bool(int32_t rank)> holes_of;
 };

@@ -22,6 +22,11 @@ std::optional<uint64_t> StepsEnded(Env* env, const io::PassStore& store,
   return slot->pulse().steps;
 }
 
+bool HasEnded(Env* env, const io::PassStore& store, const io::ProcessEntry& process) {
+  const auto slot = SlotReader::Open(env, SlotPath(store.run(), process.directory));
+  return slot.ok() && slot->pulse().state == SlotState::kClosed;
+}
+
 }  // namespace
 
 MergeOptions MergeOptionsHere(Env* env) {
@@ -31,6 +36,10 @@ MergeOptions MergeOptionsHere(Env* env) {
           .steps_ended =
               [env](const io::PassStore& store, const io::ProcessEntry& process) {
                 return StepsEnded(env, store, process);
+              },
+          .has_ended =
+              [env](const io::PassStore& store, const io::ProcessEntry& process) {
+                return HasEnded(env, store, process);
               }};
 }
 

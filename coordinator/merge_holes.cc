@@ -1,14 +1,19 @@
 #include "coordinator/merge_holes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "coordinator/closing.h"
 #include "coordinator/coverage.h"
+#include "coordinator/rule_hint.h"
 #include "core/text.h"
 
 namespace tdump::coordinator {
@@ -32,6 +37,7 @@ class Finder {
 
   std::vector<std::string> Find() {
     OfRanks();
+    OfCopies();
     OfFiles();
     OfPasses();
     OfStepsLeftOut();
@@ -78,6 +84,24 @@ class Finder {
                          ? fmt::format("{} {}", who, kLeftNothing)
                          : fmt::format("{} wrote no closing record: {}, last step {}", who,
                                        merged_.FateOf(process), state.last_step));
+  }
+
+  // The directories of one process: all but one were copied there.
+  void OfCopies() {
+    using Process = std::tuple<int32_t, std::string_view, int64_t, uint64_t, std::string_view>;
+    std::map<Process, std::vector<std::string>> directories;
+    for (const size_t i : merged_.members) {
+      const io::IdentitySection& who = merged_.Process(i).identity;
+      if (who.job_key.empty() || !listed_(who.rank)) continue;
+      directories[{who.rank, who.host, who.pid, who.start_time, who.job_key}].push_back(
+          merged_.Process(i).directory);
+    }
+    for (const auto& [process, copies] : directories) {
+      if (copies.size() < 2) continue;
+      holes_.push_back(fmt::format("rank {} (pid {}) is there {} times, in {}: keep one of them",
+                                   std::get<0>(process), std::get<2>(process), copies.size(),
+                                   fmt::join(copies, " and ")));
+    }
   }
 
   void OfFiles() {
@@ -145,11 +169,9 @@ class Finder {
   void OfRules() {
     for (const io::RuleCoverage& rule : index_.rules) {
       // A rule that keeps nothing loses nothing.
-      if (rule.rule.matched != 0 || rule.rule.text.find("level: off") != std::string::npos)
-        continue;
-      holes_.push_back(
-          fmt::format("rule {} '{}' matched nothing", rule.rule.rule,
-                      rule.rule.selector.empty() ? rule.rule.text : rule.rule.selector));
+      if (rule.rule.matched != 0 || IsOff(rule.rule.text)) continue;
+      holes_.push_back(RuleLabel(rule.rule.rule, rule.rule.text, rule.rule.selector) +
+                       " matched nothing");
     }
   }
 
@@ -170,9 +192,20 @@ class Finder {
       return;
     const bool selected = std::any_of(index_.ranks.begin(), index_.ranks.end(),
                                       [](const io::RankState& rank) { return rank.selected; });
+    if (selected && NoneIsAsked()) return;
     holes_.push_back(selected ? "nothing was written: no selected step began"
                               : fmt::format("nothing was written: `ranks` selects none of {}",
                                             Plural(index_.ranks.size(), "rank")));
+  }
+
+  // By every process that was to record.
+  bool NoneIsAsked() const {
+    return std::all_of(merged_.members.begin(), merged_.members.end(), [this](size_t i) {
+      const io::ProcessEntry& process = merged_.Process(i);
+      const auto says = [](const io::NoteSection& note) { return note.text == kNoStepAsked; };
+      return process.identity.selected == 0 ||
+             std::any_of(process.notes.begin(), process.notes.end(), says);
+    });
   }
 
   const Merged& merged_;
@@ -186,6 +219,7 @@ class Finder {
 std::string_view Merged::FateOf(const io::ProcessEntry& process) const {
   if (LeftNothing(process)) return kLeftNothing;
   if (OneRankOnly() && process.identity.job_key.empty()) return kWithoutManifest;
+  if (options.has_ended && options.has_ended(store, process)) return kEndedUnwritten;
   const std::optional<bool> running =
       options.is_running ? options.is_running(process.identity) : std::nullopt;
   if (!running) return kGoneOrRunning;

@@ -1,5 +1,6 @@
-// Notes that a rank leaves about a rule that matched nothing there. Another rank may have what it
-// matches, and then the merge drops the note.
+// What is said of rules in a manifest: their label, whether they keep nothing, and the notes that a
+// rank leaves about a rule that matched nothing there. Another rank may have what it matches, and
+// then the merge drops the note.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,29 @@
 #include "core/parse_number.h"
 
 namespace tdump::coordinator {
+
+// "rule 2 'mlp.fc1'"; the text of the rule where no pattern is given.
+inline std::string RuleLabel(uint32_t rule, const std::string& text, const std::string& pattern) {
+  return "rule " + std::to_string(rule) + " '" + (pattern.empty() ? text : pattern) + "'";
+}
+
+// Of a rule's text, "{name: drop, level: off}": whether it keeps nothing, and so loses nothing.
+inline bool IsOff(std::string_view text) {
+  constexpr std::string_view kOff = "level: off";
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (quote != 0) {
+      quote = text[i] == quote ? 0 : quote;
+    } else if ((text[i] == '\'' || text[i] == '"') && i != 0 &&
+               (text[i - 1] == ' ' || text[i - 1] == '[')) {
+      quote = text[i];
+    } else if ((text[i] == '{' || text[i] == ' ') && text.substr(i + 1).starts_with(kOff)) {
+      const std::string_view behind = text.substr(i + 1 + kOff.size());
+      if (behind.empty() || behind[0] == ',' || behind[0] == '}') return true;
+    }
+  }
+  return false;
+}
 
 // "rule 2 of set 1: HINT"; the first set goes without saying.
 inline std::string RuleHint(uint32_t filter_set, uint32_t rule, std::string_view hint) {

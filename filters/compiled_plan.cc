@@ -325,7 +325,8 @@ std::vector<RuleCount> CompiledPlan::Counts() const {
   for (size_t i = 0; i < matchers_.size(); ++i) {
     const RuleMatcher& matcher = *matchers_[i];
     const Tally& tally = tallies_[i];
-    RuleCount count{matcher.filter_set, matcher.number, matcher.rule->text, "", tally.matched};
+    const bool off = matcher.rule->level == kPartNone;
+    RuleCount count{matcher.filter_set, matcher.number, matcher.rule->text, "", tally.matched, off};
     const auto& names = matcher.name.regexes();
     if (tally.matched == 0 && names.size() == 1) count.selector = names[0].pattern();
     counts.push_back(count);
@@ -334,7 +335,7 @@ std::vector<RuleCount> CompiledPlan::Counts() const {
       for (size_t k = 0; regexes.size() > 1 && k < std::min<size_t>(regexes.size(), 63); ++k) {
         if ((hits >> k & 1) != 0) continue;
         counts.push_back(
-            {matcher.filter_set, matcher.number, matcher.rule->text, regexes[k].pattern(), 0});
+            {matcher.filter_set, matcher.number, matcher.rule->text, regexes[k].pattern(), 0, off});
       }
     };
     add(matcher.name, tally.name);

@@ -43,6 +43,7 @@ struct RuleCount {
   std::string text;
   std::string selector;
   uint64_t matched = 0;
+  bool off = false;  // keeps nothing
 };
 
 // Thread-safe. On the hit path op() is two atomic loads; observe() and wants() take no lock.

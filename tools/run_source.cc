@@ -41,7 +41,8 @@ std::string ListOf(const std::vector<uint32_t>& numbers) {
 bool NeedsSettling(const io::RunIndex& index) {
   const bool ended =
       std::all_of(index.ranks.begin(), index.ranks.end(), [](const io::RankState& rank) {
-        return rank.closed || rank.processes.empty() || rank.how == coordinator::kGone;
+        return rank.closed || rank.processes.empty() || rank.how == coordinator::kGone ||
+               rank.how == coordinator::kEndedUnwritten;
       });
   return ended && std::any_of(index.passes.begin(), index.passes.end(),
                               [](const io::IndexedPass& pass) { return !pass.agreed; });

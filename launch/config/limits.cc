@@ -94,6 +94,12 @@ uint64_t RunLimitBytes(uint64_t configured, uint64_t free_bytes) {
   return configured != 0 ? configured : std::min(free_bytes / 10, 100 * kGiB);
 }
 
+uint64_t SelectedRanks(const filters::Config& config, int world) {
+  uint64_t count = 0;
+  for (int rank = 0; rank < world; ++rank) count += config.ranks.Contains(rank, world) ? 1 : 0;
+  return count;
+}
+
 uint64_t SingleFiles(uint64_t world, uint64_t writers) {
   const uint64_t others = kFilesOfRun + world * kFilesOfRank + writers * kPackedFiles;
   return others < kMostFiles ? (kMostFiles - others) / writers : 0;

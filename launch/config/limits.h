@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/env.h"
+#include "filters/config.h"
 
 namespace tdump::launch {
 
@@ -17,6 +18,8 @@ uint64_t AutomaticArena(uint64_t node, uint64_t process, int local_ranks);
 uint64_t MemoryOfNode(Env* env);
 // output.limit: auto. 10 % of the free space, at most 100 GiB, for the whole run.
 uint64_t RunLimitBytes(uint64_t configured, uint64_t free_bytes);
+// Ranks of the world that record; each has an equal part of that limit.
+uint64_t SelectedRanks(const filters::Config& config, int world);
 // output.layout: auto. How many passes of each of the `writers` (of `world` ranks) get a file of
 // their own before the later ones are packed: the run stays under 10,000 files, manifests, slots
 // and packed files included, as far as packing can do that.

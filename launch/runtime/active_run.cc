@@ -59,13 +59,6 @@ std::string WithoutOutput(const std::string& yaml) {
 
 uint64_t WallNs() { return static_cast<uint64_t>(Env::Posix()->WallNs()); }
 
-// Ranks of the world that record.
-uint64_t SelectedRanks(const filters::Config& config, int world) {
-  uint64_t count = 0;
-  for (int rank = 0; rank < world; ++rank) count += config.ranks.Contains(rank, world) ? 1 : 0;
-  return count;
-}
-
 io::PassFilesOptions FileOptions(const filters::Config& config, uint64_t limit_bytes,
                                  uint64_t world, uint64_t writers) {
   io::PassFilesOptions options;
@@ -128,6 +121,10 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
   TDUMP_RETURN_IF_ERROR(run->WriteIdentity());
   for (const std::string& warning : who.warnings) {
     run->Note(warning);
+  }
+  if (run->selected && config.steps.is_none()) {
+    TDUMP_RETURN_IF_ERROR(run->manifest->Append(
+        io::NoteSection{0, WallNs(), std::string(coordinator::kNoStepAsked)}));
   }
   run->OpenAgreement(std::move(mpi));
   TDUMP_RETURN_IF_ERROR(run->OpenSink(config, who.local_ranks, operators));

@@ -18,12 +18,7 @@ constexpr size_t kMostNamed = 4;
 constexpr size_t kMostClasses = 1000;
 
 std::string Listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i)
-    text += (i == 0 ? "" : ", ") + Printable(names[i]);
-  if (names.size() > kMostNamed)
-    text += fmt::format(" and {} more", CountText(names.size() - kMostNamed));
-  return text;
+  return coordinator::Listed(names, kMostNamed);
 }
 
 bool Names(const filters::RuleMatcher& rule, const OperatorInfo& info) {
@@ -91,6 +86,7 @@ std::vector<std::string> HintsOfUnmatched(const filters::CompiledPlan& plan,
                                           const OperatorTable& operators) {
   std::vector<std::string> hints;
   for (const filters::RuleMatcher* rule : plan.Unmatched()) {
+    if (rule->rule->level == kPartNone) continue;  // keeps nothing, and so loses nothing
     std::string hint = NoLeaf(*rule, operators);
     if (hint.empty()) hint = NearClasses(*rule, operators);
     if (!hint.empty()) hints.push_back(coordinator::RuleHint(rule->filter_set, rule->number, hint));

@@ -10,7 +10,7 @@
 
 namespace tdump::launch {
 
-// At most one sentence a rule. At the end of the job, not before.
+// At most one sentence a rule; none of `level: off`. At the end of the job, not before.
 std::vector<std::string> HintsOfUnmatched(const filters::CompiledPlan& plan,
                                           const OperatorTable& operators);
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/text.h"
+
 namespace tdump::coordinator {
 namespace {
 
@@ -22,6 +24,12 @@ TEST(FoldNames, FoldsWhatDiffersInANumber) {
 TEST(FoldNames, KeepsWhatIsNoNumberAsItIs) {
   EXPECT_THAT(FoldNames({"l.01", "l.1", "l.99999999999999999999"}),
               ElementsAre("l.01", "l.1", "l.99999999999999999999"));
+}
+
+TEST(Listed, SaysHowManyMore) {
+  EXPECT_EQ(Listed({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(Listed({"a", "b", "c", "d\n"}, 2), "a, b, and 2 more");
+  EXPECT_EQ(Listed({"a", "b\x1b", "c"}, 2, "; "), "a; " + Printable("b\x1b") + "; and 1 more");
 }
 
 TEST(NearNames, FindsWhatTheUserMeant) {

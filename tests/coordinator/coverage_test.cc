@@ -189,6 +189,44 @@ TEST_F(CoverageTest, ARunWithoutAPassIsNotComplete) {
   EXPECT_THAT(holes("idle"), ::testing::ElementsAre("nothing was written: no selected step began"));
 }
 
+TEST_F(CoverageTest, ARunThatWasToWriteNothingIsComplete) {
+  ProcessImage rank0(env_.get(), "run", {.rank = 0, .world = 2});
+  ProcessImage rank1(env_.get(), "run", {.rank = 1, .world = 2});
+  rank0.Add(io::NoteSection{0, 1, std::string(kNoStepAsked)}).Exit(2);
+  rank1.Exit(2);
+  EXPECT_THAT(Text(), HasSubstr("tdump: INCOMPLETE"));  // rank 1 was to write something
+  rank1.Add(io::NoteSection{0, 1, std::string(kNoStepAsked)});
+  EXPECT_THAT(Text(), HasSubstr("tdump: COMPLETE  latest\n  steps      none written (0 of 2 "));
+  EXPECT_THAT(Text(), HasSubstr("  notes      ranks 0-1: no step is selected (steps: none)\n"));
+}
+
+// It may be the one that is selected.
+TEST_F(CoverageTest, OfARankThatNeverStartedItIsNotSaidThatItIsNotSelected) {
+  ProcessImage(env_.get(), "run", {.rank = 0, .world = 2, .selected = false}).Exit(2);
+  EXPECT_THAT(Text(), HasSubstr("  ranks      none of 2 ranks wrote a pass; rank 1 never started"));
+}
+
+TEST_F(CoverageTest, AProcessThatCouldOnlyNotSayThatItEndedWasNotKilled) {
+  ProcessImage process(env_.get(), "run", {.rank = 0, .world = 1});
+  process.Pass(0);
+  ASSERT_TRUE(env_->MakeDirs("run/clock", 0700).ok());
+  SlotWriter slot(env_.get(), *env_->CreateExclusive(SlotPath("run", process.name()), 0600),
+                  MakeSlotHeader({}, 0, 1));
+  const auto how = [&] {
+    const auto store = io::PassStore::Open(env_.get(), "run");
+    const io::RunIndex index = BuildRunIndex(**store, 0, MergeOptionsHere(env_.get()));
+    EXPECT_EQ(index.holes.size(), 1u);
+    return index.ranks[0].how;
+  };
+  ASSERT_TRUE(slot.SetState(SlotState::kExiting).ok());
+  EXPECT_EQ(how(), kGoneOrRunning);  // perhaps killed on its way out
+  ASSERT_TRUE(slot.SetState(SlotState::kClosed).ok());
+  EXPECT_EQ(how(), kEndedUnwritten);
+  process.Exit(1);
+  const auto store = io::PassStore::Open(env_.get(), "run");
+  EXPECT_TRUE(BuildRunIndex(**store, 0, MergeOptionsHere(env_.get())).holes.empty());
+}
+
 // An exception in backward: the process closes what it has, and it is not all.
 TEST_F(CoverageTest, TheLastPassOfARankThatFailedInItIsNotWhole) {
   for (int rank : {0, 1}) {

@@ -199,6 +199,21 @@ TEST_F(MergeTest, TwoProcessesOfOneRankCountOnce) {
   EXPECT_THAT(index.holes, IsEmpty());
 }
 
+TEST_F(MergeTest, AProcessThatIsThereTwiceIsAHole) {
+  WholeRank(0, 2);
+  WholeRank(1, 2);
+  EXPECT_THAT(Merge().holes, IsEmpty());
+  ASSERT_TRUE(env_->MakeDirs("run/rank1_pid9", 0700).ok());
+  for (const char* file : {"manifest.tdm", "pass00000.tdp", "pass00001.tdp"}) {
+    const auto bytes = ReadFile(env_.get(), std::string("run/rank1_pid101/") + file, 1 << 20);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    ASSERT_TRUE(
+        WriteFileAtomically(env_.get(), std::string("run/rank1_pid9/") + file, *bytes, 0600).ok());
+  }
+  EXPECT_THAT(Merge().holes, ElementsAre("rank 1 (pid 101) is there 2 times, in rank1_pid101 and "
+                                         "rank1_pid9: keep one of them"));
+}
+
 TEST_F(MergeTest, ARankIsClosedWhenAllItsProcessesAre) {
   for (const bool first_ends : {true, false}) {
     env_ = NewMemoryEnv();

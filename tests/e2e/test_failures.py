@@ -601,6 +601,13 @@ def test_a_rule_that_matched_nothing_is_told_what_comes_near(tmp_path, app, pyth
     assert "rule 3:" not in done.stderr, done.stderr
 
 
+def test_a_run_that_was_to_write_nothing_is_complete(tmp_path, job):
+    done = execute([TDUMP_RUN, "--dump", "--steps", "none", "--", sys.executable, job[0]], tmp_path)
+    assert done.returncode == 0 and "tdump: COMPLETE  " in done.stderr, done.stderr
+    merged = execute([Path(TDUMP_RUN).with_name("tdump-merge"), "--strict", "latest"], tmp_path)
+    assert merged.returncode == 0 and "no step is selected (steps: none)" in merged.stdout, merged.stdout
+
+
 def test_a_run_that_wrote_nothing_is_not_complete(tmp_path, job):
     done = execute([TDUMP_RUN, "--dump", "--ranks", "3", "--", sys.executable, job[0]], tmp_path)
     assert done.returncode == 0, done.stderr
