@@ -177,7 +177,8 @@ void StepClock::NoteCallsLeft() {
   last_left_ = session_.agreement ? session_.agreement->NumberOf(local) : local;
   if (++steps_left_ <= kStepsTold) {
     Note("step " + std::to_string(last_left_) + ": an exception left " +
-         Plural(left_, "module call") + " and the job went on; what they had not done is missing");
+         Plural(left_, "module call") + (exited_ ? "" : " and the job went on") +
+         "; what they had not done is missing");
   }
   left_ = 0;
 }
@@ -205,15 +206,15 @@ void StepClock::Mix(const Boundary& boundary) {
   shape = Hash64(boundary.cls, shape);
 }
 
-// A process that succeeds ends between two steps, unless it went on after an exception in backward.
+// A process that succeeds ends between two steps, unless it caught an exception in the last one.
 // One that fails ends anywhere.
 void StepClock::Exit(int64_t status) {
   exited_ = true;
   if (state_ != Activation::kActive) return;
   if (status > 0 && recording_ && !tracker_.StepIsOver()) failed_ = static_cast<int>(status);
-  undone_ =
-      status == 0 && recording_ &&
-      (tracker_.CallIsOpen() || (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
+  undone_ = status == 0 && recording_ &&
+            (tracker_.CallIsOpen() || (left_ != 0 && !tracker_.StepIsOver()) ||
+             (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
   if (status != 0) left_ = 0;  // nothing went on
   EndStep();
   if (steps_left_ > kStepsTold) {

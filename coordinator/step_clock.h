@@ -11,8 +11,9 @@
 //      the job tells it, else first + global number, where agreed, else first + local number.
 //   4. The Gate is armed while a pass is open and the micro-batch is selected.
 //   5. The agreement hears the shape of every step: its mode and its outermost calls, hashed.
-//   6. A recorded step in which an exception left module calls, and which ended all the same since
-//      the job caught it, is whole as far as steps go; the manifest gets a note.
+//   6. A recorded step in which an exception left module calls, and behind which another began,
+//      is whole as far as steps go; the manifest gets a note. The last one of the process may be
+//      cut: nothing tells whether the job had more to do in it.
 #pragma once
 
 #include <cstdint>
@@ -100,8 +101,8 @@ class StepClock : public Clock {
     uint64_t steps = 0;   // counted steps begun
     uint64_t passes = 0;  // opened
     int failed = 0;       // exit status, where the process ended in its last pass; else 0
-    // It succeeded, and its last pass may be cut: it has a backward and no optimizer's step, or an
-    // outermost call that did not return.
+    // It succeeded, and its last pass may be cut: it has a backward and no optimizer's step, or a
+    // call that did not return or that an exception left.
     bool undone = false;
   };
 

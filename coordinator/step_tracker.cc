@@ -49,7 +49,7 @@ StepTracker::Verdict StepTracker::OutermostBegin(const Boundary& boundary, uint6
   // An earlier call of this thread is over, however it ended: this one is outermost.
   std::erase(threads_inside_, thread);
   const bool concurrent = open_ && !threads_inside_.empty();
-  threads_inside_.push_back(thread);
+  threads_inside_.push_back({thread, 0});
   op_only_ = false;
 
   Caller caller{boundary.kind == BoundaryKind::kRootBegin, boundary.instance, {}};
@@ -74,6 +74,7 @@ StepTracker::Verdict StepTracker::OutermostBegin(const Boundary& boundary, uint6
     case StepRuleKind::kExplicit:
       break;
   }
+  threads_inside_.back().step = steps_;
   if (open_ && caller.root) {
     if (root_calls_ == 0) micro_root_ = caller.instance;
     verdict.micro = caller.instance == micro_root_;
@@ -167,6 +168,7 @@ StepTracker::Verdict StepTracker::Explicit(const Boundary& boundary) {
 
 StepTracker::Verdict StepTracker::Begin(StepMode mode, const Caller& caller) {
   began_ = open_ = true;
+  ++steps_;
   mode_ = mode;
   opener_ = caller;
   has_opener_ = caller.root || !caller.name.empty();
@@ -179,6 +181,11 @@ StepTracker::Verdict StepTracker::Begin(StepMode mode, const Caller& caller) {
 
 bool StepTracker::StepIsOver() const {
   return !open_ || (marked_ && rule_.kind != StepRuleKind::kBackward);
+}
+
+bool StepTracker::CallIsOpen() const {
+  return std::any_of(threads_inside_.begin(), threads_inside_.end(),
+                     [this](const Inside& inside) { return inside.step == steps_; });
 }
 
 bool StepTracker::AwaitsOptimizer() const {

@@ -55,8 +55,9 @@ class StepTracker {
   bool saw_boundary() const { return began_; }
   // Whether something said that the step which began last is over; calls never do.
   bool StepIsOver() const;
-  // Whether an outermost call has begun and not ended.
-  bool CallIsOpen() const { return !threads_inside_.empty(); }
+  // Whether an outermost call has begun in the step that began last, and not ended. Of an earlier
+  // one it is not known: an exception may have ended its thread.
+  bool CallIsOpen() const;
   // Whether steps end at the optimizer, and none has stepped in the one that began last.
   bool AwaitsOptimizer() const;
 
@@ -101,7 +102,13 @@ class StepTracker {
   std::string optimizer_name_;
   int64_t pending_number_ = -1;
   std::map<std::string, bool, std::less<>> op_matches_;
-  std::vector<uint64_t> threads_inside_;  // threads with an open outermost call
+  struct Inside {
+    uint64_t thread = 0;
+    uint64_t step = 0;  // in which the call began, as in steps_
+    bool operator==(uint64_t other) const { return thread == other; }
+  };
+  std::vector<Inside> threads_inside_;  // threads with an open outermost call
+  uint64_t steps_ = 0;                  // begun so far
 };
 
 }  // namespace tdump::coordinator

@@ -313,7 +313,7 @@ TEST_F(StepClockTest, AProcessThatSucceedsLeavesNone) {
 }
 
 // An exception that the job catches: the step ends as any other, and the manifest says what is
-// missing in it. The note of step 3 stands for those behind it.
+// missing in it. Behind three of them one note stands for the rest.
 TEST_F(StepClockTest, CallsThatAnExceptionLeftAreNoted) {
   const auto env = NewMemoryEnv();
   auto manifest = io::ManifestWriter::Create(env.get(), "manifest.tdm", {});
@@ -324,7 +324,7 @@ TEST_F(StepClockTest, CallsThatAnExceptionLeftAreNoted) {
     clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
     clock().boundary({.kind = BoundaryKind::kRootEnd, .instance = 1, .left = left});
   };
-  for (const uint32_t left : {5u, 2u, 0u, 1u, 1u, 3u, 3u}) root(left);
+  for (const uint32_t left : {5u, 2u, 0u, 1u, 1u, 3u, 3u, 0u}) root(left);
   Tell(BoundaryKind::kExit, 0);
   EXPECT_FALSE(clock().counts().undone);
   io::ProcessEntry process;
@@ -340,6 +340,47 @@ TEST_F(StepClockTest, CallsThatAnExceptionLeftAreNoted) {
                        "step 3: an exception left 1 module call" + behind,
                        "step 4: an exception left 1 module call" + behind,
                        "an exception left module calls in 2 further steps, the last one 6"}));
+}
+
+// Nothing tells whether the job had more to do in it: sys.exit(0) in forward leaves the same.
+TEST_F(StepClockTest, CallsThatAnExceptionLeftInTheLastStepMakeItUndone) {
+  const auto env = NewMemoryEnv();
+  auto manifest = io::ManifestWriter::Create(env.get(), "manifest.tdm", {});
+  ASSERT_TRUE(manifest.ok());
+  activator.session.manifest = manifest->get();
+  Root();
+  clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
+  clock().boundary({.kind = BoundaryKind::kRootEnd, .instance = 1, .left = 2});
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_TRUE(clock().counts().undone);
+  io::ProcessEntry process;
+  io::ReadManifest(env.get(), "manifest.tdm", &process);
+  ASSERT_EQ(process.notes.size(), 1u);
+  EXPECT_EQ(process.notes[0].text,
+            "step 1: an exception left 2 module calls; what they had not done is missing");
+}
+
+TEST_F(StepClockTest, CallsThatAnExceptionLeftBeforeTheOptimizerSteppedAreNotUndone) {
+  Tell(BoundaryKind::kOptimizerCreated);
+  clock().boundary(
+      {.kind = BoundaryKind::kRootBegin, .instance = 1, .grad_enabled = true, .cls = "Net"});
+  clock().boundary({.kind = BoundaryKind::kRootEnd, .instance = 1, .left = 2});
+  Tell(BoundaryKind::kOptimizerStep);
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_FALSE(clock().counts().undone);
+}
+
+// An exception ended the other thread within its call, in step 0.
+TEST_F(StepClockTest, ACallOfAnEarlierStepThatDidNotReturnLeavesTheLastOneWhole) {
+  options.rule = *ParseStepRule("explicit");
+  Tell(BoundaryKind::kExplicit);
+  std::thread([this] {
+    clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
+  }).join();
+  Tell(BoundaryKind::kExplicit);
+  Root();
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_FALSE(clock().counts().undone);
 }
 
 TEST_F(StepClockTest, AnOutermostCallThatDidNotReturnIsUndoneThoughTheProcessSucceeds) {
