@@ -12,6 +12,10 @@ constexpr uint64_t kUnlimited = ~uint64_t{0};
 
 }  // namespace
 
+uint64_t PayloadLimit(uint64_t limit_bytes) {
+  return limit_bytes - std::min(limit_bytes / 16, kMaxSetAside);
+}
+
 DiskBudget::DiskBudget(Env* env, std::string directory, uint64_t limit_bytes,
                        uint64_t min_free_bytes)
     : env_(env),
@@ -19,8 +23,7 @@ DiskBudget::DiskBudget(Env* env, std::string directory, uint64_t limit_bytes,
       limit_(limit_bytes == 0 ? kUnlimited : limit_bytes),
       min_free_(min_free_bytes),
       check_every_(std::clamp<uint64_t>(min_free_bytes / 4, 64 << 10, 16 << 20)),
-      soft_limit_(limit_ == kUnlimited ? kUnlimited
-                                       : limit_ - std::min(limit_ / 16, kMaxSetAside)) {}
+      soft_limit_(limit_ == kUnlimited ? kUnlimited : PayloadLimit(limit_)) {}
 
 void DiskBudget::MakeRoom(uint64_t bytes) {
   if (!make_room_) return;

@@ -11,6 +11,9 @@
 
 namespace tdump::io {
 
+// What payloads may take of a limit; the rest is set aside for metadata.
+uint64_t PayloadLimit(uint64_t limit_bytes);
+
 class DiskBudget {
  public:
   DiskBudget(Env* env, std::string directory, uint64_t limit_bytes, uint64_t min_free_bytes);

@@ -276,7 +276,7 @@ bool Compresses(const filters::Config& config) {
 // Of steps without a last one there is no sum: what those looked at take, and one more.
 std::string EndlessText(const std::vector<RankEstimate>& ranks, uint64_t total, uint64_t files,
                         uint64_t manifests, const filters::Config& config,
-                        std::optional<uint64_t> limit) {
+                        const std::optional<Room>& room) {
   size_t looked_at = 0;
   uint64_t further = 0;
   for (const RankEstimate& rank : ranks) {
@@ -288,9 +288,11 @@ std::string EndlessText(const std::vector<RankEstimate>& ranks, uint64_t total, 
       "last one, each further step adds {} ({} bytes)",
       BytesText(total), total, Plural(files, "file"), Plural(looked_at, "step"),
       BytesText(manifests), config.steps.ToString(), BytesText(further), further);
-  if (limit && *limit > total && further > 0) {
-    text += fmt::format(", to output.limit after about {}",
-                        Plural(looked_at + (*limit - total) / further, "step"));
+  if (const auto fit = room ? StepsUntilFull(ranks, *room, true) : std::nullopt;
+      fit && *fit >= looked_at) {
+    text += fmt::format(", to {} after about {}",
+                        room->disk_binds ? "the end of the disk" : "output.limit",
+                        Plural(*fit, "step"));
   }
   return text + "; --steps 0-N sums N + 1 steps\n";
 }
@@ -425,7 +427,8 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
     a_step += later.work.file_bytes;
   }
   text += endless
-              ? EndlessText(ranks, total, files, manifests, config, LimitOfRun(config, free_bytes))
+              ? EndlessText(ranks, total, files, manifests, config,
+                            RoomOfRun(ranks, config, free_bytes))
               : fmt::format("  in all     {} ({} bytes) in {}, manifests of {} beside them\n",
                             BytesText(total), total, Plural(files, "file"), BytesText(manifests));
   text += "  limit      output.limit " + LimitText(ranks, config, free_bytes) + "\n";

@@ -68,13 +68,12 @@ std::optional<uint64_t> FreeBytes(const std::string& folder) {
   return found.ok() ? std::optional(*found) : std::nullopt;
 }
 
-// What was written for the estimate did not find room.
-std::string ProbeFull(const io::RunRef& run, uint64_t records) {
+// What was written for the estimate did not come to the disk. `status`: of the job.
+std::string ProbeFull(const std::vector<RankEstimate>& ranks, const io::RunRef& run, int status) {
   const std::string folder = std::filesystem::path(run.path).parent_path().parent_path().string();
-  return fmt::format(
-      "no estimate: {} of the steps looked at found no room on the disk of {} ({} free); TMPDIR "
-      "names another place for them",
-      Plural(records, "record"), folder, BytesText(FreeBytes(folder).value_or(0)));
+  const std::string end =
+      status == 0 ? "" : fmt::format("; the job ended with {}", EndText(status));
+  return WhyNoRoom(ranks, folder, FreeBytes(folder)) + end;
 }
 
 // Looks at the run in `run` and says what `config` would write. `job`: the status of the job that
@@ -88,8 +87,7 @@ int PrintEstimate(const filters::Config& config, const io::RunRef& run, std::opt
     return Fail(
         status_of_job != 0 ? WhyNothing(status_of_job) : WhyNoPass(Env::Posix(), run, config), 2);
   }
-  if (const uint64_t lost = job ? LostToTheDisk(*ranks) : 0; lost != 0)
-    return Fail(ProbeFull(run, lost), 2);
+  if (job && LostToTheDisk(*ranks) != 0) return Fail(ProbeFull(*ranks, run, status_of_job), 2);
   // A reader that leaves is no trouble, and must not end this process before it has cleared up.
   ::signal(SIGPIPE, SIG_IGN);
   const std::string text =

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "coordinator/rule_hint.h"
 #include "core/text.h"
 #include "io/pass_store.h"
+#include "launch/config/limits.h"
 
 namespace tdump::launch {
 namespace {
@@ -53,9 +55,8 @@ std::string RulesText(const std::vector<RankEstimate>& ranks) {
   std::map<std::string, uint64_t> matched;
   for (const RankEstimate& rank : ranks) {
     for (const filters::RuleCount& rule : rank.rules) {
-      if (rule.text.find("level: off") != std::string::npos) continue;  // keeps nothing anyway
-      uint64_t& most = matched[fmt::format("rule {} '{}'", rule.rule,
-                                           rule.selector.empty() ? rule.text : rule.selector)];
+      if (rule.off) continue;
+      uint64_t& most = matched[coordinator::RuleLabel(rule.rule, rule.text, rule.selector)];
       most = std::max(most, rule.matched);
     }
   }
@@ -68,6 +69,18 @@ std::string RulesText(const std::vector<RankEstimate>& ranks) {
 }
 
 }  // namespace
+
+std::string WhyNoRoom(const std::vector<RankEstimate>& ranks, const std::string& folder,
+                      std::optional<uint64_t> free_bytes) {
+  const bool full = std::any_of(ranks.begin(), ranks.end(), [](const RankEstimate& rank) {
+    return rank.lost.contains(SkipReason::kDiskLimit);
+  });
+  return fmt::format(
+      "no estimate: {} of the steps looked at {} the disk of {}{}; TMPDIR names another place for "
+      "them",
+      Plural(LostToTheDisk(ranks), "record"), full ? "found no room on" : "could not be written to",
+      folder, free_bytes ? fmt::format(" ({} free)", BytesText(*free_bytes)) : "");
+}
 
 uint64_t LostToTheDisk(const std::vector<RankEstimate>& ranks) {
   uint64_t records = 0;
@@ -95,6 +108,11 @@ std::string WhyNoPass(Env* env, const io::RunRef& run, const filters::Config& co
     ranks = std::max(ranks, static_cast<uint64_t>(std::max(who.world, 0)));
     selected |= config.ranks.Contains(who.rank, who.world);
   }
+  if (!selected && SelectedRanks(config, static_cast<int>(ranks)) != 0)
+    return fmt::format(
+        "the job ended after {}; ranks {} left nothing here: they recorded no step or ran on "
+        "another node; set TMPDIR to a folder that all nodes share",
+        Plural(ran, "step"), config.ranks.ToString());
   if (!selected)
     return fmt::format("the job ended after {}; ranks {} selects none of its {}, {}",
                        Plural(ran, "step"), config.ranks.ToString(), Plural(ranks, "rank"),

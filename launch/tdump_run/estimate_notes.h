@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace tdump::launch {
 
 // Records that were lost to the disk where it was looked.
 uint64_t LostToTheDisk(const std::vector<RankEstimate>& ranks);
+// Where there were some: why there is no estimate. `free_bytes`: of the disk of `folder`, where
+// known.
+std::string WhyNoRoom(const std::vector<RankEstimate>& ranks, const std::string& folder,
+                      std::optional<uint64_t> free_bytes);
 
 // Lines "note": records that were lost, rules that matched nothing and, where a run that is there
 // was looked at (`from`), roles that the rules ask for and it has none of.

@@ -9,8 +9,9 @@ namespace {
 constexpr uint64_t kMiB = 1 << 20;
 
 // Two steps that were looked at and `later` more, of one MiB each.
-RankEstimate Rank(uint64_t later, uint64_t first = kMiB) {
+RankEstimate Rank(uint64_t later, uint64_t first = kMiB, int32_t world = 1) {
   RankEstimate rank;
+  rank.world = world;
   rank.steps.resize(2);
   rank.steps[0].work.file_bytes = first;
   rank.steps[1].work.file_bytes = kMiB;
@@ -33,35 +34,50 @@ TEST(EstimateLimit, AutoIsATenthOfWhatIsFree) {
 }
 
 TEST(EstimateLimit, NamesTheStepThatReachesIt) {
-  // Nine fit into 9.6 MiB.
+  // A sixteenth of a limit, at most 16 MiB, is for metadata: 9.0 MiB are left, and nine fit.
   EXPECT_EQ(LimitText({Rank(8)}, ConfigOf("0-9"), 96 * kMiB),
-            "auto: 9.6 MiB, 10 % of 96 MiB free, at most 100 GiB: less than that, writing stops "
-            "when it is reached, in step 9");
+            "auto: 9.6 MiB, 10 % of 96 MiB free, at most 100 GiB: writing stops when that is "
+            "nearly reached, in step 9");
   EXPECT_EQ(LimitText({Rank(8)}, ConfigOf("0-90:10", 3 * kMiB), std::nullopt),
-            "3.0 MiB: less than that, writing stops when it is reached, in step 30");
+            "3.0 MiB: writing stops when that is nearly reached, in step 20");
   EXPECT_EQ(LimitText({Rank(8, 4 * kMiB)}, ConfigOf("5-14", 3 * kMiB), std::nullopt),
-            "3.0 MiB: less than that, writing stops when it is reached, in step 5, the first one");
-  EXPECT_EQ(LimitText({Rank(1)}, ConfigOf("0-2", 3 * kMiB), std::nullopt), "3.0 MiB");
+            "3.0 MiB: writing stops when that is nearly reached, in step 5, the first one");
+  EXPECT_EQ(LimitText({Rank(1)}, ConfigOf("0-2", 3 * kMiB), std::nullopt),
+            "3.0 MiB: writing stops when that is nearly reached, in step 2");
+  EXPECT_EQ(LimitText({Rank(1)}, ConfigOf("0-2", 4 * kMiB), std::nullopt), "4.0 MiB");
 }
 
 TEST(EstimateLimit, OfSeveralRanksEachHasItsShare) {
-  EXPECT_THAT(LimitText({Rank(8), Rank(8, 2 * kMiB)}, ConfigOf("0-9", 10 * kMiB), std::nullopt),
-              ::testing::EndsWith("in step 4"));  // 2 + 1 + 1 + 1, and one more
+  const std::vector<RankEstimate> ranks = {Rank(8, kMiB, 2), Rank(8, 2 * kMiB, 2)};
+  EXPECT_THAT(LimitText(ranks, ConfigOf("0-9", 11 * kMiB), std::nullopt),
+              ::testing::EndsWith("in step 4"));  // of 5.2 MiB: 2 + 1 + 1 + 1, and one more
+}
+
+// The run divides by all ranks that are selected, though two of four were not seen.
+TEST(EstimateLimit, RanksThatWereNotSeenHaveTheirShareToo) {
+  const std::vector<RankEstimate> ranks = {Rank(8, kMiB, 4), Rank(8, kMiB, 4)};
+  filters::Config config = ConfigOf("0-9", 16 * kMiB);
+  EXPECT_THAT(LimitText(ranks, config, std::nullopt), ::testing::EndsWith("in step 3"));
+  config.ranks = *Spec::Parse("0-1");
+  EXPECT_THAT(LimitText(ranks, config, std::nullopt), ::testing::EndsWith("in step 7"));
 }
 
 TEST(EstimateLimit, WhatIsLeftToTheJobIsNotTaken) {
   EXPECT_THAT(LimitText({Rank(8)}, ConfigOf("0-9"), 3 * kMiB),
               ::testing::EndsWith(": nothing fits, 3.0 MiB free are less than the 64 MiB that are "
                                   "left to the job"));
-  EXPECT_THAT(LimitText({Rank(8)}, ConfigOf("0-9", 50 * kMiB), 67 * kMiB),
-              ::testing::EndsWith("when it is reached, in step 3"));
+  EXPECT_EQ(
+      LimitText({Rank(8)}, ConfigOf("0-9", 50 * kMiB), 67 * kMiB),
+      "50 MiB: the disk has only 3.0 MiB besides the 64 MiB left to the job: writing stops in "
+      "step 3");
+  EXPECT_EQ(LimitText({Rank(1)}, ConfigOf("0-2", 50 * kMiB), 67 * kMiB), "50 MiB");
 }
 
 TEST(EstimateLimit, LayoutAutoPacksWhatWouldBeTooManyFiles) {
   filters::Config config = ConfigOf("0-99999");
   const std::vector<RankEstimate> ranks = {Rank(99'998)};
-  EXPECT_LT(FilesOfPasses(ranks, config), 10'000u);
-  EXPECT_GT(FilesOfPasses(ranks, config), 9'000u);
+  // 9,999 less 16 of the run, a manifest, a slot and two packed ones; one packed one more.
+  EXPECT_EQ(FilesOfPasses(ranks, config), 9'980u);
   config.layout = filters::OutputLayout::kPass;
   EXPECT_EQ(FilesOfPasses(ranks, config), 100'000u);
   config.layout = filters::OutputLayout::kPacked;

@@ -57,6 +57,38 @@ TEST(EstimateNotes, TellsWhatWasLostWhereItWasLooked) {
               HasSubstr("a lower bound: 4 records of the steps looked at had not been kept ("));
 }
 
+TEST(EstimateNotes, SaysNothingOfRulesThatKeepNothing) {
+  filters::Rule off = RuleOf({Role::kOutput}, "nosuch");
+  off.level = kPartNone;
+  EXPECT_EQ(Notes({off, RuleOf({Role::kOutput}, "a")}, false), "");
+  EXPECT_THAT(Notes({RuleOf({Role::kOutput}, "'level: off'")}, false),
+              HasSubstr("matched nothing"));
+}
+
+TEST(EstimateNotes, TellsAFullDiskFromOneThatFails) {
+  RankEstimate rank;
+  rank.lost = {{SkipReason::kMemoryLimit, 2}, {SkipReason::kDiskError, 3}};
+  EXPECT_EQ(WhyNoRoom({rank}, "/tmp", std::nullopt),
+            "no estimate: 3 records of the steps looked at could not be written to the disk of "
+            "/tmp; TMPDIR names another place for them");
+  rank.lost[SkipReason::kDiskLimit] = 1;
+  EXPECT_EQ(WhyNoRoom({rank}, "/tmp", 1 << 20),
+            "no estimate: 4 records of the steps looked at found no room on the disk of /tmp (1.0 "
+            "MiB free); TMPDIR names another place for them");
+}
+
+TEST(EstimateNotes, RanksOfAnotherNodeAreSelected) {
+  const std::unique_ptr<Env> env = NewMemoryEnv();
+  coordinator::test::ProcessImage(env.get(), "run", {.rank = 0, .world = 16}).Exit(20);
+  io::RunRef run;
+  run.path = "run";
+  filters::Config config = filters::DefaultConfig();
+  config.ranks = *Spec::Parse("8-15");
+  EXPECT_EQ(WhyNoPass(env.get(), run, config),
+            "the job ended after 20 steps; ranks 8-15 left nothing here: they recorded no step or "
+            "ran on another node; set TMPDIR to a folder that all nodes share");
+}
+
 TEST(EstimateNotes, SaysWhyAJobLeftNoPass) {
   const std::unique_ptr<Env> env = NewMemoryEnv();
   coordinator::test::ProcessImage(env.get(), "run", {}).Exit(20);

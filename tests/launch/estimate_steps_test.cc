@@ -16,7 +16,8 @@ using ::testing::Not;
 
 // The table for a job that recorded its first steps, at most five, and ended after `ran`, when
 // `steps` are asked about.
-std::string Estimated(uint64_t ran, std::string_view steps, uint64_t limit = 0) {
+std::string Estimated(uint64_t ran, std::string_view steps, uint64_t limit = 0,
+                      std::optional<uint64_t> free_bytes = std::nullopt) {
   const std::unique_ptr<Env> env = NewMemoryEnv();
   coordinator::test::ProcessImage process(env.get(), "run", {});
   for (uint64_t step = 0; step < std::min<uint64_t>(ran, 5); ++step) process.Pass(step);
@@ -28,7 +29,7 @@ std::string Estimated(uint64_t ran, std::string_view steps, uint64_t limit = 0) 
   config.limit_bytes = limit;
   const auto ranks = EstimateFromRun(env.get(), run, config);
   EXPECT_TRUE(ranks.ok()) << ranks.status().message();
-  return EstimateText(*ranks, config, {.copy = 1e9});
+  return EstimateText(*ranks, config, {.copy = 1e9}, free_bytes);
 }
 
 TEST(EstimateSteps, SaysWhatItStandsOnWhereTheJobWasShorter) {
@@ -64,6 +65,11 @@ TEST(EstimateSteps, WithoutALastStepTellsWhatOneMoreAdds) {
 TEST(EstimateSteps, WithoutALastStepTellsWhenTheLimitIsReached) {
   EXPECT_THAT(Estimated(4, "all", 1 << 20), HasSubstr(", to output.limit after about "));
   EXPECT_THAT(Estimated(4, "all", 1), Not(HasSubstr("after about")));  // it is in the first
+  // Both lines know of a disk that has less room than the limit.
+  const uint64_t free_bytes = (64 << 20) + 1;
+  EXPECT_THAT(Estimated(4, "all", 1 << 20, free_bytes), Not(HasSubstr("after about")));
+  EXPECT_THAT(Estimated(4, "all", 1 << 20, (64 << 20) + (1 << 19)),
+              HasSubstr(", to the end of the disk after about "));
 }
 
 }  // namespace

@@ -114,15 +114,48 @@ TEST(Estimate, SaysWhatTheOutputOptionsChange) {
   const std::vector<RankEstimate> ranks = {Rank(0, 1, 1024)};
   std::string text = EstimateText(ranks, config, {.copy = 1e9});
   EXPECT_THAT(text, HasSubstr("(5120 bytes) in 1 file, manifests of 512 B beside them\n"));
-  EXPECT_THAT(text, HasSubstr("4.0 KiB: less than that, writing stops when it is reached, in step "
-                              "3\n"));
+  EXPECT_THAT(text, HasSubstr("4.0 KiB: writing stops when that is nearly reached, in step 2\n"));
   EXPECT_THAT(text, HasSubstr("payloads count as they are before compression\n"));
   config.ring = true;
   EXPECT_THAT(EstimateText(ranks, config, {.copy = 1e9}),
-              HasSubstr("less than that, the oldest steps go"));
-  config.limit_bytes = 5120;
+              HasSubstr("4.0 KiB: the oldest steps go when that is nearly reached, in step 2\n"));
+  config.limit_bytes = 5462;  // 341 of them are for metadata
   EXPECT_THAT(EstimateText(ranks, config, {.copy = 1e9}),
-              HasSubstr("limit      output.limit 5.0 KiB\n"));
+              HasSubstr("limit      output.limit 5.3 KiB\n"));
+}
+
+// What more room would have kept is a loss; what the configuration leaves out is none.
+TEST(Estimate, GathersWhatWasLostOfTheStepsLookedAt) {
+  const std::unique_ptr<Env> env = NewMemoryEnv();
+  coordinator::test::ProcessImage process(env.get(), "run", {});
+  coordinator::test::ProcessImage files(env.get(), "other", {});
+  files.Pass(0).Pass(1).Pass(2);
+  process.Pass(0);
+  for (const uint64_t step : {1, 2}) {
+    io::PassDoneSection done;
+    done.ordinal = done.local_step = step;
+    done.file = "pass0000" + std::to_string(step) + ".tdp";
+    const auto bytes = ReadFile(env.get(), files.directory() + "/" + done.file, 1 << 20);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    done.file_bytes = bytes->size();
+    const std::string path = process.directory() + "/" + done.file;
+    ASSERT_TRUE(WriteFileAtomically(env.get(), path, *bytes, 0600).ok());
+    for (int reason = 1; reason <= static_cast<int>(SkipReason::kDeviceError); ++reason)
+      done.not_kept.push_back({static_cast<uint8_t>(reason), 10 * step});
+    process.Add(done);
+  }
+  process.Exit(3);
+  io::RunRef run;
+  run.path = "run";
+  const auto ranks = EstimateFromRun(env.get(), run, filters::DefaultConfig());
+  ASSERT_TRUE(ranks.ok()) << ranks.status().message();
+  std::map<SkipReason, uint64_t> expected;  // of step 1; step 2 was not looked at
+  for (const SkipReason reason :
+       {SkipReason::kMemoryLimit, SkipReason::kDiskLimit, SkipReason::kDiskError,
+        SkipReason::kPassEnded, SkipReason::kCopyFailed, SkipReason::kStagingLimit,
+        SkipReason::kDeviceError})
+    expected[reason] = 10;
+  EXPECT_EQ((*ranks)[0].lost, expected);
 }
 
 TEST(Estimate, IsOfOneGenerationOfARun) {
