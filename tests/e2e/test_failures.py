@@ -570,8 +570,24 @@ def test_a_recomputed_forward_leaves_nothing(tmp_path, app, python):
     assert "an exception left" not in done.stderr, done.stderr
 
 
+# By _exit, when the first pass is in the manifest and the second one has begun.
+ENDS = """
+import glob, os, time
+
+def written(rank):
+    with open(rank + "/manifest.tdm", "rb") as file:
+        manifest = file.read().replace(b"pass00000.tdp.part", b"")
+    return b"pass00000.tdp" in manifest and os.path.exists(rank + "/pass00001.tdp.part")
+
+latest = time.monotonic() + 60
+while not any(written(rank) for rank in glob.glob("outputs/tdump_*/rank0_*")) and time.monotonic() < latest:
+    time.sleep(0.01)
+os._exit(0)
+"""
+
+
 def test_a_process_that_leaves_by_exit_is_not_said_to_be_killed_for_sure(tmp_path, app, python):
-    path = app(JOB + "import os, time; time.sleep(1); os._exit(0)\n")
+    path = app(JOB + ENDS)
     done = execute([TDUMP_RUN, "--dump", "--", python, path], tmp_path)
     assert done.returncode == 0, done.stderr
     view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest"], tmp_path)
