@@ -47,7 +47,15 @@ struct FollowingWeight {
   std::string name;
   int32_t rank = 0;
   uint64_t step = 0;
-  std::optional<double> sqnr_db;
+  bool buffer = false;
+  bool special = false;           // NaN or infinities are on one side
+  std::optional<double> sqnr_db;  // of what is finite on both
+
+  bool has_distance() const { return special || sqnr_db; }
+  bool IsFartherThan(const FollowingWeight& other) const {
+    if (special != other.special) return special;
+    return sqnr_db && (!other.sqnr_db || *sqnr_db < *other.sqnr_db);
+  }
 };
 
 // Numbers of distinct names.
@@ -55,12 +63,11 @@ struct ParameterReport {
   uint64_t compared = 0, differing_names = 0;
   uint64_t buffers_compared = 0, buffers_differing = 0;
   uint64_t drifted_names = 0, buffers_drifted = 0;  // of those: equal when they were first recorded
-  // Of either: outside their bound at a later step, after something else was, and not counted
-  // above.
-  uint64_t following_names = 0;
-  std::optional<FollowingWeight> farthest;  // of those; none where it is not known
-  uint64_t pairs = 0;                       // of either, over ranks and steps
-  uint64_t by_statistics = 0;               // pairs that agree as far as these tell
+  // Outside their bound at a later step, after something else was, and not counted above.
+  uint64_t following_names = 0, buffers_following = 0;
+  std::optional<FollowingWeight> farthest, buffers_farthest;  // of those; none: not known
+  uint64_t pairs = 0;                                         // of either, over ranks and steps
+  uint64_t by_statistics = 0;  // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
   uint64_t alone = 0;          // records of either without a partner
   uint64_t failing_pairs = 0;  // of either; what is allowed to is none

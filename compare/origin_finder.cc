@@ -363,7 +363,8 @@ std::vector<size_t> OriginFinder::AllAlike(const Suspects& suspects, size_t chos
 // None: it is of that pass.
 std::optional<PassPair> OriginFinder::GrowthPassOf(const Suspect& origin) const {
   const PassPair& pair = origin.parting.pair;
-  if (!growth_of_ || pair.b.rank == kAllRanks || pair.b.rank == growth_.rank) return std::nullopt;
+  const bool same = pair.b.rank == growth_.rank && pair.b.step == growth_.step;
+  if (!growth_of_ || pair.b.rank == kAllRanks || same) return std::nullopt;
   return pair;
 }
 

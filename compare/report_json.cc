@@ -210,10 +210,13 @@ Json DifferingJson(const ParameterReport& parameters, bool buffers) {
   return list;
 }
 
-Json FarthestJson(const ParameterReport& parameters) {
-  if (!parameters.farthest) return nullptr;
-  const FollowingWeight& w = *parameters.farthest;
-  return {{"name", w.name}, {"rank", RankJson(w.rank)}, {"step", w.step}, {"sqnr_db", *w.sqnr_db}};
+Json FarthestJson(const std::optional<FollowingWeight>& weight) {
+  if (!weight) return nullptr;
+  return {{"name", weight->name},
+          {"rank", RankJson(weight->rank)},
+          {"step", weight->step},
+          {"special", weight->special},
+          {"sqnr_db", NumberOrNull(weight->sqnr_db)}};
 }
 
 Json SideJson(const SideInfo& side) {
@@ -347,10 +350,12 @@ void WriteJson(const DiffReport& report, const SideInfo& a, const SideInfo& b, b
                         {"first_steps", parameters.first_steps},
                         {"differing_names", parameters.differing_names},
                         {"following_names", parameters.following_names},
-                        {"farthest", FarthestJson(parameters)},
+                        {"farthest", FarthestJson(parameters.farthest)},
                         {"differing", DifferingJson(parameters, false)}};
   json["buffers"] = {{"compared", parameters.buffers_compared},
                      {"differing_names", parameters.buffers_differing},
+                     {"following_names", parameters.buffers_following},
+                     {"farthest", FarthestJson(parameters.buffers_farthest)},
                      {"differing", DifferingJson(parameters, true)}};
   json["inputs"] = {{"compared", report.inputs.compared},
                     {"equal", report.inputs.equal},

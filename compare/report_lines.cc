@@ -62,12 +62,17 @@ std::string WhyNone(const DiffReport& report, uint64_t alone) {
 
 // Of weights that are off later, which may follow from what was off before.
 std::string FollowingText(const ParameterReport& p, bool alone) {
-  std::string text =
-      fmt::format("{}{} outside {} later, after other records", CountText(p.following_names),
-                  alone ? "" : " more", p.following_names == 1 ? "its bound" : "their bounds");
-  if (!p.farthest) return text;
-  return text + fmt::format("; farthest: {}, step {}, {}, {:.1f} dB", RankText(p.farthest->rank),
-                            p.farthest->step, Printable(p.farthest->name), *p.farthest->sqnr_db);
+  const uint64_t names = p.following_names + p.buffers_following;
+  std::string text = fmt::format("{}{} outside {} later, after other records", CountText(names),
+                                 alone ? "" : " more", names == 1 ? "its bound" : "their bounds");
+  const bool is_buffer =
+      p.buffers_farthest && (!p.farthest || p.buffers_farthest->IsFartherThan(*p.farthest));
+  const std::optional<FollowingWeight>& farthest = is_buffer ? p.buffers_farthest : p.farthest;
+  if (!farthest) return text;
+  return text + fmt::format("; farthest: {}, step {}, {}, {}", RankText(farthest->rank),
+                            farthest->step, Printable(farthest->name),
+                            farthest->special ? "NaN or infinities on one side"
+                                              : SqnrText(farthest->sqnr_db));
 }
 
 std::string WeightsText(const DiffReport& report) {
@@ -108,12 +113,12 @@ std::string WeightsText(const DiffReport& report) {
   if (places.size() > kMostNames)
     text += fmt::format("\n{} more: --json",
                         CountText(p.differing_names + p.buffers_differing - kMostNames));
-  if (p.following_names > 0) text += "\n" + FollowingText(p, places.empty());
   if (p.by_hash > 0)
     text += fmt::format("\n{}by hash, which does not say by how much",
                         p.by_hash == p.differing_names + p.buffers_differing
                             ? ""
                             : CountText(p.by_hash) + " of them ");
+  if (p.following_names + p.buffers_following > 0) text += "\n" + FollowingText(p, places.empty());
   return text;
 }
 
@@ -248,7 +253,7 @@ std::string WhatDiffers(const Origin& origin) {
 
 // SQNR, cosine, ULP and quantiles of a row that was read.
 std::string DistanceText(const Metrics& m) {
-  std::string text = "SQNR " + SqnrText(m);
+  std::string text = "SQNR " + SqnrText(m.sqnr_db);
   if (m.cosine) text += fmt::format(", cosine {:.6g}", *m.cosine);
   text += fmt::format(", RMSE {}, max ULP {}", Short(m.rmse), Short(m.max_ulp));
   text += fmt::format("; |error| 50 % {}, 99 % {}", Short(m.p50), Short(m.p99));
@@ -383,9 +388,9 @@ std::string WorstRelativeText(const Row& row) {
                      worst.a, worst.b);
 }
 
-std::string SqnrText(const Metrics& m) {
-  if (!m.sqnr_db) return "undefined";
-  return std::isinf(*m.sqnr_db) && *m.sqnr_db > 0 ? "exact" : fmt::format("{:.1f} dB", *m.sqnr_db);
+std::string SqnrText(std::optional<double> sqnr_db) {
+  if (!sqnr_db) return "undefined";
+  return std::isinf(*sqnr_db) && *sqnr_db > 0 ? "exact" : fmt::format("{:.1f} dB", *sqnr_db);
 }
 
 std::string OriginTitle(const Origin& origin) {

@@ -40,7 +40,7 @@ std::string WorstText(const Row& row);
 // Those behind the worst one, where they were asked for: "then [0, 4]   A 1   B 1.5".
 std::vector<std::string> NextWorstTexts(const Row& row);
 std::string WorstRelativeText(const Row& row);
-std::string SqnrText(const Metrics& metrics);  // "26.9 dB", "exact", "undefined"
+std::string SqnrText(std::optional<double> sqnr_db);  // "26.9 dB", "exact", "undefined"
 std::string UnpairedLine(const Unpaired& unpaired);
 std::string DamageText(const io::Damage& damage);
 

@@ -9,10 +9,6 @@ namespace {
 
 constexpr size_t kMostListed = 1000;
 
-bool IsFarther(const FollowingWeight& x, const FollowingWeight& y) {
-  return x.sqnr_db && (!y.sqnr_db || *x.sqnr_db < *y.sqnr_db);
-}
-
 }  // namespace
 
 void WeightList::See(const Outcome& outcome, uint64_t step) {
@@ -23,8 +19,9 @@ void WeightList::See(const Outcome& outcome, uint64_t step) {
 void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
   if (outcome.of_optimizer) return;
   report_->parameters.failing_pairs += outcome.fails && !outcome.allowed;
-  const auto [first, added] = first_steps_.try_emplace({rank, row.name}, row.step_b);
-  const bool later = !added && first->second != row.step_b;
+  const std::pair place(rank, row.name);
+  const auto first = first_steps_.find(place);
+  const bool later = first != first_steps_.end() && first->second != row.step_b;
   if (later && (!outcome.bits_differ || finder_->DiffersBefore(row.step_b, !outcome.fails)))
     return AddFollowing(row, outcome);
   ParameterReport& p = report_->parameters;
@@ -32,6 +29,7 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
     ++p.not_judged;
     return;
   }
+  first_steps_.try_emplace(place, row.step_b);
   ++p.pairs;
   if (!later) p.first_steps.insert(row.step_b);
   const Verdict& v = outcome.comparison.verdict;
@@ -61,11 +59,16 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
 
 void WeightList::AddFollowing(const Row& row, const Outcome& outcome) {
   if (!outcome.fails || outcome.allowed) return;
-  FollowingWeight weight = {.name = row.name, .rank = row.rank_b, .step = row.step_b};
+  const Verdict& v = outcome.comparison.verdict;
+  FollowingWeight weight = {.name = row.name,
+                            .rank = row.rank_b,
+                            .step = row.step_b,
+                            .buffer = row.key.role == Role::kState,
+                            .special = v.special == Answer::kDiffers && !v.special_allowed};
   if (outcome.comparison.evidence == Evidence::kPayload)
     weight.sqnr_db = outcome.comparison.metrics->sqnr_db;
   const auto [known, added] = following_.try_emplace(row.name, weight);
-  if (!added && IsFarther(weight, known->second)) known->second = std::move(weight);
+  if (!added && weight.IsFartherThan(known->second)) known->second = std::move(weight);
 }
 
 void WeightList::CountNames() {
@@ -78,8 +81,9 @@ void WeightList::CountNames() {
   p.buffers_drifted = buffers_.drifted();
   for (const auto& [name, weight] : following_) {
     if (parameters_.differing.contains(name) || buffers_.differing.contains(name)) continue;
-    ++p.following_names;
-    if (weight.sqnr_db && (!p.farthest || IsFarther(weight, *p.farthest))) p.farthest = weight;
+    ++(weight.buffer ? p.buffers_following : p.following_names);
+    auto& farthest = weight.buffer ? p.buffers_farthest : p.farthest;
+    if (weight.has_distance() && (!farthest || weight.IsFartherThan(*farthest))) farthest = weight;
   }
   p.by_hash = parameters_.by_hash() + buffers_.by_hash();
 }

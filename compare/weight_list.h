@@ -47,10 +47,11 @@ class WeightList {
   const OriginFinder* finder_;
   DiffReport* report_;
   Names parameters_, buffers_;
-  std::map<std::string, FollowingWeight> following_;                 // the farthest of each name
-  std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;  // by rank and name
-  std::set<uint64_t> seen_at_;                                       // steps of B
-  bool trains_ = false;                                              // gradients were seen
+  std::map<std::string, FollowingWeight> following_;  // the farthest of each name
+  // At which a weight was judged, by rank and name.
+  std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;
+  std::set<uint64_t> seen_at_;  // steps of B
+  bool trains_ = false;         // gradients were seen
 };
 
 }  // namespace tdump::compare

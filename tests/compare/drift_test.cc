@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -43,6 +44,10 @@ FakeRun Training(const std::vector<Step>& steps) {
 
 const Step kAgrees = {kGood, kGood, kGood};
 
+nlohmann::json JsonOf(const DiffReport& report) {
+  return nlohmann::json::parse(RenderJson(report, {}, {}, false));
+}
+
 TEST(Drift, AWeightIsNamedFromTheStepOnAtWhichItParts) {
   const FakeRun a = Training({kAgrees, kAgrees, kAgrees});
   const FakeRun b = Training({kAgrees, kAgrees, {kBad, kGood, kBad}});
@@ -79,6 +84,83 @@ TEST(Drift, WhatFollowsFromAnEarlierStepIsNotBlamed) {
                 "          1 outside its bound later, after other records; farthest: rank 0, "
                 "step 1, second.weight,\n          14.0 dB\n"));
   EXPECT_EQ(report.parameters.following_names, 1u);
+}
+
+// Beside it a weight and a buffer that are far off, and with `by_hash` one whose values were not
+// kept and that differs from the start.
+DiffReport WithAWeightThatBecameNaN(bool by_hash) {
+  const auto run_of = [&](bool other) {
+    FakeRun run(1);
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = run.Pass(0, step);
+      const bool later = other && step == 1;
+      FullParam(&pass, "one", later ? kBad : kGood);
+      FullParam(&pass, "two", later ? Vector<float>("float32", {3, NAN}) : kGood);
+      FullParam(&pass, "norm", later ? kBad : kGood);
+      pass.last()->key.role = Role::kState;
+      pass.last()->key.arg = "running_mean";
+      if (by_hash) pass.Param("hashed", "weight", other ? kBad : kGood);
+      pass.Module("first", kInput, other ? kBad : kGood);
+    }
+    return run;
+  };
+  return DiffOk(run_of(false), run_of(true));
+}
+
+TEST(Drift, AWeightThatBecameNaNIsTheFarthest) {
+  const DiffReport report = WithAWeightThatBecameNaN(/*by_hash=*/false);
+  EXPECT_THAT(Joined(Text(report)),
+              HasSubstr("3 outside their bounds later, after other records; farthest: rank 0, step "
+                        "1, two.weight, NaN or infinities on one side"));
+  const auto json = JsonOf(report);
+  EXPECT_EQ(json["parameters"]["following_names"], 2);
+  const auto& farthest = json["parameters"]["farthest"];
+  EXPECT_EQ(farthest["name"], "two.weight");
+  EXPECT_EQ(farthest["rank"], 0);
+  EXPECT_EQ(farthest["step"], 1);
+  EXPECT_EQ(farthest["special"], true);
+  EXPECT_EQ(farthest["sqnr_db"], "inf");  // what is finite agrees
+  EXPECT_EQ(json["buffers"]["following_names"], 1);
+  EXPECT_EQ(json["buffers"]["farthest"]["name"], "norm.running_mean");
+  EXPECT_EQ(json["buffers"]["farthest"]["special"], false);
+  EXPECT_NEAR(json["buffers"]["farthest"]["sqnr_db"].get<double>(), 14, 0.1);
+}
+
+TEST(Drift, WhatIsKnownByHashIsNotSaidOfWhatFollows) {
+  EXPECT_THAT(Joined(Text(WithAWeightThatBecameNaN(/*by_hash=*/true))),
+              HasSubstr("not on rank 0: hashed.weight by hash, which does not say by how much 3 "
+                        "more outside their bounds later"));
+}
+
+// Its values were not kept at the first step: nothing says that it was equal then.
+TEST(Drift, AWeightIsFirstSeenWhereItIsJudged) {
+  const auto run_of = [](const Tensor& weight) {
+    FakeRun run(1);
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = run.Pass(0, step);
+      FullParam(&pass, "second", weight);
+      pass.Module("second", kInput, kGood);
+      if (step == 1) continue;
+      io::Record* const record = &pass.records()->front();
+      record->payload.reset();
+      record->hash.reset();
+      record->parts_asked = record->parts_kept = kPartMeta;
+    }
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(kGood), run_of(kBad));
+  EXPECT_EQ(report.parameters.differing_names, 1u);
+  EXPECT_EQ(report.parameters.drifted_names, 0u);
+  EXPECT_THAT(Text(report), HasSubstr("weights   0 of 1 parameters equal on every rank at step 1"));
+}
+
+TEST(Drift, TheCurveIsOfTheStepOfTheOrigin) {
+  const DiffReport report = DiffOk(Training({kAgrees, kAgrees, kAgrees}),
+                                   Training({kAgrees, {kGood, kNear, kGood}, {kGood, kBad, kBad}}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_TRUE(report.origin->by_bits);
+  EXPECT_EQ(report.origin->step, 1u);
+  EXPECT_EQ(report.growth.step, 1u);
 }
 
 TEST(Drift, RoundingOfTheStepBeforeExplainsTheRoundingOfAWeight) {
@@ -188,11 +270,14 @@ TEST(Drift, NaNIsNamedBesideAWeightThatParted) {
   };
   const FakeRun a = run(kGood, kGood, kGood);
   EXPECT_FALSE(DiffOk(a, run(kBad, kBad, kBad)).beyond_drift);
+  EXPECT_EQ(JsonOf(DiffOk(a, run(kBad, kBad, kBad)))["beyond_drift"], nullptr);
   const DiffReport report = DiffOk(a, run(kBad, kBad, nan));
   ASSERT_TRUE(report.origin && report.beyond_drift);
   EXPECT_EQ(report.origin->name, "first");
   EXPECT_TRUE(report.origin->drifted);
   EXPECT_EQ(report.beyond_drift->name, "second");
+  EXPECT_EQ(JsonOf(report)["beyond_drift"]["name"], "second");
+  EXPECT_EQ(JsonOf(report)["parameters"]["farthest"], nullptr);
   EXPECT_THAT(Joined(Text(report)), HasSubstr("ALSO rank 0, step 1, second, output"));
   EXPECT_THAT(Joined(Text(report)), HasSubstr("NaN on one side only 1"));
   // The output of the first agrees: its weight is only a little off.

@@ -124,6 +124,7 @@ class PassBuilder {
     return End(Begin(path, name, {}), path, name, {{"", value}});
   }
   io::Record* last() { return &content_->records.back(); }
+  std::vector<io::Record>* records() { return &content_->records; }
   io::CallRecord* last_call() { return &content_->calls.back(); }
   std::vector<io::CallRecord>* calls() { return &content_->calls; }
   void Damage(uint64_t record) { content_->unreadable.insert(record); }
@@ -182,6 +183,11 @@ class FakeRun : public io::PassStore {
                              .agreed = true,
                              .extra = extra});
     return PassBuilder(contents_.back().get());
+  }
+
+  // What the rank wrote last, in its manifest.
+  io::PassEntry* entry(int32_t rank) {
+    return &processes_.at(static_cast<size_t>(rank)).passes.back();
   }
 
   CapturedRun side(std::optional<int32_t> rank = std::nullopt) const {
