@@ -79,6 +79,9 @@ void NoteList::Finish() {
         fmt::format("{} ({} pair{}){}", note, counted.pairs, counted.pairs == 1 ? "" : "s", first));
   }
   report_->counts.nan_on_both = nan_.records;
+  // Of values that were not read nothing tells.
+  const Counts& counts = report_->counts;
+  nan_.at_least = counts.read < counts.paired;
   if (nan_.records > 0) notes.push_back(NanNote(nan_));
   if (std::string note = precision_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
   if (std::string note = state_hints_.Note(); !note.empty()) notes.push_back(std::move(note));

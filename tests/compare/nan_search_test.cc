@@ -50,7 +50,48 @@ TEST(NanSearchTest, ItGoesBackToWhereItBegan) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->step, 41u);
   EXPECT_EQ(found->records, 1u + 2 * 58);
+  // Some before it were not looked at.
+  EXPECT_EQ(NanNote(*found),
+            "at least 117 records hold NaN on both sides, first seen: rank 0, step 41, last, "
+            "output");
   EXPECT_EQ(Find(RunOf(1, 100, 99))->step, 99u);
+}
+
+// Only the beginning of what is large is probed, and a step that is seen to have none before it
+// could have some behind.
+TEST(NanSearchTest, WhatWasNotLookedAtIsTold) {
+  constexpr size_t kMany = 100'000;
+  const auto at_least = [](const auto& fill) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    fill(&pass);
+    run.Pass(0, 1).Module("last", kGood, kBad);
+    const auto found = Find(run);
+    EXPECT_TRUE(found);
+    EXPECT_EQ(found ? found->records : 0, 1u);
+    return found && found->at_least;
+  };
+  const Tensor large = Vector<float>("float32", std::vector<float>(kMany, 1));
+  EXPECT_FALSE(at_least([](PassBuilder* pass) { pass->Module("fc", kGood, kGood); }));
+  EXPECT_TRUE(at_least([&](PassBuilder* pass) { pass->Module("fc", kGood, large); }));
+  EXPECT_TRUE(at_least([](PassBuilder* pass) {
+    pass->Module("fc", kGood, kGood);
+    pass->Damage(1);
+  }));
+  EXPECT_TRUE(at_least([](PassBuilder* pass) {  // known by its hash
+    pass->Module("fc", kGood, kGood);
+    pass->last()->payload.reset();
+  }));
+}
+
+TEST(NanSearchTest, WhatCannotBeReadIsTold) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  pass.Module("fc", kGood, kBad);
+  pass.Module("last", kGood, kBad);
+  pass.Damage(2);
+  EXPECT_EQ(NanNote(*Find(run)),
+            "at least 1 record holds NaN on both sides, first seen: rank 0, step 0, last, output");
 }
 
 TEST(NanSearchTest, StatisticsTell) {
@@ -72,17 +113,23 @@ TEST(NanSearchTest, OnlyWhatWasSelected) {
 
 // Values that were read need no search.
 TEST(NanSearchTest, PairsThatWereReadAreCounted) {
-  const auto run_of = [](float x) {
+  const auto run_of = [](float x, bool has_input) {
     FakeRun run(1);
     PassBuilder pass = run.Pass(0, 3);
-    pass.Module("fc", kGood, Vector<float>("float32", {x, kNan}));
+    const std::vector<PassBuilder::Argument> in = {{"0", kBad}};
+    const uint64_t call = pass.Begin("fc", "", has_input ? in : decltype(in)());
+    pass.End(call, "fc", "", {{"", Vector<float>("float32", {x, kNan})}});
     return run;
   };
-  const DiffReport report = DiffOk(run_of(3), run_of(3 + 0x1p-21f));
+  const DiffReport report = DiffOk(run_of(3, false), run_of(3 + 0x1p-21f, false));
   EXPECT_EQ(report.overall, Overall::kSame);
   EXPECT_EQ(report.counts.nan_on_both, 1u);
   const std::string note = "1 record holds NaN on both sides, first: rank 0, step 3, fc, output";
   EXPECT_THAT(report.notes, Contains(note));
+  // The input is equal by hash, and was not read.
+  EXPECT_THAT(DiffOk(run_of(3, true), run_of(3 + 0x1p-21f, true)).notes,
+              Contains("at least 1 record holds NaN on both sides, first seen: rank 0, step 3, fc, "
+                       "output"));
   EXPECT_THAT(DiffOk(RunOf(1, 1, 9), RunOf(1, 1, 9)).notes, Not(Contains(HasSubstr("NaN"))));
 }
 
