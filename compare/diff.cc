@@ -298,7 +298,7 @@ class Differ {
     if (job_a_ == nullptr) return false;
     const bool other_inputs =
         std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
-          return outcome.root_input && outcome.bits_differ && !outcome.allowed;
+          return outcome.root_input && outcome.fails && !outcome.allowed;
         });
     const std::vector<int32_t> of_a = job_a_->RanksWithout(pair.a),
                                of_b = job_b_->RanksWithout(pair.b);
@@ -311,9 +311,30 @@ class Differ {
         fmt::format("rank{} {} of {} {} no step {}", without.size() == 1 ? "" : "s",
                     RangesText({without.begin(), without.end()}), only_in_a ? 'B' : 'A',
                     without.size() == 1 ? "has" : "have", step);
-    damage_.Add(
-        unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why));
+    const std::set<std::string> weights = AddWholeWeights(pass, pair, only_in_a);
+    damage_.Add(unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why,
+                                  weights));
     return true;
+  }
+
+  // Those that no rank's part is missing of: they are as the steps before left them. Returns their
+  // keys in A, or B.
+  std::set<std::string> AddWholeWeights(const PassDiff& pass, const PassPair& pair, bool of_a) {
+    std::set<std::string> keys;
+    for (const Outcome& outcome : pass.outcomes) {
+      const bool is_damaged = !outcome.error->empty();
+      const bool is_whole =
+          outcome.unresolved->empty() && outcome.comparison.verdict.shape == Answer::kSame;
+      if (!outcome.is_weight() || !TellsOfOtherWork(pass, outcome) || !(is_damaged || is_whole))
+        continue;
+      const auto record = of_a ? pass.a->Get(outcome.ids.a) : pass.b->Get(outcome.ids.b);
+      if (!record.ok()) continue;
+      keys.insert(ToText(record->key));
+      AddOutcome(pass, pair, outcome);
+    }
+    if (!keys.empty()) AddPlace(pair);
+    for (const io::Damage& damage : pass.damage) damage_.Add(damage);
+    return keys;
   }
 
   void AddPass(const PassDiff& pass, const PassPair& pair) {

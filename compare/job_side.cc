@@ -92,8 +92,21 @@ std::vector<int32_t> JobSide::Ranks() const {
 
 std::vector<int32_t> JobSide::RanksWithout(const PassRef& step) const {
   std::vector<int32_t> ranks = Ranks();
-  for (const PassRef& pass : PassesOf(step)) std::erase(ranks, pass.rank);
+  for (const PassRef& pass : PassesOf(step)) {
+    if (!pass.part || HasRecords(pass)) std::erase(ranks, pass.rank);
+  }
   return ranks;
+}
+
+bool JobSide::HasRecords(const PassRef& pass) const {
+  const auto view = base_->Open(pass);
+  if (!view.ok()) return true;
+  bool any = false;
+  const Status status = (*view)->ForEachTensor([&](const io::Record&) {
+    any = true;
+    return false;
+  });
+  return any || !status.ok();
 }
 
 }  // namespace tdump::compare

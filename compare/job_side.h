@@ -43,10 +43,12 @@ class JobSide : public RunSide {
   const Topology& topology() const { return topology_; }
   // Ranks that have a pass in any step.
   std::vector<int32_t> Ranks() const;
-  // Of those, the ones that have none in this step.
+  // Of those, the ones that have none in this step, or an unfinished one without records.
   std::vector<int32_t> RanksWithout(const PassRef& step) const;
 
  private:
+  bool HasRecords(const PassRef& pass) const;
+
   explicit JobSide(const RunSide* base) : base_(base) {}
 
   const RunSide* base_;

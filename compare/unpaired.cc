@@ -82,7 +82,8 @@ Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here
   return AddPass(side, pass, here, other.WhyMissing(other.rank().value_or(pass.rank)));
 }
 
-Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here, std::string why) {
+Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here, std::string why,
+                             const std::set<std::string>& paired) {
   TDUMP_ASSIGN_OR_RETURN(const auto view, here.Open(pass));
   Unpaired unpaired = NewUnpaired(side, pass);
   unpaired.extra = pass.extra;
@@ -91,6 +92,7 @@ Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here
   Status status = view->ForEachTensor([&](const io::Record& record) {
     const std::string name = NameOf(record);
     if (options_->pass.select && !options_->pass.select(name)) return true;
+    if (!paired.empty() && paired.contains(ToText(record.key))) return true;
     ++unpaired.records;
     CountAlone(record.key);
     unpaired.allowed = unpaired.allowed && IsAllowed(record);

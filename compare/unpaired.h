@@ -2,6 +2,7 @@
 // why.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ class UnpairedList {
   // A pass of `here` without a partner. Counts the selected records; a pass that has none is not
   // missed. Error: it cannot be read.
   Status AddPass(char side, const PassRef& pass, const RunSide& here, const RunSide& other);
-  // `why`: it has none.
-  Status AddPass(char side, const PassRef& pass, const RunSide& here, std::string why);
+  // `why`: it has none. `paired`: texts of the keys that have one even so.
+  Status AddPass(char side, const PassRef& pass, const RunSide& here, std::string why,
+                 const std::set<std::string>& paired = {});
   // The records of a pair of passes that have none.
   void AddRecords(const PassDiff& pass, const PassPair& pair);
 

@@ -404,6 +404,70 @@ TEST(JobDiff, AStepThatOneRankLacksIsNotJudgedByInputs) {
   check(std::vector<float>{5, 6, 7, 8}, "float32");
 }
 
+// Of step 1 of two ranks: one that was killed wrote nothing of it, or lacks it. Its weights are as
+// step 0 left them. `factor`: of the weight in B at step 1.
+struct Killed {
+  bool has_empty_pass = false, is_damaged = false;
+  float factor = 1, input_factor = 1;
+  bool has_all_inputs = false;  // each rank, as ranks of tensor parallelism
+
+  DiffReport Diff() const {
+    FakeRun a(1), b(2);
+    const auto fill = [&](PassBuilder pass, const Tensor& input, float scale) {
+      const Tensor weight = Vector<float>("float32", {scale, 2 * scale});
+      pass.Param("fc", "weight", weight);
+      pass.last()->payload = weight.record.payload;
+      const uint64_t root = pass.Begin(".", "", {{"0", input}});
+      const bool damaged = is_damaged && scale != 1;  // its output
+      pass.Module("fc", input, Vector<float>("float32", {1, damaged ? 3.0f : 2.0f}));
+      if (damaged) pass.Damage(pass.last()->id);
+      pass.End(root, ".", "", {});
+    };
+    const auto ids = [](std::vector<float> values) { return Vector<float>("float32", values); };
+    for (const uint64_t step : {0, 1}) {
+      const bool later = step == 1;
+      fill(a.Pass(0, step), ids({5, 6, 7, 8}), 1);
+      const float first = later ? 5 * input_factor : 5;
+      const Tensor all = ids({first, 6, 7, 8});
+      fill(b.Pass(0, step), has_all_inputs ? all : ids({first, 6}), later ? factor : 1);
+      if (!later) fill(b.Pass(1, step), has_all_inputs ? all : ids({7, 8}), 1);
+    }
+    if (has_empty_pass) {
+      b.Pass(1, 1);
+      b.entry(1)->part = true;
+    }
+    return DiffOk(a, b);
+  }
+};
+
+TEST(JobDiff, AnUnfinishedPassWithoutRecordsIsNoStep) {
+  for (const bool has_empty_pass : {false, true}) {
+    const DiffReport report = Killed{.has_empty_pass = has_empty_pass}.Diff();
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_FALSE(report.inputs.first_differing_step);
+    EXPECT_THAT(Joined(Text(report)), HasSubstr("rank 1 of B has no step 1"));
+  }
+}
+
+TEST(JobDiff, OfAStepThatOneRankLacksWeightsAreCompared) {
+  const DiffReport same = Killed{}.Diff();
+  EXPECT_EQ(same.counts.failing, 0u);
+  EXPECT_EQ(same.counts.unpaired_a, 3u);
+  const DiffReport differs = Killed{.factor = 2}.Diff();
+  EXPECT_EQ(differs.parameters.differing_names, 1u);
+  EXPECT_EQ(differs.counts.failing, 1u);
+}
+
+TEST(JobDiff, DamageOfAStepThatOneRankLacksIsTold) {
+  EXPECT_EQ((Killed{.is_damaged = true, .factor = 1 + 0x1p-20f}.Diff().overall), Overall::kDamaged);
+}
+
+TEST(JobDiff, AnInputWithinItsBoundDoesNotDiscardTheStep) {
+  const DiffReport report = Killed{.input_factor = 1 + 0x1p-22f, .has_all_inputs = true}.Diff();
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.unpaired_a, 0u);
+}
+
 TEST(JobDiff, RunsOfOtherNamesAreNotComparableWhateverTheyWereGiven) {
   FakeRun a(1), b(1);
   for (FakeRun* run : {&a, &b}) {
