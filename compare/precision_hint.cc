@@ -45,7 +45,8 @@ void PrecisionHints::Add(const Outcome& outcome) {
   if (explanation && (explanation->within || explanation->follows)) return;
   ++failing_;
   const Verdict& verdict = outcome.comparison.verdict;
-  beyond_any_ |= verdict.special == Answer::kDiffers || verdict.shape == Answer::kDiffers;
+  beyond_any_ |= (verdict.special == Answer::kDiffers && !verdict.special_allowed) ||
+                 (verdict.shape == Answer::kDiffers && !verdict.shape_allowed);
   const double power = LevelOf(outcome.comparison.metrics).power;
   for (const std::string& note : outcome.comparison.notes.Copy()) {
     if (!IsPrecisionNote(note)) continue;

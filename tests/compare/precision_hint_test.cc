@@ -49,10 +49,25 @@ TEST(PrecisionHint, TheFinestThatCoversThemIsNamed) {
               HasSubstr("--compute fp8_e5m2 judges by it (4 of the 4"));
 }
 
+// An error of that power, of a signal of 1.
+void SetPower(double power, Outcome* outcome) {
+  Metrics metrics;
+  metrics.elements = metrics.compared = 64;
+  metrics.rms_a = metrics.rms_b = 1;
+  metrics.rmse = metrics.max_abs = std::sqrt(power);
+  outcome->comparison.metrics = metrics;
+  outcome->comparison.evidence = Evidence::kPayload;
+}
+
 // One of them among twenty that a precision explains.
 TEST(PrecisionHint, NoneWhereTryingItWouldLeaveWhatItDoesNotExplain) {
   const auto note = [](const auto& change) {
-    PrecisionHints hints = HintsOf(std::vector<std::string_view>(20, "tf32"));
+    PrecisionHints hints;
+    for (int i = 0; i < 20; ++i) {
+      Outcome explained = Failing("tf32");
+      SetPower(0.01, &explained);
+      hints.Add(explained);
+    }
     Outcome outcome = Failing("");
     change(&outcome);
     hints.Add(outcome);
@@ -61,15 +76,16 @@ TEST(PrecisionHint, NoneWhereTryingItWouldLeaveWhatItDoesNotExplain) {
   EXPECT_THAT(note([](Outcome*) {}), HasSubstr("--compute tf32 judges by it (20 of the 21"));
   EXPECT_EQ(note([](Outcome* o) { o->comparison.verdict.special = Answer::kDiffers; }), "");
   EXPECT_EQ(note([](Outcome* o) { o->comparison.verdict.shape = Answer::kDiffers; }), "");
-  const auto far = [](Outcome* o) {
-    Metrics metrics;
-    metrics.elements = metrics.compared = 64;
-    metrics.rms_a = metrics.rms_b = 1;
-    metrics.rmse = metrics.max_abs = 0.6;
-    o->comparison.metrics = metrics;
-    o->comparison.evidence = Evidence::kPayload;
-  };
+  // What a rule allows is no other value.
+  EXPECT_THAT(note([](Outcome* o) {
+                Verdict& verdict = o->comparison.verdict;
+                verdict.special = verdict.shape = Answer::kDiffers;
+                verdict.special_allowed = verdict.shape_allowed = true;
+              }),
+              HasSubstr("(20 of the 21"));
+  const auto far = [](Outcome* o) { SetPower(0.11, o); };
   EXPECT_EQ(note(far), "");
+  EXPECT_THAT(note([](Outcome* o) { SetPower(0.09, o); }), HasSubstr("(20 of the 21"));
   EXPECT_THAT(note([&](Outcome* o) {
                 far(o);
                 o->allowed = true;
