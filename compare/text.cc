@@ -55,6 +55,18 @@ size_t EndOfQuoted(std::string_view line, size_t at) {
   return at;
 }
 
+// Whether `rest` of a command line begins with an option, or with a word that is no prose: a path,
+// an address, a placeholder ("RUN"), or whatever an option follows.
+bool GoesOn(std::string_view rest) {
+  if (rest.starts_with("--")) return true;
+  std::string_view word = rest.substr(0, rest.find(' '));
+  if (rest.substr(word.size()).starts_with(" --")) return true;
+  word = word.substr(0, word.find_last_not_of(",.;:)") + 1);
+  return word.find_first_of("/@:") != word.npos ||
+         (!word.empty() &&
+          std::all_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; }));
+}
+
 // By character: whether it is a space that a line may not be broken at.
 std::vector<bool> KeptSpaces(std::string_view line) {
   std::vector<bool> kept(line.size());
@@ -70,8 +82,7 @@ std::vector<bool> KeptSpaces(std::string_view line) {
     const std::string_view last = line.substr(word, i - word), rest = line.substr(i + 1);
     const bool ends = last.empty() || std::string_view(",.;:)").find(last.back()) != line.npos;
     const bool is_tool = last.starts_with("tdump-");
-    kept[i] =
-        !ends && (is_tool || last.starts_with("--") || (in_command && rest.starts_with("--")));
+    kept[i] = !ends && (is_tool || last.starts_with("--") || (in_command && GoesOn(rest)));
     in_command = kept[i] && (is_tool || in_command);
     word = i + 1;
   }

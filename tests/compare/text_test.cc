@@ -55,6 +55,10 @@ TEST(ReportText, WhatIsThereToBeCopiedStaysOnOneLine) {
            "--compute tf32",
            "--dims 'B:@param_grad: ... partial[dp:mean]'",
            "tdump-diff runs/nored --across dp --topology dp=2",
+           "tdump-diff A B --steps auto",
+           "tdump-diff runs/one runs/ddp4 --topology B:dp=4",
+           "tdump-diff one two --across dp",
+           "tdump-diff golden.npy RUN:3/0/mlp",
            "tdump-view 'runs/b at@0:2/1/blocks.1.up@state#weight.exp_avg' --values 8",
        }) {
     for (size_t before = 1; before < kReportWidth; ++before) {
