@@ -76,7 +76,7 @@ Result<std::optional<Unflipped>> MeasureUnflipped(const FlipFacts& facts) {
   return std::optional(unflipped);
 }
 
-// Tensors of the forward whose values are known, differ, and are within their bound.
+// Tensors of the forward whose values are known and differ.
 void ReluFlips::FindGates() {
   for (uint32_t i = 0; i < pass_->outcomes.size(); ++i) {
     const Outcome& outcome = pass_->outcomes[i];
@@ -122,7 +122,8 @@ std::optional<Unflipped> ReluFlips::Measure(const Outcome& gradient) {
   size_t tried = 0;
   for (const uint32_t i : gates->second) {
     const Outcome& gate = pass_->outcomes[i];
-    if (gate.comparison.verdict.tolerance != Answer::kSame || tried++ == kMostGates) continue;
+    if (gate.comparison.verdict.tolerance != Answer::kSame) continue;
+    if (++tried > kMostGates) break;
     const auto unflipped = MeasureBy(gradient, gate);
     if (unflipped.ok() && *unflipped) return **unflipped;
   }

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/compare/diff_runs.h"
@@ -127,6 +129,39 @@ TEST(ReluFlips, FaultsOfTheBackwardAreSeenThroughThem) {
   for (size_t i = 0; i + 1 < kCount; ++i)
     shifted.gradient_b[i] = shifted.out_b[i + 1] > 0 ? shifted.gradient_a[i] : 0;
   EXPECT_EQ(shifted.Diff().overall, Overall::kDiffers);
+}
+
+// Of `outputs` of the layer the last one alone is what the gradient was gated by.
+TEST(ReluFlips, SoManyTensorsOfAModuleAreTried) {
+  const auto overall = [](size_t outputs) {
+    const Layer layer;
+    const auto run_of = [&](Numbers out, const Numbers& gradient) {
+      const auto tensor = [](const Numbers& numbers) {
+        return MakeTensor<float>("float32", {64, static_cast<int64_t>(kCount / 64)}, numbers);
+      };
+      FakeRun run(1);
+      PassBuilder pass = run.Pass(0, 0);
+      std::vector<PassBuilder::Argument> returned(outputs - 1);
+      std::reverse(out.begin(), out.end());
+      for (size_t i = 0; i < returned.size(); ++i) returned[i] = {std::to_string(i), tensor(out)};
+      std::reverse(out.begin(), out.end());
+      returned.push_back({std::to_string(returned.size()), tensor(out)});
+      pass.End(pass.Begin("up", "", {}), "up", "", returned);
+      const uint64_t call = pass.Begin("up", "", {{"0", tensor(gradient)}});
+      pass.last()->key.role = Role::kGradOutput;
+      pass.last()->key.phase = Phase::kBackward;
+      pass.last()->key.call = 0;
+      pass.End(call, "up", "", {});
+      return run;
+    };
+    DiffOptions options;
+    options.pass.compute = *ParsePrecision("bf16");
+    return DiffOk(run_of(layer.out_a, layer.gradient_a), run_of(layer.out_b, layer.gradient_b),
+                  options)
+        .overall;
+  };
+  EXPECT_EQ(overall(16), Overall::kSame);
+  EXPECT_EQ(overall(20), Overall::kDiffers);
 }
 
 // What the layer gave is wrong: that no rounding put its elements on the other side.
