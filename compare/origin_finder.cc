@@ -122,6 +122,8 @@ bool AddsToGradients(const Outcome& outcome) {
 // An error that is so much larger than what is explained is no rounding of another order.
 constexpr double kFarDb = 40;
 
+}  // namespace
+
 bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome) {
   if (!outcome.fails) return false;
   if (IsFiniteOnOneSide(pass, outcome)) return true;
@@ -129,6 +131,8 @@ bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome) {
   const std::optional<Explanation> explanation = outcome.explanation;
   return DbOf(explanation->bound.power) - DbOf(LevelOf(outcome.comparison.metrics).power) > kFarDb;
 }
+
+namespace {
 
 std::vector<Observed> Timeline(const PassDiff& pass) {
   std::vector<Observed> observed;

@@ -53,6 +53,9 @@ struct Origin {
   bool may_be_handed_on = false;
 };
 
+// Whether an outcome differs as weights that are a little off make nothing differ.
+bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome);
+
 // Not thread-safe. Memory: what is said of one difference, for each rank of the earliest step that
 // has any.
 class OriginFinder {

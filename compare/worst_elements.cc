@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "compare/origin_finder.h"
 #include "compare/pair_side.h"
 #include "core/key.h"
 
@@ -111,15 +112,21 @@ Result<std::vector<Worst>> WorstElements(const Operand& a, const Operand& b, siz
   return WorstFinder(a, b, most).Run();
 }
 
-// The origin is the first difference of one of these passes, beyond its bound or in bits.
+// The origin is the first difference of one of these passes, beyond its bound, in bits, or beyond
+// what weights that parted make.
 void WorstCollector::AddPass(const PassDiff& pass, const PassPair& pair) {
   if (most_ == 0) return;
-  const Outcome *beyond = nullptr, *bits = nullptr;
+  const Outcome *beyond = nullptr, *bits = nullptr, *drift = nullptr;
+  const auto keep = [](const Outcome& outcome, const Outcome** first) {
+    if (*first == nullptr || outcome.order < (*first)->order) *first = &outcome;
+  };
   for (const Outcome& outcome : pass.outcomes) {
     const bool is_event = !outcome.is_weight() || outcome.of_optimizer;
     if (!is_event || outcome.allowed || !outcome.unresolved->empty()) continue;
-    if (bits == nullptr && outcome.bits_differ) bits = &outcome;
-    if (beyond == nullptr && outcome.fails) beyond = &outcome;
+    if (outcome.bits_differ) keep(outcome, &bits);
+    if (outcome.fails) keep(outcome, &beyond);
+    if ((!drift_step_ || pair.b.step == *drift_step_) && IsBeyondDrift(pass, outcome))
+      keep(outcome, &drift);
   }
   const auto take = [&](const Outcome* outcome, std::optional<uint64_t>* step) {
     if (outcome == nullptr || (*step && pair.b.step != **step)) return;
@@ -128,6 +135,7 @@ void WorstCollector::AddPass(const PassDiff& pass, const PassPair& pair) {
   };
   take(beyond, &failing_step_);
   if (bits != beyond) take(bits, &differing_step_);
+  if (drift != beyond && drift != bits) take(drift, &drift_step_);
 }
 
 // What cannot be read again has none.

@@ -31,7 +31,7 @@ class WorstCollector {
 
   explicit WorstCollector(size_t most) : most_(most) {}
 
-  // Precondition: passes come in order of step, their outcomes in order of time.
+  // Precondition: passes come in order of step.
   void AddPass(const PassDiff& pass, const PassPair& pair);
   // Into the rows of the origins, where they were taken.
   void FillIn(DiffReport* report) const;
@@ -49,7 +49,7 @@ class WorstCollector {
 
   const size_t most_;
   std::vector<Placed> placed_;
-  std::optional<uint64_t> failing_step_, differing_step_;  // the earliest
+  std::optional<uint64_t> failing_step_, differing_step_, drift_step_;  // the earliest
   uint64_t elements_ = 0;
 };
 

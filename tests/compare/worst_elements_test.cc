@@ -97,5 +97,54 @@ TEST(WorstCollectorTest, TheOriginIsGivenItsElements) {
   EXPECT_THAT(RowToJson(*report.origin->row), HasSubstr("\"worst_elements\":[{\"position\":[0],"));
 }
 
+DiffReport WithWorst(const FakeRun& a, const FakeRun& b) {
+  WorstCollector worst(2);
+  DiffOptions options;
+  options.on_pass = [&](const PassDiff& pass, const PassPair& pair) { worst.AddPass(pass, pair); };
+  DiffReport report = DiffOk(a, b, options);
+  worst.FillIn(&report);
+  return report;
+}
+
+// What a weight that parted does not explain, behind the first difference.
+TEST(WorstCollectorTest, WhatWeightsDoNotExplainIsGivenItsElements) {
+  const auto run_of = [](float weight, float first, float second) {
+    FakeRun run(1);
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = run.Pass(0, step);
+      const auto tensor = [&](float x) { return Vector<float>("float32", {3, step == 0 ? 4 : x}); };
+      const Tensor known = tensor(weight);
+      pass.Param("first", "weight", known);
+      pass.last()->payload = known.record.payload;
+      pass.Module("first", tensor(4), tensor(first));
+      pass.Module("second", tensor(4), tensor(second));
+    }
+    return run;
+  };
+  const DiffReport report = WithWorst(run_of(4, 4, 4), run_of(5, 5, kNan));
+  ASSERT_TRUE(report.origin && report.beyond_drift && report.beyond_drift->row);
+  EXPECT_EQ(report.origin->name, "first");
+  EXPECT_EQ(report.beyond_drift->name, "second");
+  EXPECT_EQ(report.beyond_drift->row->worst_elements.size(), 1u);
+}
+
+// Whatever order records lie in.
+TEST(WorstCollectorTest, TheFirstIsTheFirstInTime) {
+  const auto run_of = [](float x) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const Tensor value = Vector<float>("float32", {x, 2});
+    pass.Tap("late", "t", value);
+    pass.last()->call_begin = pass.last_call()->call.begin = 9;
+    pass.last()->seen = pass.last_call()->call.end = 10;
+    pass.Tap("early", "t", value);
+    return run;
+  };
+  const DiffReport report = WithWorst(run_of(3), run_of(5));
+  ASSERT_TRUE(report.origin && report.origin->row);
+  EXPECT_EQ(report.origin->row->key.path, "early");
+  EXPECT_EQ(report.origin->row->worst_elements.size(), 1u);
+}
+
 }  // namespace
 }  // namespace tdump::compare
