@@ -28,8 +28,11 @@
 namespace tdump::compare {
 namespace {
 
-bool PutsRanksTogether(const RunSide& a, const RunSide& b) {
-  return !a.rank() && !b.rank() && (a.world() != b.world() || LieOtherwise(a, b));
+// Replicas of one run lie otherwise than each other, and are compared one by one.
+bool PutsRanksTogether(const RunSide& a, const RunSide& b, const DiffOptions& options) {
+  if (options.job) return true;
+  if (a.rank() || b.rank() || !options.across.empty()) return false;
+  return a.world() != b.world() || LieOtherwise(a, b);
 }
 
 // Stages may count their layers from 0 on each: equal names are then other layers of the model. A
@@ -76,7 +79,7 @@ class Differ {
       report_.notes.push_back(std::move(why));  // the user says what is the same
     }
     const Status aligned = pairing_options_.align_steps ? AlignSteps() : Status();
-    if (options_.job || PutsRanksTogether(a_, b_)) return RunJob(aligned);
+    if (PutsRanksTogether(a_, b_, options_)) return RunJob(aligned);
     TDUMP_RETURN_IF_ERROR(aligned);
     TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a_, b_, pairing_options_));
     return RunPairs(a_, b_, pairing, [this](const PassPair& pair, const PassDiffOptions& options) {

@@ -35,6 +35,7 @@ struct Unpaired {
   char side = 'A';
   uint64_t step = 0;
   int32_t rank = 0;
+  std::optional<int32_t> against;  // the rank it was compared with, where that is another replica
   std::string name, key;
   bool extra = false;    // a pass the rank ran beyond the others
   uint64_t records = 0;  // of a whole pass

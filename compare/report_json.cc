@@ -168,6 +168,7 @@ Json UnpairedJson(const Unpaired& u) {
           {"side", std::string(1, u.side)},
           {"step", u.step},
           {"rank", RankJson(u.rank)},
+          {"against", u.against ? Json(*u.against) : Json(nullptr)},
           {"name", u.name},
           {"key", u.key},
           {"extra", u.extra},

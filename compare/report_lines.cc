@@ -450,7 +450,8 @@ std::string UnpairedLine(const Unpaired& unpaired) {
                         unpaired.extra ? ", which this rank ran beyond the others" : "",
                         Plural(unpaired.records, "record"))
           : Printable(unpaired.key);
-  return fmt::format("only in {}   {}, step {}: {}{}{}", unpaired.side, RankText(unpaired.rank),
+  return fmt::format("only in {}   {}{}, step {}: {}{}{}", unpaired.side, RankText(unpaired.rank),
+                     unpaired.against ? fmt::format(" against {}", *unpaired.against) : "",
                      unpaired.step, what,
                      unpaired.why.empty() ? "" : "; " + Printable(unpaired.why),
                      unpaired.allowed ? " (allowed)" : "");

@@ -22,8 +22,14 @@ Unpaired NewUnpaired(char side, const PassRef& pass) {
   Unpaired unpaired;
   unpaired.side = side;
   unpaired.step = pass.step;
-  unpaired.rank = pass.rank;
+  unpaired.rank = pass.captured_rank();
+  if (pass.behind) unpaired.against = pass.rank;
   return unpaired;
+}
+
+std::string UnfinishedText(const PassRef& here, const PassRef& other) {
+  if (here.captured_rank() == other.captured_rank()) return "the other side's pass is unfinished";
+  return fmt::format("the pass of rank {} is unfinished", other.captured_rank());
 }
 
 std::vector<Leftover> LeftoversOf(const StepView& view, const std::vector<uint64_t>& ids) {
@@ -125,7 +131,7 @@ void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& 
     std::string& sample = of_a ? sample_a_ : sample_b_;
     if (sample.empty()) sample = unpaired.name;
     if (other.part) {
-      unpaired.why = "the other side's pass is unfinished";
+      unpaired.why = UnfinishedText(here, other);
     } else if (IsListed(unpaired.allowed) && sought++ < kMostNearest) {
       if (!others)
         others = of_a ? LeftoversOf(*pass.b, pass.only_b) : LeftoversOf(*pass.a, pass.only_a);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "compare/diff.h"
 #include "tests/compare/diff_runs.h"
@@ -40,13 +42,12 @@ void Fill(FakeRun* run, bool batches, const Fault& fault) {
   }
 }
 
-DiffReport Across(const FakeRun& run, std::string_view axis,
-                  const Topology& topology = TwoByTwo()) {
+DiffReport Across(const FakeRun& run, std::string_view axis, const Topology& topology = TwoByTwo(),
+                  DiffOptions options = {}) {
   const CapturedRun whole = run.side();
   const auto replicas = Replicas::Along(axis, topology);
   EXPECT_TRUE(replicas.ok());
   const ReplicaSide first(whole, *replicas, true), others(whole, *replicas, false);
-  DiffOptions options;
   options.across = axis;
   const auto report = Diff(first, others, options);
   EXPECT_TRUE(report.ok()) << report.status().message();
@@ -125,6 +126,32 @@ TEST(Across, WhatIsNotComparedIsNotSaidToBeMissing) {
   EXPECT_THAT(text,
               HasSubstr("its gradient is not compared along dp: the ranks were given other "));
   EXPECT_THAT(text, testing::Not(HasSubstr("capture role param_grad")));
+}
+
+// The run says where its ranks lie: replicas lie otherwise, and are compared one by one all the
+// same.
+TEST(Across, RanksWhoseRunSaysWhereTheyLieAreNotPutTogether) {
+  FakeRun run(2);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    run.Place(rank, rank == 0 ? "dp=0" : "dp=1");
+    PassBuilder pass = run.Pass(rank, 0);
+    pass.Param("fc", "weight", Values({1, 2}));
+    if (rank == 0) pass.Param("fc", "bias", Values({1, 2}));
+  }
+  run.MakePart(1);
+  const DiffReport report = Across(run, "dp", *Topology::OfRanks({"dp=0", "dp=1"}));
+  EXPECT_FALSE(report.job.has_value());
+  EXPECT_TRUE(report.notes.empty());
+  EXPECT_THAT(report.ranks, testing::ElementsAre(testing::Pair(0, 1)));
+  const std::string text = Text(report, 2, 2);
+  EXPECT_THAT(text, HasSubstr("A a@0   rank 0 of 2 "));
+  EXPECT_THAT(text, HasSubstr("B b@0   rank 1 of 2 "));
+  EXPECT_THAT(Joined(text), HasSubstr("only in A rank 0 against 1, step 0: fc@param#bias; the pass "
+                                      "of rank 1 is unfinished"));
+  ASSERT_EQ(report.unpaired.size(), 1u);
+  const auto json = nlohmann::json::parse(UnpairedToJson(report.unpaired[0]));
+  EXPECT_EQ(json["rank"], 0);
+  EXPECT_EQ(json["against"], 1);
 }
 
 TEST(Across, EqualInputsAskForEqualOutputs) {

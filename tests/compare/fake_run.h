@@ -189,6 +189,8 @@ class FakeRun : public io::PassStore {
   io::PassEntry* entry(int32_t rank) {
     return &processes_.at(static_cast<size_t>(rank)).passes.back();
   }
+  // The last pass of a rank is unfinished.
+  void MakePart(int32_t rank) { entry(rank)->part = true; }
 
   CapturedRun side(std::optional<int32_t> rank = std::nullopt) const {
     return CapturedRun(this, &index_, rank, "run");
