@@ -18,6 +18,7 @@
 #include "compare/stage_hint.h"
 #include "compare/stages.h"
 #include "compare/step_align.h"
+#include "compare/steps_judged.h"
 #include "compare/tally.h"
 #include "compare/text.h"
 #include "compare/topology.h"
@@ -231,6 +232,7 @@ class Differ {
     report_.growth = GrowthOfOrigin(choice, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);
+    report_.steps_not_judged = judged_.NotJudged();
     if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
       report_.notes.push_back(
           fmt::format("layers of ranks {} and {} differ throughout, and no coordinates say where "
@@ -349,7 +351,7 @@ class Differ {
       report_.dtype_a = MainDType(*pass.a);
       report_.dtype_b = MainDType(*pass.b);
     }
-    AddPlace(pair);
+    AddPlace(pass, pair);
     notes_.AddPass(pass);
     for (const io::Damage& damage : pass.damage) damage_.Add(damage);
     for (const Outcome& outcome : pass.outcomes) {
@@ -363,7 +365,8 @@ class Differ {
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
   }
 
-  void AddPlace(const PassPair& pair) {
+  void AddPlace(const PassDiff& pass, const PassPair& pair) {
+    judged_.AddPass(pair.b.step, pass);
     ++report_.counts.passes_paired;
     steps_.emplace(pair.a.step, pair.b.step);
     if (pair.b.rank != kAllRanks) ranks_.emplace(pair.a.captured_rank(), pair.b.rank);
@@ -371,7 +374,7 @@ class Differ {
 
   // Of another rank, in the step in which the inputs part.
   void AddWeights(const PassDiff& pass, const PassPair& pair) {
-    AddPlace(pair);
+    AddPlace(pass, pair);
     for (const io::Damage& damage : pass.damage) damage_.Add(damage);
     for (const Outcome& outcome : pass.outcomes) {
       if (outcome.is_weight() && TellsOfOtherWork(pass, outcome)) AddOutcome(pass, pair, outcome);
@@ -384,6 +387,7 @@ class Differ {
 
   void AddOutcome(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
     paired_roles_ |= RoleBit(outcome.role);
+    judged_.Add(pair.b.step, outcome);
     if (outcome.rule != nullptr) report_.rules_used.insert(outcome.rule);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     if (of_unknown_ranks_) HintAtStages(pass, outcome);
@@ -438,6 +442,7 @@ class Differ {
   StageHint stage_hint_;  // of those
   UnpairedList unpaired_;
   DiffProgress progress_;
+  StepsJudged judged_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::vector<Row> allowed_;   // that fail; the first ones

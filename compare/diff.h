@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -120,6 +121,16 @@ struct Counts {
   uint64_t bytes_read = 0;  // of both sides
 };
 
+// The rule of a capture that keeps weights at every step; by default they are at the first one.
+inline constexpr std::string_view kCaptureWeights = "{role: [param], level: hash}";
+
+// Of paired steps in which nothing was judged, though something was in others.
+struct StepsNotJudged {
+  enum class Why : uint8_t { kNoRecord, kAlone, kUnreadable, kTooLittle };
+  Why why = Why::kNoRecord;
+  std::vector<uint64_t> steps;  // of B; sorted
+};
+
 // kDamaged: something that was selected could not be read; whatever the rest says.
 enum class Overall : uint8_t { kSame, kDiffers, kNotComparable, kDamaged };
 std::string_view ToString(Overall overall);  // "same", "differs", "not comparable", "damaged"
@@ -158,6 +169,7 @@ struct DiffReport {
   Counts counts;
   std::vector<std::pair<uint64_t, uint64_t>> steps;  // paired: A, B
   bool steps_aligned = false;                        // by equal integer inputs
+  std::vector<StepsNotJudged> steps_not_judged;      // one for each reason
   bool selects = false;                              // some names only
   std::string across;                                // of the options
   // Paired: A, B. None where the ranks of each side were put together: see `job`.

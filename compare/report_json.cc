@@ -6,6 +6,7 @@
 
 #include "compare/bounds.h"
 #include "compare/report.h"
+#include "compare/report_lines.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -367,6 +368,10 @@ void WriteJson(const DiffReport& report, const SideInfo& a, const SideInfo& b, b
                                                : Json(nullptr);
   json["inputs"]["judging_stopped"] = report.inputs.judging_stopped;
   json["steps"] = report.steps;
+  json["steps_not_judged"] = Json::array();
+  for (const StepsNotJudged& steps : report.steps_not_judged)
+    json["steps_not_judged"].push_back(
+        {{"steps", steps.steps}, {"why", WhyNotJudged(report, steps)}});
   json["job"] = report.job ? JobJson(*report.job) : Json(nullptr);
   json["ranks"] = report.ranks;
   json["failing"] = Json::array();

@@ -42,6 +42,10 @@ std::string HowWeightsDiffer(const DiffReport& report, std::string_view otherwis
 std::string NotJudgedText(const Counts& c) {
   return c.not_judged == 0 ? "" : fmt::format("; {} not judged", CountText(c.not_judged));
 }
+std::string StepsNotJudgedText(const DiffReport& report) {
+  const std::vector<uint64_t> steps = AllNotJudged(report);
+  return steps.empty() ? "" : fmt::format("; nothing judged in {}", StepRanges(steps));
+}
 
 // Pairs that were judged, but for weights known to differ by hash.
 std::string SameText(const DiffReport& report) {
@@ -65,7 +69,7 @@ std::string SameText(const DiffReport& report) {
         fmt::format("; {} of what the optimizer keeps differ{} {}",
                     Plural(c.unproven_states, "pair"), c.unproven_states == 1 ? "s" : "", kByHash);
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
-  return text + NotJudgedText(c);
+  return text + NotJudgedText(c) + StepsNotJudgedText(report);
 }
 
 // Of runs that were given different data: nothing before it differs.

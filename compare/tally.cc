@@ -112,8 +112,17 @@ void Tally::Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing
 
 std::string Tally::WhyNoRecord(const UnpairedList& unpaired) const {
   const Counts& c = report_->counts;
+  if (c.unpaired_a + c.unpaired_b == 0 && !options_->across.empty())
+    return fmt::format(
+        "the paired steps hold no record{} that is compared along {}: of ranks that were given "
+        "other inputs only parameters and buffers that it does not split are; capture them at "
+        "every step: {}",
+        options_->pass.select ? " in --select" : "", options_->across, kCaptureWeights);
   if (c.unpaired_a + c.unpaired_b == 0)
-    return "the paired steps hold no selected record: is --select right? See tdump-view --names";
+    return options_->pass.select
+               ? "the paired steps hold no selected record: is --select right? See tdump-view "
+                 "--names"
+               : "the paired steps hold no record on either side: see tdump-view --coverage";
   const std::string names = unpaired.NamesText();
   return fmt::format("{} of {} paired{}{}", c.paired,
                      c.paired + std::max(c.unpaired_a, c.unpaired_b), names.empty() ? "" : ": ",

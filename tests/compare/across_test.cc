@@ -128,6 +128,61 @@ TEST(Across, WhatIsNotComparedIsNotSaidToBeMissing) {
   EXPECT_THAT(text, testing::Not(HasSubstr("capture role param_grad")));
 }
 
+// Weights at step 0 alone, as they are captured by default, and at the others what the ranks do not
+// share.
+FakeRun WeightsAtTheFirstStep(uint64_t steps) {
+  FakeRun run(2);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    for (uint64_t step = 0; step < steps; ++step) {
+      const float x = static_cast<float>(rank + 1);
+      PassBuilder pass = run.Pass(rank, step);
+      if (step == 0) pass.Param("fc", "weight", Values({1, 2}));
+      const uint64_t root = pass.Begin(".", "", {{"0", Values({x, x})}});
+      pass.End(root, ".", "", {{"", Values({x, x})}});
+    }
+  }
+  return run;
+}
+
+TEST(Across, StepsWithoutWeightsAreSaidNotToBeJudged) {
+  const Topology dp = *Topology::Parse("dp=2", 2);
+  const DiffReport report = Across(WeightsAtTheFirstStep(4), "dp", dp);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  const std::string why =
+      "only step 0 has records that are compared along dp; to see drift capture weights at every "
+      "step: {role: [param], level: hash}";
+  const std::string text = Joined(Text(report, 2, 2));
+  EXPECT_THAT(text, HasSubstr("SAME 1 of 1 bit for bit; nothing judged in steps 1-3 "));
+  EXPECT_THAT(text, HasSubstr("judged step 0 alone steps 1-3: nothing judged: " + why));
+  const auto json = nlohmann::json::parse(RenderJson(report, {}, {}, false));
+  EXPECT_EQ(json["steps_not_judged"],
+            nlohmann::json::array({{{"steps", {1, 2, 3}}, {"why", why}}}));
+  // All of them were.
+  const DiffReport one = Across(WeightsAtTheFirstStep(1), "dp", dp);
+  EXPECT_TRUE(one.steps_not_judged.empty());
+  EXPECT_THAT(Joined(Text(one, 2, 2)), testing::Not(HasSubstr("judged")));
+}
+
+TEST(Across, WhereNothingIsComparedItIsSaidWhatIs) {
+  DiffOptions options;
+  options.pairing.steps = *Spec::Parse("1-3");
+  const DiffReport report =
+      Across(WeightsAtTheFirstStep(4), "dp", *Topology::Parse("dp=2", 2), options);
+  EXPECT_EQ(report.overall, Overall::kNotComparable);
+  EXPECT_EQ(report.why_not,
+            "the paired steps hold no record that is compared along dp: of ranks that were given "
+            "other inputs only parameters and buffers that it does not split are; capture them at "
+            "every step: {role: [param], level: hash}");
+  // Of two runs, and of names that were asked for.
+  FakeRun empty(1);
+  empty.Pass(0, 0);
+  EXPECT_THAT(DiffOk(empty, empty).why_not,
+              testing::EndsWith("hold no record on either side: see tdump-view --coverage"));
+  DiffOptions selected;
+  selected.pass.select = Named("fc");
+  EXPECT_THAT(DiffOk(empty, empty, selected).why_not, HasSubstr("is --select right?"));
+}
+
 // The run says where its ranks lie: replicas lie otherwise, and are compared one by one all the
 // same.
 TEST(Across, RanksWhoseRunSaysWhereTheyLieAreNotPutTogether) {

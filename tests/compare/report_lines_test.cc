@@ -64,6 +64,34 @@ TEST(ReportLines, HashesOfShardsJudgeNothing) {
   EXPECT_EQ(FactOf(report, "inputs"), "0 of 1 equal, 1 not judged (values were not kept)");
 }
 
+// A step in which no more than shape and dtype was kept, and one without what is compared.
+TEST(ReportLines, StepsInWhichNothingWasJudgedAreNamed) {
+  FakeRun run(1);
+  for (uint64_t step = 0; step < 5; ++step) {
+    PassBuilder pass = run.Pass(0, step);
+    if (step == 0) pass.Param("fc", "weight", kValue);
+    pass.Module("norm", kValue, kValue);
+    if (step != 3) continue;
+    for (const uint64_t back : {0, 1}) {
+      (pass.last() - back)->hash.reset();
+      (pass.last() - back)->payload.reset();
+    }
+  }
+  const DiffReport report = DiffOk(run, run);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(FactOf(report, "judged"),
+            "steps 0-2,4 alone\nstep 3: nothing judged: too little was kept on both sides; capture "
+            "with level hash or full");
+  EXPECT_EQ(RenderVerdict(report, false),
+            "SAME  9 of 9 bit for bit; 2 not judged; nothing judged in step 3");
+
+  DiffOptions options;
+  options.pass.select = Named("fc");
+  EXPECT_EQ(FactOf(DiffOk(run, run, options), "judged"),
+            "step 0 alone\nsteps 1-4: nothing judged: only step 0 has records in --select; to see "
+            "drift capture weights at every step: {role: [param], level: hash}");
+}
+
 TEST(ReportLines, InputsOfTheOriginThatAreNotJudgedDoNotAgree) {
   const auto run_of = [](const Tensor& output) {
     FakeRun run(1);
