@@ -115,6 +115,8 @@ struct Counts {
   uint64_t unresolved = 0;        // could not be put together; they fail
   uint64_t unreadable = 0;        // pairs of which a side is damaged; nothing else is said of them
   uint64_t shape = 0, dtype = 0, special = 0, bits = 0, tolerance = 0;  // differing in
+  // What is left of `paired`: statistics that differ were all there was; shape or dtype differs.
+  uint64_t not_by_statistics = 0, of_other_kind = 0;
   uint64_t passes_paired = 0;
   // Records; a whole pass counts its records.
   uint64_t unpaired_a = 0, unpaired_b = 0, unpaired_allowed = 0;

@@ -263,6 +263,8 @@ Json CountsJson(const Counts& c) {
           {"unreadable", c.unreadable},
           {"hash_only_differences", c.unproven},
           {"by_statistics", c.by_statistics},
+          {"not_by_statistics", c.not_by_statistics},
+          {"of_other_kind", c.of_other_kind},
           {"nan_on_both", c.nan_on_both},
           {"unpaired_a", c.unpaired_a},
           {"unpaired_b", c.unpaired_b},

@@ -52,11 +52,18 @@ std::string PairedText(const DiffReport& report) {
     text += "; none without a partner";
   }
   text += fmt::format("; {} equal by hash, {} read", CountText(c.equal_by_hash), CountText(c.read));
-  if (c.by_statistics > 0)
-    text += fmt::format("; {} agree as far as statistics tell", CountText(c.by_statistics));
-  if (c.not_judged > 0)
-    text += fmt::format("; {} not judged (shape and dtype only)", CountText(c.not_judged));
-  if (c.unreadable > 0) text += fmt::format("; {} damaged", CountText(c.unreadable));
+  // The rest, so that they add up.
+  const std::pair<uint64_t, std::string_view> rest[] = {
+      {c.unproven, "known by hash alone to differ"},
+      {c.by_statistics, "agree as far as statistics tell"},
+      {c.not_by_statistics, "differ by statistics"},
+      {c.of_other_kind, "of other shape or dtype, not read"},
+      {c.unresolved, "could not be put together"},
+      {c.not_judged, "not judged (shape and dtype only)"},
+      {c.unreadable, "damaged"}};
+  for (const auto& [count, what] : rest) {
+    if (count > 0) text += fmt::format("; {} {}", CountText(count), what);
+  }
   return text;
 }
 

@@ -22,6 +22,17 @@ std::string LevelText(Parts parts) {
   return text;
 }
 
+// Of a pair that is counted neither as read, nor as equal, agreeing, unproven or not judged, and
+// could be put together.
+bool IsLeft(const Outcome& outcome) {
+  const Comparison& c = outcome.comparison;
+  const bool told = c.evidence == Evidence::kPayload || c.evidence == Evidence::kHash ||
+                    c.verdict.Unproven() || !outcome.unresolved->empty();
+  const bool agrees =
+      !outcome.fails && (!c.verdict.Judged() || c.verdict.statistics == Answer::kSame);
+  return !told && !agrees;
+}
+
 }  // namespace
 
 void Tally::Add(const PassDiff& pass, const Outcome& outcome) {
@@ -47,6 +58,9 @@ void Tally::Count(const Outcome& outcome) {
   c.unproven_weights += v.Unproven() && outcome.is_weight();
   c.unproven_states += v.Unproven() && outcome.of_optimizer;
   c.by_statistics += v.statistics == Answer::kSame && !outcome.fails;
+  const bool by_values = v.tolerance == Answer::kDiffers || v.special == Answer::kDiffers;
+  c.not_by_statistics += IsLeft(outcome) && by_values;
+  c.of_other_kind += IsLeft(outcome) && !by_values;
   c.shape += v.shape == Answer::kDiffers;
   c.dtype += v.dtype == Answer::kDiffers;
   c.special += v.special == Answer::kDiffers;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "compare/report.h"
 #include "tests/compare/diff_runs.h"
 
@@ -62,6 +64,43 @@ TEST(ReportLines, HashesOfShardsJudgeNothing) {
   };
   const DiffReport report = DiffOk(run_of({whole}), run_of(parts));
   EXPECT_EQ(FactOf(report, "inputs"), "0 of 1 equal, 1 not judged (values were not kept)");
+}
+
+// One pair of each way to know of it.
+TEST(ReportLines, WhatIsSaidOfThePairsAddsUp) {
+  const auto run_of = [](bool is_b) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const auto add = [&](const char* name, const Tensor& tensor, Parts kept) {
+      pass.Tap(name, "tap", tensor);
+      io::Record* record = pass.last();
+      record->parts_kept = kPartMeta | kept;
+      if ((kept & kPartPayload) == 0) record->payload.reset();
+      if ((kept & kPartHash) == 0) record->hash.reset();
+      const double mean = is_b && std::string_view(name) == "other statistics" ? 5 : 1.5;
+      if ((kept & kPartStats) != 0)
+        record->statistics =
+            Statistics{.count = 2, .finite = 2, .min = mean, .max = mean, .mean = mean};
+    };
+    const Tensor& value = is_b ? kOther : kValue;
+    const Tensor wide = Vector<double>("float64", {1, 2});
+    add("equal", kValue, kPartHash);
+    add("read", value, kPartHash | kPartPayload);
+    add("by hash", value, kPartHash);
+    add("by hash too", value, kPartHash);
+    add("statistics", kValue, kPartStats);
+    add("other statistics", value, kPartStats);
+    add("other dtype", is_b ? wide : kValue, kPartHash);
+    add("other shape", is_b ? Vector<float>("float32", {1, 2, 3}) : kValue, kPartPayload);
+    add("nothing", kValue, 0);
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(false), run_of(true));
+  EXPECT_EQ(
+      FactOf(report, "paired"),
+      "9 records in 1 pass; none without a partner; 1 equal by hash, 1 read; 2 known by hash "
+      "alone to differ; 1 agree as far as statistics tell; 1 differ by statistics; 2 of other "
+      "shape or dtype, not read; 1 not judged (shape and dtype only)");
 }
 
 // A step in which no more than shape and dtype was kept, and one without what is compared.
