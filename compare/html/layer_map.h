@@ -12,7 +12,8 @@
 namespace tdump::compare::html {
 
 // From none to the worst; the page's script knows them by these numbers (assets/data.js).
-enum class Level : uint8_t { kNone, kNotJudged, kEqual, kWithin, kOutside, kSpecial };
+// kBits: bits differ, and by how much is not known.
+enum class Level : uint8_t { kNone, kNotJudged, kEqual, kWithin, kBits, kOutside, kSpecial };
 
 // Not thread-safe.
 class LayerMap {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "compare/report_lines.h"
-#include "compare/roles.h"
 
 namespace tdump::compare::html {
 namespace {
@@ -85,7 +84,9 @@ Json MetricsJson(const Metrics& m) {
 Json StepsJson(const std::vector<double>& by_step) {
   Json steps = Json::array();
   for (const double sqnr : by_step)
-    steps.push_back(std::isnan(sqnr) ? Json(nullptr) : ShownNumber(sqnr));
+    steps.push_back(std::isnan(sqnr)       ? Json(nullptr)
+                    : sqnr == kUnknownSqnr ? Json("bits")
+                                           : ShownNumber(sqnr));
   return steps;
 }
 
@@ -134,7 +135,7 @@ Json ObservationJson(const Observation& observation, BoundTexts* bounds) {
                       ShownText(ObservationText(row)),
                       ToString(row.key.role),
                       ShownText(row.cls),
-                      IsOutput(row.key.role),
+                      IsMade(row.key),
                       observation.layer,
                       observation.pairs,
                       observation.failing,

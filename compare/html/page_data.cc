@@ -14,8 +14,10 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Of pairs about whose values nothing is known: NaN.
 double SqnrOf(const Row& row) {
-  if (row.comparison.verdict.bitwise == Answer::kSame) return kInfinity;
-  if (row.comparison.evidence != Evidence::kPayload) return kNan;
+  const Answer bits = row.comparison.verdict.bitwise;
+  if (bits == Answer::kSame) return kInfinity;
+  if (row.comparison.evidence != Evidence::kPayload)
+    return bits == Answer::kDiffers ? kUnknownSqnr : kNan;
   return row.comparison.metrics->sqnr_db.value_or(kNan);
 }
 
@@ -23,6 +25,8 @@ double SqnrOf(const Row& row) {
 double Rank(double sqnr) { return std::isnan(sqnr) ? kInfinity : sqnr; }
 
 }  // namespace
+
+bool IsMade(const Key& key) { return IsOutput(key.role) || IsOfOptimizer(key); }
 
 Level LevelOf(const Row& row) {
   const Verdict& v = row.comparison.verdict;
@@ -32,7 +36,8 @@ Level LevelOf(const Row& row) {
     return special ? Level::kSpecial : Level::kOutside;
   }
   if (v.bitwise == Answer::kSame) return Level::kEqual;
-  return v.tolerance == Answer::kSame ? Level::kWithin : Level::kNotJudged;
+  if (v.tolerance == Answer::kSame) return Level::kWithin;
+  return v.bitwise == Answer::kDiffers ? Level::kBits : Level::kNotJudged;
 }
 
 void PageData::Add(const Row& row) {
@@ -62,7 +67,7 @@ void PageData::Add(const Row& row) {
     if (observation->places.size() < kMostPlaces)
       observation->places.emplace_back(row.step_b, row.rank_b);
   }
-  if (IsOutput(row.key.role)) AddStep(row, observation);
+  if (IsMade(row.key)) AddStep(row, observation);
 }
 
 void PageData::AddStep(const Row& row, Observation* observation) {
@@ -83,8 +88,8 @@ Observation* PageData::Find(const Row& row, Level level) {
   std::string key = ToText(row.key);
   const auto found = index_.find(key);
   if (found != index_.end()) return &observations_[found->second];
-  const bool fails = level >= Level::kOutside;
-  if (observations_.size() >= (fails ? 2 : 1) * kMostObservations) return nullptr;
+  const bool matters = level >= Level::kBits;
+  if (observations_.size() >= (matters ? 2 : 1) * kMostObservations) return nullptr;
   index_.emplace(key, observations_.size());
   Observation& observation = observations_.emplace_back();
   observation.key = std::move(key);

@@ -16,6 +16,11 @@
 namespace tdump::compare::html {
 
 Level LevelOf(const Row& row);
+// Whether it was made in the step: what operators return, gradients, what an optimizer keeps.
+bool IsMade(const Key& key);
+
+// Of tensors whose bits differ, nobody knows by how much: worse than equal ones.
+inline constexpr double kUnknownSqnr = std::numeric_limits<double>::max();
 
 struct Observation {
   // The first pair of the highest level, among those of the lowest SQNR.
@@ -26,7 +31,7 @@ struct Observation {
   uint64_t pairs = 0, failing = 0;
   bool all_allowed = true;  // every failing pair is allowed
   // The lowest SQNR of each step (PageData::kMostSteps, by PageData::steps), infinite where all
-  // pairs are equal bit by bit, NaN where nothing is known. Of outputs only.
+  // pairs are equal bit by bit, NaN where nothing is known. Of what IsMade only.
   std::vector<double> by_step;
   std::vector<std::pair<uint64_t, int32_t>> places;  // step and rank of the first failing pairs
 };
@@ -34,7 +39,8 @@ struct Observation {
 // Not thread-safe: takes what DiffOptions::on_row and on_unpaired give, in their order.
 class PageData {
  public:
-  // Beyond it only observations that fail are entered, up to as many again.
+  // Beyond it only observations that fail, or are known to differ, are entered, up to as many
+  // again.
   static constexpr size_t kMostObservations = 50'000;
   static constexpr size_t kMostSteps = 64, kMostPlaces = 16, kMostUnpaired = 1000;
 

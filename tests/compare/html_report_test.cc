@@ -51,6 +51,18 @@ Row Read(const std::string& path, uint64_t step, int32_t rank, double sqnr, bool
   return row;
 }
 
+// A pair of which the hash alone was kept.
+Row Hashed(const std::string& path, uint64_t step, int32_t rank, bool equal,
+           Role role = Role::kOutput, const std::string& arg = "") {
+  Row row = Read(path, step, rank, equal ? kInfinity : 60, false, role);
+  row.key.arg = arg;
+  Comparison& c = row.comparison;
+  c.evidence = Evidence::kHash;
+  c.metrics = {};
+  if (!equal) c.verdict.tolerance = c.verdict.special = Answer::kNotJudged;
+  return row;
+}
+
 TEST(HtmlLayers, EachCellIsTheWorstFoundThere) {
   LayerMap map;
   EXPECT_EQ(map.Add("embed", 1, 0, Level::kEqual), 0u);
@@ -60,9 +72,9 @@ TEST(HtmlLayers, EachCellIsTheWorstFoundThere) {
   EXPECT_THAT(map.layers(), ElementsAre("embed", "layers.0"));
   const LayerMap::Axis ranks = map.ByRank(), steps = map.ByStep();
   EXPECT_THAT(ranks.columns, ElementsAre("0", "1"));  // in order, not as they appeared
-  EXPECT_THAT(ranks.cells, ElementsAre("02", "40"));
+  EXPECT_THAT(ranks.cells, ElementsAre("02", "50"));
   EXPECT_THAT(steps.columns, ElementsAre("0", "7"));
-  EXPECT_THAT(steps.cells, ElementsAre("20", "34"));
+  EXPECT_THAT(steps.cells, ElementsAre("20", "35"));
 }
 
 TEST(HtmlLayers, TooManyRanksShareColumnsAndTooManyLayersALine) {
@@ -74,7 +86,7 @@ TEST(HtmlLayers, TooManyRanksShareColumnsAndTooManyLayersALine) {
   ASSERT_EQ(axis.columns.size(), 2731u);  // three ranks each, 8,193 in all
   EXPECT_EQ(axis.cells[0].size(), axis.columns.size());
   EXPECT_EQ(axis.columns[1], "3");
-  EXPECT_EQ(axis.cells[0].substr(0, 3), "242");
+  EXPECT_EQ(axis.cells[0].substr(0, 3), "252");
   for (size_t i = 0; i < 2 * LayerMap::kMostLayers; ++i)
     map.Add("l." + std::to_string(i), 0, 0, Level::kEqual);
   EXPECT_EQ(map.layers().size(), LayerMap::kMostLayers + 1);
@@ -100,6 +112,34 @@ TEST(HtmlData, AnObservationHasTheNumbersOfItsWorstPair) {
   EXPECT_THAT(a.places, ElementsAre(Pair(1, 0), Pair(1, 1), Pair(2, 1)));
   EXPECT_EQ(data.observations()[1].level, Level::kWithin);
   EXPECT_THAT(data.steps(), ElementsAre(0, 1, 2));
+}
+
+TEST(HtmlData, BitsThatDifferByHashAreWorseThanEqualOnesAndThanNear) {
+  PageData data;
+  data.Add(Hashed("a", 0, 0, true));
+  data.Add(Hashed("a", 1, 0, true));
+  data.Add(Hashed("a", 1, 1, false));
+  data.Add(Hashed("a", 2, 0, true));
+  data.Add(Read("a", 2, 1, 90, false));
+  const Observation& a = data.observations()[0];
+  EXPECT_EQ(a.level, Level::kBits);
+  EXPECT_EQ(a.worst.step_b, 1u);
+  EXPECT_EQ(a.worst.rank_b, 1);
+  EXPECT_EQ(a.failing, 0u);
+  EXPECT_THAT(a.by_step, ElementsAre(kInfinity, kUnknownSqnr, 90));
+  EXPECT_THAT(data.map().ByRank().cells, ElementsAre("24"));
+  EXPECT_THAT(data.map().ByStep().cells, ElementsAre("243"));
+  data.Add(Read("a", 3, 0, 30, true));
+  EXPECT_EQ(a.level, Level::kOutside);
+  EXPECT_EQ(a.worst.step_b, 3u);
+}
+
+TEST(HtmlData, WhatAnOptimizerKeepsIsOnTheCurveAndBuffersAreNot) {
+  PageData data;
+  data.Add(Hashed("fc", 0, 0, false, Role::kState, "weight.exp_avg"));
+  data.Add(Hashed("fc", 0, 0, false, Role::kState, "mean"));
+  EXPECT_THAT(data.observations()[0].by_step, ElementsAre(kUnknownSqnr));
+  EXPECT_THAT(data.observations()[1].by_step, IsEmpty());
 }
 
 TEST(HtmlData, AllowedFailuresAreNotShownAsFailures) {
@@ -224,6 +264,16 @@ TEST(HtmlPage, RowsHoldWhatTheColumnsSay) {
   EXPECT_EQ(data.IndexOf("layers.3.mlp@output#"), 0);
   EXPECT_EQ(data.IndexOf("layers.4.mlp@output#"), -1);
   EXPECT_THAT(page.data["summary"].get<std::string>(), HasSubstr("DIFFERS  1 of 1"));
+}
+
+TEST(HtmlPage, TheCurveSaysThatBitsDiffer) {
+  PageData data;
+  data.Add(Hashed("fc", 0, 0, true));
+  data.Add(Hashed("fc", 1, 0, false));
+  const Page page = PageOf(data, DiffReport());
+  const Json& columns = page.data["observations"]["columns"];
+  const auto at = std::find(columns.begin(), columns.end(), "by_step") - columns.begin();
+  EXPECT_EQ(page.data["observations"]["rows"][0][at], Json::parse(R"(["inf", "bits"])"));
 }
 
 TEST(HtmlPage, HostileNamesStayText) {

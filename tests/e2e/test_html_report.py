@@ -42,6 +42,20 @@ with torch.no_grad():
     Net()(torch.linspace(-1, 1, 8))
 """
 
+TRAINING = """
+import sys, torch
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Linear(64, 1))
+opt = torch.optim.Adam(net.parameters())
+for step in range(3):
+    opt.zero_grad()
+    net(torch.ones(4, 8)).sum().backward()
+    if step == 1:
+        opt.state[net[0].weight]["exp_avg"][0] += float(sys.argv[1])
+    opt.step()
+"""
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 
 
@@ -78,6 +92,20 @@ def many(tmp_path_factory) -> Path:
     return root / "report.html"
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """Three steps, of which only the hash was kept of what Adam keeps; in step 1 that differs, and nothing before."""
+    root = tmp_path_factory.mktemp("trained")
+    (root / "app.py").write_text(TRAINING)
+    rules = "{role: [input, output, param_grad], level: full}, {role: [state], level: hash}"
+    (root / "c.yaml").write_text(f"steps: 0-2\ncapture: [{rules}]\n")
+    for name, fault in (("a", 0), ("b", 1)):
+        done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", name, "--", sys.executable, "app.py", str(fault)], root)
+        assert done.returncode == 0, done.stderr
+    report(root / "a", root / "b", root / "report.html")
+    return root / "report.html"
+
+
 class Browser:
     """Chromium without a window and without a network, on one page at a time."""
 
@@ -94,10 +122,10 @@ class Browser:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def dom(self, page: Path) -> str:
-        return self.run(page, "--dump-dom", "--window-size=1440,1000")
+    def dom(self, page: Path, width: int = 1440) -> str:
+        return self.run(page, "--dump-dom", f"--window-size={width},1000")
 
-    def ask(self, page: Path, script: str) -> dict:
+    def ask(self, page: Path, script: str, width: int = 1440) -> dict:
         """Runs `script` in the page when it is drawn; what it puts into `said`."""
         copy = self.scratch / "asked.html"
         text = page.read_text(encoding="utf-8")
@@ -121,7 +149,7 @@ class Browser:
         # Without a screen there may be no frames: timers stand in for them.
         timers = "<body><script>window.requestAnimationFrame = (draw) => setTimeout(draw, 16);</script>"
         copy.write_text(text.replace("<body>", timers, 1).replace("</body>", body), encoding="utf-8")
-        found = re.search(r'<pre id="result">(.*?)</pre>', self.dom(copy), re.DOTALL)
+        found = re.search(r'<pre id="result">(.*?)</pre>', self.dom(copy, width), re.DOTALL)
         assert found, "the script did not end"
         said = json.loads(html.unescape(found[1]))
         assert "error" not in said, said["error"]
@@ -176,6 +204,7 @@ def test_the_map_shows_where_it_differs(parallel, browser):
         parallel[0],
         """
         const canvas = document.querySelector("#map canvas");
+        pick(document.querySelector("#map select"), "ranks");
         said.label = canvas.getAttribute("aria-label");
         const data = JSON.parse(document.getElementById("data").textContent).map;
         said.layers = data.layers;
@@ -203,8 +232,8 @@ def test_the_map_shows_where_it_differs(parallel, browser):
         """,
     )
     line = said["layers"].index("layers.1")
-    assert said["cells"][line] == "44"
-    assert said["first_step"][said["layers"].index("layers.0")] == "2" and said["first_step"][line] == "4"
+    assert said["cells"][line] == "55"
+    assert said["first_step"][said["layers"].index("layers.0")] == "2" and said["first_step"][line] == "5"
     assert said["colours"] == [said["outside"][0]] * 2
     assert (
         said["label"].startswith("Map of 10 layers by 2 ranks. Outside their bound: ") and "layers.1" in said["label"]
@@ -304,6 +333,42 @@ def test_one_operator_in_detail(parallel, browser):
     counted = sum(int(bar.split(" ")[0].replace(",", "")) for bar in said["bars"] if bar[0] != "0")
     assert counted == elements > equal
     assert re.match(r"Heat map of \d+ by \d+ blocks", said["heat"]) and said["colours"] > 10
+
+
+def test_bits_that_differ_by_hash_are_no_equal_ones(trained, browser):
+    """The origin's row, its pair and its point on the curve; nothing of it is cut off in a window of 1300."""
+    said = browser.ask(
+        trained,
+        """
+        const spoken = () => document.querySelector("#growth p[role=status]").textContent;
+        said.origin = document.querySelector("#origin .where").textContent;
+        const row = document.querySelector("tr.chosen");
+        said.row = [".state", ".name", ".what"].map((part) => row.querySelector(part).textContent);
+        said.colour = row.querySelector(".state i").style.background;
+        said.chips = [...document.querySelectorAll(".detail .chip")].map((chip) => chip.textContent);
+        said.place = document.querySelector(".detail").textContent;
+        said.map = document.querySelector("#map canvas").getAttribute("aria-label");
+        said.step = document.querySelector("#growth select").selectedOptions[0].textContent;
+        const canvas = document.querySelector("#growth canvas");
+        key(canvas, "ArrowRight"); key(canvas, "ArrowLeft");
+        said.point = spoken();
+        const view = document.querySelector(".view");
+        said.wide = [view.scrollWidth, view.clientWidth];
+        said.cut = lines().flatMap((line) => [...line.cells].slice(3)).filter((cell) => cell.scrollWidth > cell.clientWidth)
+          .map((cell) => cell.textContent);
+        const tail = row.querySelector(".tail");
+        said.tail = tail.scrollWidth <= tail.clientWidth;
+        """,
+        width=1300,
+    )
+    assert said["origin"] == "rank 0, step 1, 0, state weight.exp_avg"
+    assert said["row"] == ["bits", "0", "state weight.exp_avg"] and said["colour"] == "var(--bits)"
+    assert {"bits: differs", "tolerance: not judged"} <= set(said["chips"])
+    assert "shown: the worst, step 1, rank 0" in said["place"]
+    assert said["map"].startswith("Map of ") and " by 3 steps." in said["map"]
+    assert said["step"] == "1"
+    assert said["point"] == "0.weight.exp_avg, state weight.exp_avg: bits differ, by how much is not known"
+    assert said["wide"][0] == said["wide"][1] and said["cut"] == [] and said["tail"]
 
 
 def test_ten_thousand_operators_stay_quick(many, browser):

@@ -23,17 +23,21 @@ class Curve {
     this.draw();
   }
 
+  // In dB; Infinity: equal, "bits": not equal, by how much is not known, null: nothing is known.
   value(row) { return this.step < row.by_step.length ? row.by_step[this.step] : null; }
 
   draw() {
     const width = Math.max(300, this.section.clientWidth - 42);
     const context = sizeCanvas(this.canvas, width, CURVE_HEIGHT);
-    const finite = this.points.map((row) => this.value(row)).filter((v) => Number.isFinite(v));
+    const values = this.points.map((row) => this.value(row)).filter((v) => v !== null && !Number.isNaN(v));
+    const finite = values.filter((v) => Number.isFinite(v));
+    this.unknown = values.includes("bits");
     const least = finite.reduce((x, y) => Math.min(x, y), Infinity);
     this.low = Math.floor(Math.min(0, least) / 10) * 10;
     this.high = Math.ceil((finite.reduce((x, y) => Math.max(x, y), 20) + 5) / 10) * 10;
-    this.box = { left: 46, right: width - 10, top: 26, bottom: CURVE_HEIGHT - 22 };
+    this.box = { left: 46, right: width - 10, top: this.unknown ? 48 : 26, bottom: CURVE_HEIGHT - 22 };
     this.drawAxes(context);
+    if (values.length === 0) this.sayWhyEmpty(context);
     this.points.forEach((row, i) => this.drawPoint(context, row, i));
     if (originRow) this.mark(context, originRow, "origin", colour("outside"));
     if (chosen && chosen !== originRow) this.mark(context, chosen, "chosen", colour("accent"));
@@ -41,9 +45,18 @@ class Curve {
     this.canvas.setAttribute("aria-label", `Error along the program: ${count(this.points.length)} outputs${worst}`);
   }
 
+  sayWhyEmpty(context) {
+    context.textAlign = "center";
+    const text = this.points.length === 0
+      ? "No output was recorded on both sides: nothing to draw."
+      : "Of no output of this step values or hashes were kept on both sides: nothing to draw.";
+    context.fillText(text, (this.box.left + this.box.right) / 2, (this.box.top + this.box.bottom) / 2);
+  }
+
   x(i) { return this.box.left + ((i + 0.5) / Math.max(1, this.points.length)) * (this.box.right - this.box.left); }
   y(value) {
-    if (value === Infinity) return this.box.top - 10; // its own band above the scale
+    if (value === "bits") return this.box.top - 14; // two bands above the scale
+    if (value === Infinity) return this.box.top - (this.unknown ? 32 : 10);
     const share = (Math.max(this.low, value) - this.low) / (this.high - this.low);
     return this.box.bottom - share * (this.box.bottom - this.box.top);
   }
@@ -61,7 +74,8 @@ class Curve {
       context.stroke();
       context.fillText(db, left - 8, this.y(db) + 4);
     }
-    context.fillText("exact", left - 8, top - 6);
+    context.fillText("exact", left - 8, this.y(Infinity) + 4);
+    if (this.unknown) context.fillText("bits", left - 8, this.y("bits") + 4);
     context.textAlign = "left";
     context.fillText("program order →", left, bottom + 17);
   }
@@ -70,7 +84,8 @@ class Curve {
     const value = this.value(row);
     if (value === null || Number.isNaN(value)) return;
     const size = this.points.length > 2000 ? 2 : this.points.length > 300 ? 3 : 5;
-    context.fillStyle = colour2(value === Infinity ? "equal" : row.failing > 0 ? LEVELS[row.level].name : "within");
+    const differs = row.failing > 0 ? LEVELS[row.level].name : "within";
+    context.fillStyle = colour2(value === Infinity ? "equal" : value === "bits" ? "bits" : differs);
     context.fillRect(this.x(i) - size / 2, this.y(value) - size / 2, size, size);
   }
 
@@ -81,7 +96,7 @@ class Curve {
     context.strokeStyle = context.fillStyle = paint;
     context.setLineDash([4, 3]);
     context.beginPath();
-    context.moveTo(x, this.box.top - 16);
+    context.moveTo(x, this.y(Infinity) - 6);
     context.lineTo(x, this.box.bottom);
     context.stroke();
     context.setLineDash([]);
@@ -96,7 +111,8 @@ class Curve {
   }
   text(i) {
     const row = this.points[i], value = this.value(row);
-    return `${row.name}, ${row.what}: ${value === null ? "no SQNR" : value === Infinity ? "exact" : `${value.toFixed(1)} dB`}`;
+    const named = value === "bits" ? "bits differ, by how much is not known" : value === Infinity ? "exact" : "no SQNR";
+    return `${row.name}, ${row.what}: ${Number.isFinite(value) ? `${value.toFixed(1)} dB` : named}`;
   }
   onMove(event) {
     const i = this.near(event);

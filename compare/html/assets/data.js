@@ -7,6 +7,7 @@ const LEVELS = [
   { name: "unjudged", brief: "not judged", text: "not judged", bad: false },
   { name: "equal", brief: "equal", text: "bit for bit equal", bad: false },
   { name: "within", brief: "within", text: "within bounds", bad: false },
+  { name: "bits", brief: "bits", text: "bits differ, by how much is not known", bad: false },
   { name: "outside", brief: "outside", text: "outside its bound", bad: true },
   { name: "special", brief: "special", text: "shape, dtype, NaN or Inf", bad: true },
 ];
@@ -25,6 +26,9 @@ const rows = page.observations.rows.map((values, index) => {
   row.metrics = row.metrics && toObject(page.observations.metrics, row.metrics);
   row.sqnr = row.metrics ? number(row.metrics.sqnr_db) : row.level === 2 ? Infinity : null;
   row.by_step = row.by_step.map(number);
+  // The parameter is in both: "fc.weight.exp_avg", "state weight.exp_avg".
+  const own = row.role === "state" || row.role === "param" ? `.${row.what.slice(row.role.length + 1)}` : "";
+  row.place = own.length > 1 && row.name.endsWith(own) ? row.name.slice(0, -own.length) : row.name;
   row.share = row.metrics && row.metrics.elements ? row.metrics.outside / row.metrics.elements : null;
   row.search = `${row.name} ${row.what} ${row.class}`.toLowerCase();
   return row;

@@ -3,7 +3,9 @@ class LayerMap {
   constructor(section, onLayer) {
     this.section = section;
     this.onLayer = onLayer;
-    this.axis = page.map.ranks.length > 1 || page.map.steps.length <= 1 ? "ranks" : "steps";
+    // Over all steps one fault is on all ranks that work with what it made.
+    const several = page.map.steps.length > 1 && (page.origin || page.map.ranks.length <= 1);
+    this.axis = several ? "steps" : "ranks";
     this.at = null; // [layer, column] of the keyboard
     this.canvas = element("canvas", { tabindex: "0", role: "img" });
     this.canvas.addEventListener("mousemove", (event) => showTip(event, this.textAt(this.cellOf(event))));
@@ -12,7 +14,8 @@ class LayerMap {
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
     this.canvas.addEventListener("blur", () => { this.at = null; this.draw(); });
     this.canvas.redraw = () => this.draw();
-    this.said = element("p", { class: "soft", role: "status" });
+    this.said = element("p", { class: "soft", role: "status" },
+      page.origin && this.axis === "steps" ? `The origin is in step ${page.origin.step}.` : "");
     const choice = element("select", { change: (event) => { this.axis = event.target.value; this.draw(); } },
       ...["ranks", "steps"].map((axis) => element("option", { value: axis, selected: axis === this.axis }, axis)));
     this.holder = element("div", { style: "overflow: auto; max-height: 440px" }, this.canvas);
@@ -44,7 +47,7 @@ class LayerMap {
       }
     });
     this.drawScale(context, columns);
-    const bad = layers.filter((_, line) => /[45]/.test(this.cells(line)));
+    const bad = layers.filter((_, line) => /[56]/.test(this.cells(line)));
     this.canvas.setAttribute("aria-label", `Map of ${layers.length} layers by ${columns.length} ${this.axis}. ` +
       (bad.length === 0 ? "Nothing is outside its bound." : `Outside their bound: ${bad.slice(0, 10).join(", ")}`));
   }

@@ -4,14 +4,14 @@ const ABOVE = 8; // rows kept beyond the view on either side
 
 const metric = (name) => (row) => row.metrics && number(row.metrics[name]);
 const COLUMNS = [
-  { title: "#", width: 54, right: true, key: (r) => r.index, cell: (r) => count(r.index + 1) },
-  { title: "State", width: 98, key: (r) => r.level, cell: stateOf, down: true },
+  { title: "#", width: 50, right: true, key: (r) => r.index, cell: (r) => count(r.index + 1) },
+  { title: "State", width: 92, key: (r) => r.level, cell: stateOf, down: true },
   { title: "Operator", key: (r) => `${r.name} ${r.what}`, cell: nameOf },
   { title: "Failing", width: 78, right: true, key: (r) => r.failing, cell: failingOf, down: true },
-  { title: "Outside", width: 74, right: true, key: (r) => r.share, cell: shareOf, down: true },
-  { title: "Max abs", width: 82, right: true, key: metric("max_abs"), down: true,
+  { title: "Outside", width: 80, right: true, key: (r) => r.share, cell: shareOf, down: true },
+  { title: "Max abs", width: 88, right: true, key: metric("max_abs"), down: true,
     cell: (r) => (r.metrics ? specialOf(r.metrics) || r.metrics.max_abs_text : noneOf(r)) },
-  { title: "Max rel", width: 74, right: true, key: metric("max_rel"), down: true,
+  { title: "Max rel", width: 76, right: true, key: metric("max_rel"), down: true,
     cell: (r) => (r.metrics ? short(r.metrics.max_rel) : noneOf(r)) },
   { title: "SQNR dB", width: 80, right: true, key: (r) => r.sqnr, cell: (r) => (r.metrics && specialOf(r.metrics) ? "–" : decibels(r.sqnr)) },
   { title: "Max ULP", width: 78, right: true, key: metric("max_ulp"), down: true,
@@ -27,9 +27,9 @@ function stateOf(row) {
 
 // The end of a name says most: the start gives way.
 function nameOf(row) {
-  const cut = row.name.lastIndexOf(".", row.name.lastIndexOf(".") - 1) + 1;
+  const cut = row.place.lastIndexOf(".", row.place.lastIndexOf(".") - 1) + 1;
   const name = element("span", { class: "name mono", title: row.name },
-    element("span", { class: "head" }, row.name.slice(0, cut)), element("span", { class: "tail" }, row.name.slice(cut)));
+    element("span", { class: "head" }, row.place.slice(0, cut)), element("span", { class: "tail" }, row.place.slice(cut)));
   return element("span", { class: "operator" }, name, element("span", { class: "what" }, row.what));
 }
 // Of a pair whose values were not read: equal hashes leave no error.
@@ -169,7 +169,7 @@ class OperatorTable {
     const first = Math.max(0, Math.floor(this.view.scrollTop / ROW_HEIGHT) - ABOVE);
     const last = Math.min(this.shown.length, first + Math.ceil(this.view.clientHeight / ROW_HEIGHT) + 2 * ABOVE);
     const gap = (n) => element("tr", { class: "gap", "aria-hidden": "true" },
-      element("td", { colspan: COLUMNS.length, style: `height: ${n * ROW_HEIGHT}px` }));
+      element("td", { style: `height: ${n * ROW_HEIGHT}px` }));
     const lines = [];
     for (let i = first; i < last; ++i) lines.push(this.makeLine(i));
     this.body.replaceChildren(gap(first), ...lines, gap(this.shown.length - last));
