@@ -13,6 +13,7 @@
 #include "compare/note_list.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
+#include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
 #include "compare/stage_hint.h"
@@ -22,6 +23,7 @@
 #include "compare/tally.h"
 #include "compare/text.h"
 #include "compare/topology.h"
+#include "compare/unexplained_states.h"
 #include "compare/unpaired.h"
 #include "compare/weight_list.h"
 #include "core/key.h"
@@ -68,6 +70,7 @@ class Differ {
         damage_(&pairing_options_, &report_),
         notes_(&options, &report_),
         unpaired_(&options, &report_),
+        unexplained_(&a, &b, &options.pass.allow_failed),
         progress_(options.on_progress) {}
 
   Result<DiffReport> Run() {
@@ -229,6 +232,7 @@ class Differ {
       report_.beyond_drift = std::move(choice.beyond_drift);
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
+    TellUnexplainedStates();
     report_.growth = GrowthOfOrigin(choice, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);
@@ -242,6 +246,16 @@ class Differ {
     notes_.Finish();
     AddRulesHint();
     return std::move(report_);
+  }
+
+  void TellUnexplainedStates() {
+    const auto found = unexplained_.Finish();
+    if (!found) return;
+    report_.counts.unexplained_states = found->pairs;
+    std::optional<Origin>& origin = report_.origin;
+    if (!origin) origin = std::exchange(report_.first_bits, std::nullopt);
+    if (origin && origin->row && origin->step == found->step)
+      origin->unexplained = IsOfOptimizer(origin->row->key);
   }
 
   Growth GrowthOfOrigin(const OriginFinder::Choice& choice, const DiffPair& diff_pair) const {
@@ -361,6 +375,8 @@ class Differ {
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
     finder_.AddPass(pass, pair, /*judged=*/!parted);
+    // Of copies, and of ranks that are put together, others decide.
+    if (!parted && !report_.job && options_.across.empty()) unexplained_.AddPass(pass, pair);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
   }
@@ -441,6 +457,7 @@ class Differ {
   const bool of_unknown_ranks_ = AreUnknownRanks(a_, b_);
   StageHint stage_hint_;  // of those
   UnpairedList unpaired_;
+  UnexplainedStates unexplained_;
   DiffProgress progress_;
   StepsJudged judged_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;

@@ -112,8 +112,11 @@ struct Counts {
   uint64_t by_statistics = 0;     // agree as far as these tell
   uint64_t unproven_weights = 0;  // of `unproven`: parameters, buffers, what optimizers keep
   uint64_t unproven_states = 0;   // of those: the latter
-  uint64_t unresolved = 0;        // could not be put together; they fail
-  uint64_t unreadable = 0;        // pairs of which a side is damaged; nothing else is said of them
+  // Of those: of the first step that has any, although nothing differs that they are made of
+  // (compare/unexplained_states.h).
+  uint64_t unexplained_states = 0;
+  uint64_t unresolved = 0;  // could not be put together; they fail
+  uint64_t unreadable = 0;  // pairs of which a side is damaged; nothing else is said of them
   uint64_t shape = 0, dtype = 0, special = 0, bits = 0, tolerance = 0;  // differing in
   // What is left of `paired`: statistics that differ were all there was; shape or dtype differs.
   uint64_t not_by_statistics = 0, of_other_kind = 0;

@@ -84,7 +84,7 @@ void NoteList::Finish() {
   nan_.at_least = counts.read < counts.paired;
   if (nan_.records > 0) notes.push_back(NanNote(nan_));
   if (std::string note = precision_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
-  if (std::string note = state_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
+  for (std::string& note : state_hints_.Notes()) notes.push_back(std::move(note));
   const bool has_row = report_->origin && report_->origin->row;
   for (std::string& note : mean_hints_.Notes(has_row ? report_->origin->row->remedy : ""))
     notes.push_back(std::move(note));

@@ -49,6 +49,8 @@ struct Origin {
   // Empty where the ranks are put together.
   std::vector<int32_t> ranks;
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
+  // An optimizer keeps it, and nothing that it is made of differs (compare/unexplained_states.h).
+  bool unexplained = false;
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
 };

@@ -498,9 +498,16 @@ std::vector<std::string> OriginLines(const Origin& origin, const std::string& ac
     lines.push_back(WorstRelativeText(row));
     if (row.comparison.evidence == Evidence::kPayload) lines.push_back("bound " + row.bound);
   }
+  if (origin.unexplained)
+    lines.push_back(
+        "gradients on every rank, and what was kept one step before, are equal bit for bit: "
+        "nothing "
+        "explains it");
   if (origin.by_bits)
     lines.push_back(
-        "first difference in bits, still within its bound; it grows beyond the bound later");
+        origin.row && !origin.row->comparison.verdict.HasValues()
+            ? "first difference in bits, of unknown size; others are outside their bounds later"
+            : "first difference in bits, still within its bound; it grows beyond the bound later");
   lines.push_back(OtherRanks(origin));
   std::erase(lines, "");
   return lines;

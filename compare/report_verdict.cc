@@ -136,8 +136,10 @@ std::string DiffersText(const DiffReport& report, bool required_bits) {
                        Plural(c.paired - c.not_judged, "pair"), NotJudgedText(c));
   }
   if (WeightsDiffer(report) == 0)
-    return fmt::format("DIFFERS  in {} of what the optimizer keeps, {}{}",
-                       Plural(c.unproven_states, "pair"), kByHash, NotJudgedText(c));
+    return fmt::format(
+        "DIFFERS  in {} of what the optimizer keeps, {}{}",
+        Plural(c.unexplained_states > 0 ? c.unexplained_states : c.unproven_states, "pair"),
+        kByHash, NotJudgedText(c));
   return fmt::format("DIFFERS  in {}{}{}", DifferingWeights(report), HowWeightsDiffer(report, ""),
                      NotJudgedText(c));
 }

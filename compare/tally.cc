@@ -102,7 +102,8 @@ void Tally::Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing
   // Where the precision is lower, what the operators return does not tell.
   const bool weights_tell = observations_judged_ == 0 || options_->pass.compute;
   const bool weights_decide = weights_tell && !report_->parameters.differing.empty();
-  const bool states_decide = observations_judged_ == 0 && c.unproven_states > 0;
+  const bool states_decide =
+      (observations_judged_ == 0 && c.unproven_states > 0) || c.unexplained_states > 0;
   if (c.paired == 0) {
     report_->why_not = pairing.pairs.empty() ? WhyNoPass(a, b, pairing) : WhyNoRecord(unpaired);
   } else if (alone && compared_ == 0 && !unpaired.NamesText().empty()) {

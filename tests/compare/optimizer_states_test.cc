@@ -261,6 +261,115 @@ TEST(OptimizerStates, WithoutGradientsTheReportSaysWhatToDo) {
   EXPECT_FALSE(allowed.origin);
 }
 
+// Steps whose gradients are kept in full, and what Adam makes of them by its hash.
+struct Hashed {
+  int32_t ranks = 2;
+  std::vector<uint64_t> steps = {0, 1, 2};
+  // What is otherwise: of `rank`, from `step` on.
+  uint64_t step = 2;
+  int32_t rank = 1;
+  bool state = false, gradient = false, output = false;
+  int32_t without_gradients = -1;  // a rank
+};
+FakeRun RunOf(const Hashed& hashed) {
+  FakeRun run(hashed.ranks);
+  for (const uint64_t step : hashed.steps) {
+    for (int32_t rank = 0; rank < hashed.ranks; ++rank) {
+      const bool otherwise = rank == hashed.rank && step >= hashed.step;
+      const auto of = static_cast<uint32_t>(10 * step) + static_cast<uint32_t>(rank);
+      PassBuilder pass = run.Pass(rank, step);
+      const float output = otherwise && hashed.output ? 9 : 1;
+      pass.Module("fc", kInput, Vector<float>("float32", {output, 2}));
+      if (rank != hashed.without_gradients)
+        AddGradient(&pass, Gradient(of, otherwise && hashed.gradient ? kRounding : 0));
+      // Of the whole batch: the same on all ranks.
+      Numbers reduced = Gradient(static_cast<uint32_t>(100 + step));
+      if (step >= hashed.step && (hashed.gradient || (otherwise && hashed.state))) reduced[0] += 1;
+      for (const char* name : {"weight.exp_avg", "weight.exp_avg_sq"}) {
+        AddKept(&pass, name, TensorOf(reduced));
+        pass.last()->payload.reset();
+      }
+    }
+  }
+  return run;
+}
+
+TEST(OptimizerStates, OneThatDiffersByHashThoughNothingDoesThatItIsMadeOfFails) {
+  const DiffReport report = DiffOk(RunOf({}), RunOf({.state = true}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_EQ(report.counts.unexplained_states, 2u);
+  const std::string text = Joined(Text(report, 2, 2));
+  EXPECT_THAT(text, HasSubstr("DIFFERS in 2 pairs of what the optimizer keeps, by hash, which does "
+                              "not say by how much"));
+  EXPECT_THAT(text, HasSubstr("ORIGIN rank 1, step 2, fc, state weight.exp_avg its gradient agrees "
+                              "bit for bit what is kept does not: bits differ (hash; values were "
+                              "not kept) gradients on every rank, and what was kept one step "
+                              "before, are equal bit for bit: nothing explains it only rank 1"));
+  EXPECT_THAT(text, Not(HasSubstr("BITS")));
+}
+
+TEST(OptimizerStates, OneThatSomethingMayExplainDoesNotFailByItsHash) {
+  const auto overall = [](const Hashed& of_a, const Hashed& of_b, const DiffOptions& options = {}) {
+    const DiffReport report = DiffOk(RunOf(of_a), RunOf(of_b), options);
+    EXPECT_EQ(report.counts.unexplained_states, 0u);
+    return report.overall;
+  };
+  // The gradient of another rank is summed into it.
+  EXPECT_EQ(overall({}, {.gradient = true}), Overall::kSame);
+  // There is no step before that shows that the two runs sum alike, or one is not recorded.
+  EXPECT_EQ(overall({}, {.step = 0, .state = true}), Overall::kSame);
+  const std::vector<uint64_t> steps = {0, 2};
+  EXPECT_EQ(overall({.steps = steps}, {.steps = steps, .state = true}), Overall::kSame);
+  // A rank has gradients that were not recorded, or is not compared.
+  for (const int32_t rank : {0, 1})
+    EXPECT_EQ(overall({.without_gradients = rank}, {.state = true, .without_gradients = rank}),
+              Overall::kSame);
+  DiffOptions options;
+  options.pairing.ranks = *Spec::Parse("1");
+  EXPECT_EQ(overall({}, {.state = true}, options), Overall::kSame);
+  options = {};
+  options.pass.allow_failed = {NameFilter(), [](const std::string& text) {
+                                 return text.find("@state#") != std::string::npos;
+                               }};
+  EXPECT_EQ(overall({}, {.state = true}, options), Overall::kSame);
+  // Other versions of anything may sum in another order.
+  FakeRun a = RunOf({}), b = RunOf({.state = true});
+  for (const int32_t rank : {0, 1}) {
+    a.identity(rank)->versions = "torch 2.9.0";
+    b.identity(rank)->versions = "torch 2.9.1";
+  }
+  EXPECT_EQ(DiffOk(a, b).counts.unexplained_states, 0u);
+}
+
+TEST(OptimizerStates, OfOneKnownByHashNobodySaysThatItIsWithinItsBound) {
+  const DiffReport report = DiffOk(RunOf({.steps = {0, 1, 2, 3}, .step = 3}),
+                                   RunOf({.steps = {0, 1, 2, 3}, .step = 2, .state = true}));
+  EXPECT_EQ(report.counts.unexplained_states, 2u);
+  FakeRun a = RunOf({.steps = {0, 1, 2}}), b = RunOf({.steps = {0, 1, 2}, .state = true});
+  for (FakeRun* run : {&a, &b}) {
+    for (const int32_t rank : {0, 1}) {
+      const float output = run == &b ? 9 : 1;
+      run->Pass(rank, 3).Module("fc", kInput, Vector<float>("float32", {output, 2}));
+    }
+  }
+  const std::string text = Joined(Text(DiffOk(a, b), 2, 2));
+  EXPECT_THAT(text, HasSubstr("ORIGIN rank 1, step 2, fc, state weight.exp_avg"));
+  EXPECT_THAT(text, HasSubstr("first difference in bits, of unknown size; others are outside their "
+                              "bounds later"));
+  EXPECT_THAT(text, Not(HasSubstr("still within its bound")));
+}
+
+TEST(OptimizerStates, WithoutTheirValuesTheReportSaysWhatToDo) {
+  DiffOptions options;
+  options.pass.require_bits = true;
+  const std::string text = Joined(Text(DiffOk(RunOf({}), RunOf({.state = true}), options), 2, 2));
+  EXPECT_THAT(text, HasSubstr("2 pairs of what the optimizer keeps: their values were not kept on "
+                              "both sides, which would tell by how much they differ; capture role "
+                              "state with level full. --allow-failed '@state#.*[.]' lists them"));
+  EXPECT_THAT(text, Not(HasSubstr("no gradient was recorded")));
+}
+
 TEST(OptimizerStates, NamesTellWhatIsMadeOfSquares) {
   for (const char* name : {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum"})
     EXPECT_EQ(StateKindOf(name), StateKind::kOfSquares) << name;
