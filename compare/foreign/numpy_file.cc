@@ -192,9 +192,13 @@ const ZipMember* FindDTypes(const ZipArchive& archive) {
   const ZipMember* const member = archive.Find("dtypes.npy");
   if (member == nullptr) return nullptr;
   uint64_t data = 0;
-  const Result<Header> header = ReadHeader(archive.OpenUnverified(*member), &data);
+  const Bytes file = archive.OpenUnverified(*member);
+  const Result<Header> header = ReadHeader(file, &data);
   const bool is_text = header.ok() && header->descr.starts_with("<U") && header->shape.empty();
-  return is_text ? member : nullptr;
+  std::array<std::byte, 4> first;
+  const bool is_object =
+      is_text && file->ReadAt(data, first).ok() && Little32(first.data()) == uint32_t{'{'};
+  return is_object ? member : nullptr;
 }
 
 using DTypeNames = std::map<std::string, std::string, std::less<>>;

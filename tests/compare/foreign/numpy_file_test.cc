@@ -162,5 +162,17 @@ TEST(NumpyFile, DamagedNamesOfDTypesAreDamage) {
   EXPECT_THAT(why(std::string("{\0}", 3)), HasSubstr("expected JSON in ASCII"));
 }
 
+// Whoever else has a text of that name means something else by it.
+TEST(NumpyFile, ATextThatNamesNoDTypesIsSkipped) {
+  for (const char* text : {"float32,float32", "[]", ""}) {
+    const auto file = ReadForeignFile(
+        FromText("a.npz", Zip({{"dtypes.npy", TextArray(text)},
+                               {"x.npy", Npy(NpyHeader("|u1", false, "(2,)"), "ab")}})));
+    ASSERT_TRUE(file.ok()) << text << ": " << file.status().message();
+    EXPECT_EQ(file->tensors.size(), 1u);
+    EXPECT_EQ(file->skipped.size(), 1u);
+  }
+}
+
 }  // namespace
 }  // namespace tdump::compare::foreign::test
