@@ -86,6 +86,9 @@ std::optional<int32_t> ProbeRank(std::string_view name) {
 struct ExportName {
   uint64_t step = 0;
   int32_t rank = 0;
+  uint32_t process = 0;
+  bool extra = false;
+  uint64_t nth = 0;  // of those that are alike so far
 };
 std::optional<ExportName> ParseExportName(std::string_view file) {
   if (!file.ends_with(".npz") && !file.ends_with(".safetensors")) return std::nullopt;
@@ -98,11 +101,16 @@ std::optional<ExportName> ParseExportName(std::string_view file) {
   const auto step = NumberAfter("step", part());
   const auto rank = NumberAfter("rank", part());
   if (!step || !rank || *rank > (1 << 30)) return std::nullopt;
+  ExportName name{.step = *step, .rank = static_cast<int32_t>(*rank)};
   while (!stem.empty()) {
     const std::string_view more = part();
-    if (more != "extra" && !NumberAfter("p", more) && !NumberAfter("", more)) return std::nullopt;
+    const auto process = NumberAfter("p", more), nth = NumberAfter("", more);
+    if (more != "extra" && !process && !nth) return std::nullopt;
+    name.extra |= more == "extra";
+    if (process) name.process = static_cast<uint32_t>(*process);
+    if (nth) name.nth = *nth;
   }
-  return ExportName{*step, static_cast<int32_t>(*rank)};
+  return name;
 }
 
 class Finder {
@@ -159,10 +167,11 @@ class Finder {
         return InvalidArgument(fmt::format("'{}': rank {}: ranks below {} are compared",
                                            unit.directory, unit.rank, kMostRanks));
     }
-    std::stable_sort(
-        catalog_.units.begin(), catalog_.units.end(), [](const DumpUnit& a, const DumpUnit& b) {
-          return std::tie(a.step, a.rank, a.process) < std::tie(b.step, b.rank, b.process);
-        });
+    std::stable_sort(catalog_.units.begin(), catalog_.units.end(),
+                     [](const DumpUnit& a, const DumpUnit& b) {
+                       return std::tie(a.step, a.rank, a.process, a.extra) <
+                              std::tie(b.step, b.rank, b.process, b.extra);
+                     });
     return std::move(catalog_);
   }
 
@@ -183,7 +192,11 @@ class Finder {
       const auto step = PassNumber(name);
       if (!step) continue;
       any = true;
-      catalog_.units.push_back({*step, process.rank, nth, directory, {name}});
+      catalog_.units.push_back({.step = *step,
+                                .rank = process.rank,
+                                .process = nth,
+                                .directory = directory,
+                                .files = {name}});
     }
     if (!any) return;
     ++processes_[process.rank];
@@ -305,16 +318,22 @@ class Finder {
 
   // Where all files of tensors are such.
   Status AddExports(const Names& names) {
-    std::map<std::pair<uint64_t, int32_t>, uint32_t> passes;
-    std::vector<DumpUnit> units;
+    std::vector<std::pair<ExportName, std::string>> found;
     for (const std::string& name : names) {
       if (!HasTensorSuffix(name)) continue;
       const auto place = ParseExportName(name);
       if (!place) return {};
-      units.push_back(
-          {place->step, place->rank, passes[{place->step, place->rank}]++, path_, {name}});
+      found.emplace_back(*place, name);
     }
-    catalog_.units = std::move(units);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.first.nth < b.first.nth; });
+    for (auto& [place, name] : found)
+      catalog_.units.push_back({.step = place.step,
+                                .rank = place.rank,
+                                .process = place.process,
+                                .extra = place.extra,
+                                .directory = path_,
+                                .files = {std::move(name)}});
     return {};
   }
 

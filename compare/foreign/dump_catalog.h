@@ -30,13 +30,14 @@ struct DumpUnit {
   uint64_t step = 0;
   int32_t rank = 0;
   uint32_t process = 0;  // of several processes that had the rank: which
+  bool extra = false;    // a step that the rank ran beyond the others
   std::string directory;
   std::vector<std::string> files;  // in it; of kProbe none: all of it
 };
 
 struct DumpCatalog {
   DumpKind kind = DumpKind::kFiles;
-  std::vector<DumpUnit> units;                 // by step, rank, process
+  std::vector<DumpUnit> units;                 // by step, rank, process, extra
   std::map<int32_t, std::string> coordinates;  // of a rank: "tp=1 pp=0"
   std::optional<int32_t> rank;                 // `path` was the directory of one rank
 };

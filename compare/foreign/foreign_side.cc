@@ -152,12 +152,13 @@ ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
       path_(std::move(path)),
       catalog_(std::move(catalog)),
       late_(files_, &catalog_) {
-  std::map<std::tuple<uint64_t, int32_t, uint32_t>, uint32_t> seen;  // files of one step
+  std::map<std::tuple<uint64_t, int32_t, uint32_t, bool>, uint32_t> seen;  // files of one step
   for (size_t i = 0; i < catalog_.units.size(); ++i) {
     const DumpUnit& unit = catalog_.units[i];
     PassRef pass{.rank = unit.rank, .process = unit.process, .step = unit.step, .index = i};
     pass.agreed = true;
-    pass.nth = seen[{unit.step, unit.rank, unit.process}]++;
+    pass.extra = unit.extra;
+    pass.nth = seen[{unit.step, unit.rank, unit.process, unit.extra}]++;
     world_ = std::max(world_, unit.rank + 1);
     passes_.push_back(pass);
   }

@@ -70,8 +70,11 @@ TEST_F(ForeignSideTest, PassesThatWereExported) {
     Store(std::string("ex/") + name + ".safetensors", file);
   const auto side = Side("ex");
   EXPECT_EQ(side->world(), 2);
-  EXPECT_THAT(Passes(*side), ElementsAre("0.0.0", "0.1.0", "2.0.0", "2.0.1", "2.0.2", "10.0.0"));
+  EXPECT_THAT(Passes(*side), ElementsAre("0.0.0", "0.1.0", "2.0.0", "2.0.0", "2.0.1", "10.0.0"));
   EXPECT_THAT(Keys(*side, 5), ElementsAre("a@output#"));
+  EXPECT_FALSE(side->passes()[2].extra);
+  EXPECT_TRUE(side->passes()[3].extra);
+  EXPECT_EQ(side->passes()[3].nth, 0u);
   // Whoever else has files of such names has others beside them.
   Store("other/step0_rank0_up.npz", Zip({{"x.npy", Array(1)}}));
   Store("other/step1_rank0_up.npz", Zip({{"x.npy", Array(1)}}));
