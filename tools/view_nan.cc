@@ -4,6 +4,7 @@
 //      step's records are in the order of its program; the first that holds NaN is the rank's.
 //   2. Clocks of ranks say nothing about who was first. Of several ranks one whose operator was
 //      given finite inputs comes first: NaN was made there; others were handed it, or made it too.
+//      Then the one that was less far in its own program, then the lowest.
 // Statistics tell where they were kept, else the values are read.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +12,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
+#include <tuple>
 
 #include "core/text.h"
 #include "tools/coverage_json.h"
@@ -55,7 +56,8 @@ class NanFinder {
     }
     if (seen_ == 0 && !trouble_) return FailWithoutRecords(request_);
     std::stable_sort(ranks_.begin(), ranks_.end(), [](const auto& x, const auto& y) {
-      return std::pair(!x.born(), x.first.record.seen) < std::pair(!y.born(), y.first.record.seen);
+      return std::tuple(!x.born(), x.first.record.seen, x.rank) <
+             std::tuple(!y.born(), y.first.record.seen, y.rank);
     });
     if (request_.common.json)
       Print(JsonText(AllJson()));
@@ -114,7 +116,7 @@ class NanFinder {
   void AddInputs(const io::PassReader& reader, FirstOfRank* first) {
     if (!IsMadeByCall(first->first.record.key.role)) return;
     const Key call = CallOf(first->first.record.key);
-    const Role given = call.phase == Phase::kBackward ? Role::kGradOutput : Role::kInput;
+    const Role given = GivenRole(call);
     std::vector<uint64_t> ids;
     (void)reader.ForEachRecord([&](const io::Record& record) {
       if (record.key.role == given && IsKnown(record) && CallOf(record.key) == call)
@@ -130,6 +132,10 @@ class NanFinder {
   // from these.
   static bool IsMadeByCall(Role role) {
     return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput;
+  }
+
+  static Role GivenRole(const Key& key) {
+    return key.phase == Phase::kBackward ? Role::kGradOutput : Role::kInput;
   }
 
   static Key CallOf(Key key) {
@@ -166,7 +172,8 @@ class NanFinder {
       text +=
           fmt::format("            given {}: {}\n", RoleText(input.record.key), MeasureText(input));
     if (first.inputs.empty() && IsMadeByCall(first.first.record.key.role))
-      text += "            what it was given was not kept: capture role input to see\n";
+      text += fmt::format("            what it was given was not kept: capture role {} to see\n",
+                          ToString(GivenRole(first.first.record.key)));
     const std::string address = fmt::format("{}:{}/{}/{}", request_.shown, first.step, first.rank,
                                             ToText(first.first.record.key));
     text += fmt::format("            look closer: tdump-view {} --values 8\n",

@@ -1,6 +1,7 @@
 // What tdump-view says of records, and what a user can do with it.
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/coordinator/run_image.h"
@@ -50,6 +51,15 @@ TEST_F(ViewTextsTest, NamesOfTheBackwardAreAddresses) {
   EXPECT_THAT(text, Not(HasSubstr("= 3  4\n")));
   EXPECT_THAT(View({"run:0/0/head@grad_output"}), HasSubstr("= 1  2\n"));
   EXPECT_THAT(View({"run:0/0/head"}), HasSubstr("= 3  4\n"));
+}
+
+TEST_F(ViewTextsTest, TheRoleThatTellsWhereNanComesFromIsThatOfThePhase) {
+  TensorImage gradient = Floats("head", {1, std::numeric_limits<float>::quiet_NaN()});
+  gradient.role = Role::kGradInput;
+  gradient.phase = Phase::kBackward;
+  MakeRun({gradient});
+  EXPECT_THAT(View({"run", "--nan"}),
+              HasSubstr("what it was given was not kept: capture role grad_output to see\n"));
 }
 
 TEST_F(ViewTextsTest, OfSharedBytesTheOwnerIsNamedAndTheNumbersAreShown) {
