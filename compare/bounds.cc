@@ -38,7 +38,8 @@ LocalBound LocalBoundOf(const BoundFacts& facts) {
   const NumberFormat left = FormatOf(facts.a), right = FormatOf(facts.b);
   double unit = std::max(left.UnitRoundoff(), right.UnitRoundoff());
   LocalBound local;
-  if (unit == 0) {
+  const bool scales = left.specials == Specials::kScale && right.specials == Specials::kScale;
+  if (unit == 0 || (scales && facts.compute == nullptr)) {
     local.bound.text = "exact";
     return local;
   }

@@ -54,7 +54,8 @@ inline constexpr double kBoundFactor = 4;
 // Two operands with independent errors of relative size p give a product's error of sqrt(2) p of
 // what the terms add up to without cancellation. Of unknown operators a product is assumed.
 // Rounding errors of a sum of K terms grow like sqrt(K) on average (Higham, Accuracy and Stability,
-// 2.8 and 4.2). Integers: exact.
+// 2.8 and 4.2). Integers: exact, and so are scales (float8_e8m0fnu) unless `compute` is given: the
+// next one is twice as large.
 LocalBound LocalBoundOf(const BoundFacts& facts);
 
 }  // namespace tdump::compare

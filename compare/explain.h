@@ -24,7 +24,10 @@
 //   6. Where rounding puts the input of a ReLU on the other side of 0, the gradient of that element
 //      comes or goes as a whole. A gradient outside its bound is judged without such elements where
 //      they are known (compare/relu_flips.h); all of its error goes into what follows.
-//   7. An observation outside its bound fails; for what follows it counts as if its operator had
+//   7. Where no precision was given it is enough that all elements are within what their dtype
+//      allows; of bfloat16 and coarser dtypes the gain is held to its bound even so, plus what
+//      noise of that size may have by chance.
+//   8. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.
 #pragma once
@@ -63,7 +66,7 @@ struct Sample {
   // of neither.
   uint64_t parameter = 0;
   StateKind state = StateKind::kNone;
-  // All elements are within the bound of each, which is enough unless the precision was given.
+  // All elements are within the bound of each, which is enough but for (7).
   bool within_local = true;
 };
 

@@ -32,6 +32,15 @@ TEST(LocalBound, FollowsTheCoarserDtypeAndTheReduction) {
   EXPECT_EQ(Local("int32", "int32", one, 9).level.power, 0);
 }
 
+// The next scale is twice as large, or half.
+TEST(LocalBound, OfScalesIsExactUnlessThePrecisionIsGiven) {
+  const auto one = OperatorClass::kElementwise;
+  EXPECT_EQ(Local("float8_e8m0fnu", "float8_e8m0fnu", one, 1).bound.text, "exact");
+  EXPECT_EQ(Local("float8_e8m0fnu", "float8_e8m0fnu", one, 1).level.power, 0);
+  EXPECT_GE(Local("float8_e8m0fnu", "float8_e8m0fnu", one, 1, "fp8").bound.relative, 2);
+  EXPECT_GE(Local("float32", "float8_e8m0fnu", one, 1).bound.relative, 2);
+}
+
 TEST(LocalBound, OfAProductIsThatOfItsOperandsPrecision) {
   // 4 * (2^-8 + sqrt(1024) 2^-24 + sqrt(2) 2^-4): what comes back is float32.
   const LocalBound product = Local("float32", "float32", OperatorClass::kProduct, 1024, "fp8");

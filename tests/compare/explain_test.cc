@@ -175,10 +175,40 @@ TEST(Explain, AClassThatAlwaysAmplifiesIsNoFault) {
 
 TEST(Explain, ElementsWithinTheirDtypeNeedNoExplanationUnlessThePrecisionIsGiven) {
   Program program;
-  const size_t scaled = program.Add(OperatorClass::kNormalisation, 400, 45, 0.01);
-  program.samples[scaled].within_local = true;
-  EXPECT_TRUE(program.Run(false)[scaled].within);
-  EXPECT_FALSE(program.Run(true)[scaled].within);
+  const size_t noisy = program.Add(OperatorClass::kNormalisation, 400, 45, 0.003);
+  program.samples[noisy].within_local = true;
+  EXPECT_TRUE(program.Run(false)[noisy].within);
+  EXPECT_FALSE(program.Run(true)[noisy].within);
+}
+
+// One output, all of whose elements are within what their dtype allows.
+bool IsWithinAs(const ErrorLevel& local, double power, double gain, uint64_t elements,
+                bool with_input = true) {
+  Program program;
+  program.Add(OperatorClass::kProduct, 400, 400);
+  Sample& in = program.samples[0];
+  Sample& out = program.samples[1];
+  in.error = {};
+  in.within_local = out.within_local = true;
+  out.error = {.power = power, .peak = local.peak, .gain = gain};
+  out.local = local;
+  out.elements = out.channels = elements;
+  if (!with_input) program.samples.erase(program.samples.begin());
+  return program.Run(false).back().within;
+}
+
+TEST(Explain, AFactorIsNotHiddenByACoarseDtype) {
+  const ErrorLevel e5m2 = {.power = 0.0225, .peak = 0.5, .gain = 0.125};
+  const ErrorLevel fp32 = {.power = 3e-14, .peak = 4.8e-7, .gain = 1.2e-7};
+  for (const bool with_input : {true, false}) {
+    // Rounding makes 46.6 dB, of 65536 elements a gain of 3 * sqrt(2.2e-5 / 1024) by chance.
+    EXPECT_TRUE(IsWithinAs(Bf16(), 4e-5, 0.0042, 1 << 16, with_input));
+    EXPECT_FALSE(IsWithinAs(Bf16(), 4e-5, 0.0052, 1 << 16, with_input));
+    EXPECT_FALSE(IsWithinAs(e5m2, 1, 1, 64, with_input));  // twice as large
+    // A single number, 4 roundings off.
+    EXPECT_TRUE(IsWithinAs(Bf16(), 0.0156 * 0.0156, 0.0156, 1, with_input));
+    EXPECT_TRUE(IsWithinAs(fp32, 4e-14, 2e-7, 1 << 16, with_input));
+  }
 }
 
 TEST(Explain, EqualInputsExplainNothing) {

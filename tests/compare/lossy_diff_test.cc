@@ -99,6 +99,29 @@ TEST(LossyDiff, AFactorMakesItsOperatorTheOrigin) {
   }
 }
 
+// Every number of B twice that of A; the inputs are equal. One more in the exponent of each.
+TEST(LossyDiff, AFactorIsFoundWithoutAPrecisionToo) {
+  const auto differs = [](const std::string& dtype, uint8_t one_more, const char* compute) {
+    std::mt19937 random(7);
+    std::vector<uint8_t> numbers, twice;
+    for (int i = 0; i < 512; ++i) {
+      numbers.push_back(static_cast<uint8_t>(0x38 + random() % 16));
+      twice.push_back(static_cast<uint8_t>(numbers.back() + one_more));
+    }
+    FakeRun a(1), b(1);
+    const Tensor in = Vector<float>("float32", {1, 2});
+    a.Pass(0, 0).Module("q", in, MakeTensor<uint8_t>(dtype, {8, 64}, numbers));
+    b.Pass(0, 0).Module("q", in, MakeTensor<uint8_t>(dtype, {8, 64}, twice));
+    DiffOptions options;
+    if (compute != nullptr) options.pass.compute = *ParsePrecision(compute);
+    return Diff(a.side(), b.side(), options)->overall == Overall::kDiffers;
+  };
+  EXPECT_TRUE(differs("float8_e5m2", 4, nullptr));
+  EXPECT_TRUE(differs("float8_e4m3fn", 8, nullptr));
+  EXPECT_TRUE(differs("float8_e8m0fnu", 1, nullptr));
+  EXPECT_TRUE(differs("float8_e8m0fnu", 1, "fp8"));  // by its gain
+}
+
 TEST(LossyDiff, TheGrowthOfTheErrorIsTold) {
   const DiffReport report =
       Runs(52, [](const Numbers& numbers) { return Times(numbers, 1.05f); }).Diff();
