@@ -121,15 +121,22 @@ bool AddsToGradients(const Outcome& outcome) {
 
 // An error that is so much larger than what is explained is no rounding of another order.
 constexpr double kFarDb = 40;
+// That what goes into an operator does not make, nor its roundings.
+constexpr double kWellDb = 10;
+
+// By how much its error is beyond what is explained; none where that is not known.
+double DbBeyond(const Outcome& outcome) {
+  const std::optional<Explanation> explanation = outcome.explanation;
+  if (!explanation || outcome.comparison.evidence != Evidence::kPayload) return 0;
+  return DbOf(explanation->bound.power) - DbOf(LevelOf(outcome.comparison.metrics).power);
+}
 
 }  // namespace
 
 bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome) {
   if (!outcome.fails) return false;
   if (IsFiniteOnOneSide(pass, outcome)) return true;
-  if (!AddsToGradients(outcome) || outcome.comparison.evidence != Evidence::kPayload) return false;
-  const std::optional<Explanation> explanation = outcome.explanation;
-  return DbOf(explanation->bound.power) - DbOf(LevelOf(outcome.comparison.metrics).power) > kFarDb;
+  return AddsToGradients(outcome) && DbBeyond(outcome) > kFarDb;
 }
 
 namespace {
@@ -184,6 +191,9 @@ void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair, bool judg
   AddSuspect(pass, pair, finding.bits, &bits_, [](const Outcome& o) { return o.bits_differ; });
   AddSuspect(pass, pair, finding.beyond_drift, &beyond_drift_,
              [](const Outcome& o) { return o.fails; });
+  const auto fails = [](const Outcome& o) { return IsGradient(o.role) && o.fails && !o.allowed; };
+  if (pair.b.rank != kAllRanks && std::any_of(pass.outcomes.begin(), pass.outcomes.end(), fails))
+    gradients_fail_.emplace(pair.b.rank, pair.b.step);
 }
 
 PassFinding OriginFinder::Find(const PassDiff& pass, uint64_t step) {
@@ -276,6 +286,9 @@ OriginFinder::Suspect OriginFinder::MakeSuspect(const PassDiff& pass, const Pass
   const std::optional<Explanation>& explanation = outcome.explanation;
   suspect.adds_error =
       explanation && explanation->in_known && !explanation->within && !explanation->follows;
+  suspect.well_beyond =
+      outcome.is_output() && !IsGradient(outcome.role) && DbBeyond(outcome) > kWellDb;
+  suspect.of_state = outcome.of_optimizer;
   suspect.of_gradients = AddsToGradients(outcome);
   suspect.special = IsFiniteOnOneSide(pass, outcome);
   return suspect;
@@ -318,14 +331,33 @@ bool OriginFinder::DiffersBefore(uint64_t step, bool bits) const {
   return !suspects.list.empty() && suspects.step < step;
 }
 
-// The operator's own parameter that differed by then, null when there is none.
+// The operator's own parameter that differed by then, of several of one module that of which most
+// is outside; null when there is none, and for what goes in, which it does not make.
 const ParameterDifference* OriginFinder::OwnParameter(const Origin& origin) const {
+  if (origin.kind == OriginKind::kInterval && origin.row->key.role == Role::kInput) return nullptr;
+  const ParameterDifference* own = nullptr;
   for (const ParameterDifference& parameter : *parameters_) {
-    if (parameter.step <= origin.step && SameRank(parameter.rank, origin.rank) &&
-        PathWithin(parameter.path, origin.path))
-      return &parameter;
+    if (parameter.step > origin.step || !SameRank(parameter.rank, origin.rank) ||
+        !PathWithin(parameter.path, origin.path))
+      continue;
+    if (own == nullptr || (parameter.path == own->path && parameter.share > own->share))
+      own = &parameter;
   }
-  return nullptr;
+  return own;
+}
+
+// Whether weights or gradients of another rank parted by then. What an optimizer keeps is made of
+// the gradients of all ranks, and they are recorded before they are added up.
+bool OriginFinder::AnotherRankParted(const Suspect& suspect) const {
+  const PassRef& own = suspect.parting.pair.b;
+  const bool weights = std::any_of(
+      parameters_->begin(), parameters_->end(), [&](const ParameterDifference& parameter) {
+        return parameter.step <= own.step && !SameRank(parameter.rank, own.rank);
+      });
+  return weights ||
+         std::any_of(gradients_fail_.begin(), gradients_fail_.end(), [&](const auto& fail) {
+           return fail.second <= own.step && !SameRank(fail.first, own.rank);
+         });
 }
 
 // Activations that one rank was given, while another rank parts without such.
@@ -387,6 +419,7 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
     }
     suspect.candidate.own_parameter = !origin.parameter.empty();
     suspect.own_within = own != nullptr && own->within;
+    suspect.own_outside = own != nullptr && own->outside;
     candidates.push_back(suspect.candidate);
     partings.push_back(suspect.parting);
   }
@@ -411,7 +444,10 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
   const auto may_make = [&](const ParameterDifference& parameter) {
     return !chosen.of_gradients && !(chosen.special && parameter.drifted && parameter.same_special);
   };
-  if (chosen.outside_before && may_make(*chosen.outside_before)) {
+  // What a weight before the operator makes goes into the operator.
+  const bool by_own = chosen.adds_error && chosen.well_beyond && chosen.own_outside &&
+                      chosen.outside_before && chosen.outside_before->drifted;
+  if (chosen.outside_before && !by_own && may_make(*chosen.outside_before)) {
     BlameParameter(*chosen.outside_before, &origin);
     origin.last_agreeing.reset();  // it may come after what used the parameter
   } else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty() &&
@@ -435,6 +471,9 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
 OriginFinder::Choice OriginFinder::Choose() {
   Choice choice = ChooseFirst();
   std::vector<std::string> said;
+  std::erase_if(beyond_drift_.list, [&](const Suspect& suspect) {
+    return suspect.of_state && AnotherRankParted(suspect);
+  });
   const std::optional<Suspect> beyond = Choose(&beyond_drift_, &said);
   if (!beyond || !choice.origin || !choice.origin->row) return choice;
   const Row &first = *choice.origin->row, &other = *beyond->origin.row;

@@ -26,6 +26,7 @@ struct ParameterDifference {
   bool buffer = false;
   bool outside = false;  // its values are known, and outside their bound
   bool within = false;   // its values are known, and within their bound
+  double share = 0;      // of its elements that are outside
   bool drifted = false;  // it was equal at an earlier step
   // Its values are known, and NaN and infinities are where they should be.
   bool same_special = false;
@@ -105,7 +106,10 @@ class OriginFinder {
     std::optional<ParameterDifference> outside_before;
     // Its error is more than what went into it, and its own roundings, explain.
     bool adds_error = false;
+    bool well_beyond = false;   // by more than kWellDb; an output of the forward
     bool own_within = false;    // its own parameter differs within its bound
+    bool own_outside = false;   // or outside
+    bool of_state = false;      // an optimizer keeps it
     bool of_gradients = false;  // an optimizer keeps it, and it adds an error to its gradients
     bool special = false;       // NaN or infinities are on one side only
   };
@@ -133,6 +137,7 @@ class OriginFinder {
   std::optional<ParameterDifference> OutsideBefore(const PassDiff& pass, const PassPair& pair,
                                                    const Outcome& difference) const;
   const ParameterDifference* OwnParameter(const Origin& origin) const;
+  bool AnotherRankParted(const Suspect& suspect) const;
   Choice ChooseFirst();  // the origin, and bits
   std::optional<Suspect> Choose(Suspects* suspects, std::vector<std::string>* notes) const;
   static bool BeginAlike(const Suspect& x, const Suspect& y);
@@ -148,6 +153,7 @@ class OriginFinder {
   const std::vector<ParameterDifference>* parameters_;
   const Stages stages_;
   Suspects beyond_bound_, bits_, beyond_drift_;
+  std::map<int32_t, uint64_t> gradients_fail_;  // by rank: the first step of B
   Growth growth_;
   std::optional<Candidate> growth_of_;
   std::optional<uint64_t> reproducible_from_;  // step of B of the first pass equal bit by bit

@@ -9,6 +9,12 @@ namespace {
 
 constexpr size_t kMostListed = 1000;
 
+double ShareOutside(const Outcome& outcome) {
+  if (outcome.comparison.evidence != Evidence::kPayload) return 0;
+  const Metrics m = outcome.comparison.metrics;
+  return m.elements == 0 ? 0 : static_cast<double>(m.outside()) / static_cast<double>(m.elements);
+}
+
 }  // namespace
 
 void WeightList::See(const Outcome& outcome, uint64_t step) {
@@ -53,6 +59,7 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
                            .buffer = buffer,
                            .outside = outcome.fails,
                            .within = outcome.comparison.verdict.tolerance == Answer::kSame,
+                           .share = ShareOutside(outcome),
                            .drifted = later,
                            .same_special = v.HasValues() && v.special == Answer::kSame});
 }

@@ -119,6 +119,22 @@ TEST(DiffOrigin, AParameterThatAnOperatorWasGivenIsBlamedItself) {
   }
 }
 
+TEST(DiffOrigin, NoOperatorsOwnParameterIsBlamedForWhatGoesIn) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    const Tensor& in = run == &a ? kGood : kBad;
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Param("second", "weight", run == &a ? kInput : kNear);
+    pass.Module("first", kInput, kGood);
+    pass.Module("second", in, in);
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kInterval);
+  EXPECT_EQ(report.origin->name, "second");
+  EXPECT_EQ(report.origin->parameter, "");
+}
+
 // Row-parallel linear layer: after the sum over the ranks, both ranks hold the same wrong output.
 FakeRun RowParallel(int32_t wrong, bool with_partials) {
   FakeRun run(2);

@@ -22,8 +22,9 @@ const Tensor kGood = Vector<float>("float32", {3, 4});
 const Tensor kBad = Vector<float>("float32", {3, 5});
 const Tensor kNear = Vector<float>("float32", {3, 4.0f + 0x1p-21f});  // one rounding away
 
-void FullParam(PassBuilder* pass, const std::string& path, const Tensor& weight) {
-  pass->Param(path, "weight", weight);
+void FullParam(PassBuilder* pass, const std::string& path, const Tensor& weight,
+               const std::string& name = "weight") {
+  pass->Param(path, name, weight);
   pass->last()->payload = weight.record.payload;
 }
 
@@ -303,6 +304,49 @@ Numbers Noisy(Numbers numbers, double db, std::mt19937* random) {
 }
 Tensor Of(const Numbers& numbers) {
   return MakeTensor<float>("float32", {64, static_cast<int64_t>(kCount / 64)}, numbers);
+}
+
+// Of the second of two steps: elements of weights that are off by 1e-3.
+struct Parted {
+  size_t first = 0;             // of the first module
+  size_t bias = 0, weight = 0;  // of the second
+  double out_db = 200;          // of what the second returns
+};
+FakeRun TwoModules(const Parted& parted) {
+  std::mt19937 values(7), noise(3);
+  FakeRun run(1);
+  const Numbers numbers = Noisy(Numbers(kCount), 0, &values);
+  const Tensor in = Of(Noisy(Numbers(kCount), 0, &values));
+  const Tensor between = Of(Noisy(Numbers(kCount), 0, &values));
+  const Numbers out = Noisy(Numbers(kCount), 0, &values);
+  for (const uint64_t step : {0, 1}) {
+    PassBuilder pass = run.Pass(0, step);
+    const auto with = [&](size_t count) {
+      Numbers changed = numbers;
+      for (size_t i = 0; i < count && step == 1; ++i) changed[i] += 1e-3f;
+      return Of(changed);
+    };
+    FullParam(&pass, "first", with(parted.first));
+    FullParam(&pass, "second", with(parted.bias), "bias");
+    FullParam(&pass, "second", with(parted.weight));
+    pass.Module("first", in, between);
+    pass.Module("second", between, Of(step == 0 ? out : Noisy(out, parted.out_db, &noise)));
+  }
+  return run;
+}
+
+TEST(Drift, TheWeightOfAnOperatorThatAddsAnErrorComesBeforeOneThatOnlyDrifted) {
+  const FakeRun a = TwoModules({});
+  const auto blamed = [&](const Parted& parted) {
+    const DiffReport report = DiffOk(a, TwoModules(parted));
+    return report.origin ? report.origin->parameter : "none";
+  };
+  EXPECT_EQ(blamed({.first = 2, .weight = kCount, .out_db = 60}), "second.weight");
+  EXPECT_EQ(blamed({.first = 2, .bias = 2, .weight = kCount, .out_db = 60}), "second.weight");
+  // Its weight agrees: what differs elsewhere is said first.
+  EXPECT_EQ(blamed({.first = 2, .out_db = 60}), "first.weight");
+  // Or the output is hardly worse than rounding makes it, which is 120 dB.
+  EXPECT_EQ(blamed({.first = 2, .weight = 2, .out_db = 115}), "first.weight");
 }
 
 FakeRun WithNoise(uint32_t seed, double weight_db, const std::vector<double>& out_db) {

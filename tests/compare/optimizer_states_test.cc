@@ -154,21 +154,25 @@ struct Second {
   Numbers states;
   float of_weight = 1;  // where weights are recorded
   float output = 1;     // of the module that has it
+  uint32_t gradient = 1;
 };
-FakeRun Trained(double noise, const Second& second, bool records_weights) {
-  FakeRun run(1);
+void Train(FakeRun* run, int32_t rank, double noise, const Second& second, bool records_weights) {
   for (const uint64_t step : {0, 1}) {
-    PassBuilder pass = run.Pass(0, step);
+    PassBuilder pass = run->Pass(rank, step);
     if (records_weights || step == 0) {
       const Tensor weight = Vector<float>("float32", {1, step == 0 ? 1 : second.of_weight});
       pass.Param("in", "weight", weight);
       pass.last()->payload = weight.record.payload;
     }
     pass.Module("in", kInput, Vector<float>("float32", {2, step == 0 ? 1 : second.output}));
-    const Numbers gradient = Gradient(1, noise);
+    const Numbers gradient = Gradient(step == 0 ? 1 : second.gradient, noise);
     AddGradient(&pass, gradient);
     AddStates(&pass, step == 0 ? gradient : second.states);
   }
+}
+FakeRun Trained(double noise, const Second& second, bool records_weights) {
+  FakeRun run(1);
+  Train(&run, 0, noise, second, records_weights);
   return run;
 }
 
@@ -189,6 +193,30 @@ TEST(OptimizerStates, AMissedReductionIsNamedBesideWeightsThatMayHaveParted) {
   EXPECT_THAT(Joined(Text(missed)),
               HasSubstr("ALSO rank 0, step 1, fc, state weight.exp_avg weights that parted by "
                         "rounding do not make this: look here first its gradient agrees"));
+}
+
+// The gradients of all ranks are added up behind what is recorded.
+TEST(OptimizerStates, AreNotNamedWhereAnotherRanksWeightsPartedBefore) {
+  const auto run = [](const Second& first, const Second& second) {
+    FakeRun run(2);
+    Train(&run, 0, 0, first, true);
+    Train(&run, 1, 0, second, true);
+    return run;
+  };
+  const Second agrees = {.states = Gradient()}, given = {.states = Gradient(2)};
+  const FakeRun a = run(agrees, agrees);
+  Second parted = {.states = Gradient(2), .of_weight = 1.001f, .output = 1.001f, .gradient = 3};
+  const DiffReport stale = DiffOk(a, run(given, parted));
+  ASSERT_TRUE(stale.origin);
+  EXPECT_EQ(stale.origin->rank, 1);
+  EXPECT_EQ(stale.origin->parameter, "in.weight");
+  EXPECT_FALSE(stale.beyond_drift);
+  // The same rank's weights make no such state.
+  parted.gradient = 1;
+  const DiffReport missed = DiffOk(a, run(agrees, parted));
+  ASSERT_TRUE(missed.origin && missed.beyond_drift);
+  EXPECT_EQ(missed.beyond_drift->rank, 1);
+  EXPECT_EQ(missed.beyond_drift->row->key.arg, "weight.exp_avg");
 }
 
 TEST(OptimizerStates, NoWeightThatPartedIsBlamedForWhatGradientsAloneMake) {
