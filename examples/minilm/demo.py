@@ -157,14 +157,24 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--runs", default="outputs/demo", metavar="DIR", help="where the two runs go (default: %(default)s)"
     )
+    parser.add_argument("--check", action="store_true", help="check the arguments and do nothing else")
     options = parser.parse_args(argv)
-    if options.fault != "none" and not re.fullmatch(r"\d+:[^:]+:\d+", options.fault):
+    if options.fault == "none":
+        return options
+    fault = re.fullmatch(r"(\d+):[^:]+:(\d+)", options.fault)
+    if not fault:
         parser.error(f"--fault {options.fault}: expected RANK:PARAM:BIT, such as {DEFAULT_FAULT}, or none")
+    if int(fault[1]) >= RANKS:
+        parser.error(f"--fault {options.fault}: rank {fault[1]} is not one of 0..{RANKS - 1}")
+    if int(fault[2]) > 31:
+        parser.error(f"--fault {options.fault}: bit {fault[2]} is not one of 0..31 of a float32")
     return options
 
 
 def main(argv: list[str]) -> int:
     options = parse_arguments(argv)
+    if options.check:
+        return 0
     fault = None if options.fault == "none" else options.fault
     clean, other = f"{options.runs}/clean", f"{options.runs}/{'faulty' if fault else 'again'}"
     changed = (

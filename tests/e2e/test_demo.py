@@ -55,6 +55,25 @@ def diff(a: Path, b: Path, *options: str, status: int) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--fault", f"9:{QUERY}.weight:23"], "rank 9 is not one of 0..3"),
+        (["--fault", f"1:{QUERY}.weight:99"], "bit 99 is not one of 0..31"),
+        (["--htlm", "x"], "unrecognized arguments"),
+    ],
+)
+def test_arguments_come_first(arguments, said):
+    done = execute([SOURCE / "demo", *arguments], SOURCE)
+    assert done.returncode == 2
+    assert said in done.stderr and "setup:" not in done.stderr, done.stderr
+
+
+def test_help_builds_nothing():
+    done = execute([SOURCE / "demo", "--help"], SOURCE)
+    assert done.returncode == 0 and done.stdout.startswith("usage: ./demo") and done.stderr == ""
+
+
 def test_document(demo):
     report = json.loads((demo[0] / "said.json").read_text())
     assert report["verdict"] == "differs"
