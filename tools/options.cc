@@ -12,6 +12,7 @@
 
 #include "core/parse_number.h"
 #include "core/text.h"
+#include "settings/mistakes.h"
 
 namespace tdump::tools {
 
@@ -133,6 +134,35 @@ void Options::Positional(const std::string& name, std::vector<std::string>* targ
   option->type_name("");
 }
 
+namespace {
+
+std::vector<std::string> LongNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // of a later version
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Of a command line that was refused the first word that looks like an option and is none; "" for
+// none. The parser names what it could not place, which may be the word behind it.
+std::string UnknownOption(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") break;
+    if (!word.starts_with("--")) continue;
+    const size_t equals = word.find('=');
+    const std::string name(word.substr(0, equals));
+    const CLI::Option* option = app.get_option_no_throw(name);
+    if (option == nullptr) return name;
+    if (equals == std::string_view::npos && option->get_expected_min() > 0) ++i;  // its value
+  }
+  return "";
+}
+
+}  // namespace
+
 std::optional<int> Options::Parse(int argc, char** argv) {
   try {
     impl_->app.parse(argc, argv);
@@ -143,6 +173,12 @@ std::optional<int> Options::Parse(int argc, char** argv) {
     Print(std::string(version.what()) + "\n");
     return kExitOk;
   } catch (const CLI::Error& error) {
+    if (const std::string unknown = UnknownOption(impl_->app, argc, argv); !unknown.empty()) {
+      const std::string near = settings::Nearest(unknown, LongNames(impl_->app));
+      return Fail(impl_->tool, "no option " + unknown +
+                                   (near.empty() ? "; see " : "; did you mean " + near + "? See ") +
+                                   impl_->tool + " --help");
+    }
     return Fail(impl_->tool, std::string(error.what()) + "; see " + impl_->tool + " --help");
   }
   return std::nullopt;

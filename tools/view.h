@@ -29,6 +29,8 @@ struct ViewRequest {
   std::vector<std::string> select;          // the patterns behind the filter's
 };
 
+// "there are steps 0-5 on ranks 0-1": the passes of a run.
+std::string PassesText(const LoadedRun& run);
 // That no record is what was asked for, with names that come near. Status 2.
 int FailWithoutRecords(const ViewRequest& request);
 

@@ -232,6 +232,21 @@ std::string OverwrittenText(const ViewRequest& request) {
 
 }  // namespace
 
+std::string PassesText(const LoadedRun& run) {
+  std::vector<uint64_t> steps, ranks;
+  for (const io::IndexedPass* place : SelectPasses(run, {})) {
+    steps.push_back(place->global_step);
+    ranks.push_back(static_cast<uint64_t>(run.store->processes()[place->process].identity.rank));
+  }
+  if (steps.empty()) return "there are none";
+  const auto numbers = [](std::string_view what, std::vector<uint64_t> all) {
+    std::string text = RangesText(std::move(all));
+    const bool one = text.find_first_of("-,") == std::string::npos;
+    return fmt::format("{}{} {}", what, one ? "" : "s", text);
+  };
+  return fmt::format("there are {} on {}", numbers("step", steps), numbers("rank", ranks));
+}
+
 int FailWithoutRecords(const ViewRequest& request) {
   std::string asked, near;
   const RecordFilter& filter = request.filter;
@@ -252,8 +267,9 @@ int FailWithoutRecords(const ViewRequest& request) {
 int ViewRecords(const ViewRequest& request) {
   if (SelectPasses(request.run, request.filter).empty())
     return Fail(kViewTool,
-                fmt::format("no pass of these steps and ranks{}; see tdump-view {} --coverage",
-                            OverwrittenText(request), ShellWord(Printable(request.shown))));
+                fmt::format("no pass of these steps and ranks{}; {}; see tdump-view {} --coverage",
+                            OverwrittenText(request), PassesText(request.run),
+                            ShellWord(Printable(request.shown))));
   const int status = request.sort == "none" ? InOrder(request) : Sorted(request);
   return status;
 }

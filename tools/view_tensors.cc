@@ -115,6 +115,14 @@ std::string SampleText(const io::Record& record) {
   return text;
 }
 
+// Of a record of which there is nothing to show.
+std::string NotKeptText(const io::Record& record) {
+  std::vector<std::string_view> kept;
+  for (const auto& [part, name] : {std::pair{kPartMeta, "meta"}, {kPartHash, "hash"}})
+    if (record.parts_kept & part) kept.push_back(name);
+  return fmt::format("its values were not kept, only {}", fmt::join(kept, " and "));
+}
+
 std::string StorageText(const io::Record& record) {
   std::string text = fmt::format("strides [{}]", fmt::join(record.strides, ", "));
   if (record.storage_offset != 0) text += fmt::format(", offset {}", record.storage_offset);
@@ -124,6 +132,10 @@ std::string StorageText(const io::Record& record) {
 
 bool HasComponents(const io::Record& record) {
   return record.layout >= Layout::kSparseCoo && record.layout <= Layout::kJagged;
+}
+
+bool HasNothingToShow(const io::Record& record) {
+  return !HasValues(record) && !record.sample && !record.statistics && !HasComponents(record);
 }
 
 // How Python gets what was kept of the record.
@@ -211,6 +223,9 @@ class Viewer {
     if (values.ok() && !values->at.empty()) line += fmt::format("  {:<12} {}\n", "", values->at);
     if (values.ok() && !values->texts.empty())
       line += fmt::format("  {:<12} {} = {}\n", "", values->where, fmt::join(values->texts, "  "));
+    const bool asked_for_place = request_.at.has_value();  // told as trouble
+    if (request_.values > 0 && !asked_for_place && HasNothingToShow(record))
+      line += fmt::format("  {:<12} {}\n", "", NotKeptText(record));
     line += ExponentsLines(pass, record);
     Say(line);
   }
@@ -271,8 +286,7 @@ class Viewer {
   // How well a record does for the line for Python: an output before anything else, and what has
   // something to show before what has not.
   static int RankForPython(const io::Record& record) {
-    if (!HasValues(record) && !record.sample && !record.statistics && !HasComponents(record))
-      return 0;
+    if (HasNothingToShow(record)) return 0;
     if (IsPlain(record)) return 3;
     return record.key.role == Role::kOutput && record.key.phase == Phase::kForward ? 2 : 1;
   }
@@ -298,9 +312,10 @@ class Viewer {
 
   int NothingFound() {
     if (SelectPasses(request_.run, request_.filter).empty()) {
-      return Fail(kViewTool, fmt::format("no pass of that step and rank; see tdump-view {} "
-                                         "--coverage",
-                                         ShellWord(Printable(request_.shown))));
+      return Fail(kViewTool,
+                  fmt::format("no pass of that step and rank; {}; see tdump-view {} "
+                              "--coverage",
+                              PassesText(request_.run), ShellWord(Printable(request_.shown))));
     }
     for (const io::OperatorCoverage& op : request_.run.index.operators) {
       if (op.name != request_.filter.name || op.ranks_called != 0) continue;
@@ -310,14 +325,33 @@ class Viewer {
                                 op.name, op.cls.substr(op.cls.find_last_of(".:") + 1)));
       return Fail(kViewTool, fmt::format("'{}' was selected but never called", op.name));
     }
+    std::string others = OthersOfName();
+    if (others.empty()) others = NearText(request_.run, request_.filter.name);
     return Fail(kViewTool,
                 fmt::format("no record '{}' there{}. See tdump-view {} --names",
-                            request_.filter.name, NearText(request_.run, request_.filter.name),
-                            ShellWord(Printable(request_.shown))));
+                            request_.filter.name, others, ShellWord(Printable(request_.shown))));
+  }
+
+  // "; 'fc' has @input#0, @output#": of an address whose role or argument is none of its operator.
+  std::string OthersOfName() const {
+    RecordFilter filter = request_.filter;
+    filter.name = filter.name.substr(0, filter.name.find('@'));
+    if (filter.name.empty() || filter.name == request_.filter.name) return "";
+    std::vector<std::string> roles;
+    const auto add = [&](const OpenPass&, const io::Record& record) {
+      const std::string role =
+          Printable(fmt::format("@{}#{}", ToString(record.key.role), record.key.arg));
+      if (std::find(roles.begin(), roles.end(), role) == roles.end()) roles.push_back(role);
+      return roles.size() < kMostRoles;
+    };
+    ForEachRecord(request_.run, filter, add, [](const std::string&) {});
+    if (roles.empty()) return "";
+    return fmt::format("; '{}' has {}", Printable(filter.name), fmt::join(roles, ", "));
   }
 
   static constexpr size_t kMostCalls = 64;
-  static constexpr size_t kIndent = 15;  // of what is said of a record
+  static constexpr size_t kMostRoles = 20;  // and arguments, told of one name
+  static constexpr size_t kIndent = 15;     // of what is said of a record
 
   const ViewRequest& request_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();

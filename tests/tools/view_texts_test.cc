@@ -193,5 +193,61 @@ TEST_F(ViewTextsTest, ARunWithADirectoryOfItsOwnIsNamedByIt) {
   EXPECT_THAT(done.err, HasSubstr("tdump-view DIR"));
 }
 
+TEST_F(ViewTextsTest, ValuesThatWereNotKeptAreSaidToBe) {
+  MakeRun({Floats("x", {1, 2}, kPartMeta | kPartHash), Floats("y", {1, 2}, kPartMeta),
+           Floats("z", {1, 2}, kPartMeta | kPartStats), Floats("full", {1, 2})});
+  EXPECT_THAT(View({"run:0/0/x", "--values", "4"}),
+              HasSubstr(" its values were not kept, only meta and hash\n"));
+  EXPECT_THAT(View({"run:0/0/y"}), HasSubstr(" its values were not kept, only meta\n"));
+  EXPECT_THAT(View({"run:0/0/x", "--values", "0"}), Not(HasSubstr("not kept")));
+  for (const char* shown : {"run:0/0/z", "run:0/0/full"})
+    EXPECT_THAT(View({shown}), Not(HasSubstr("not kept"))) << shown;
+}
+
+TEST_F(ViewTextsTest, AnAddressThatIsNoneGetsWhatThereIs) {
+  TensorImage input = Floats("fc", {1});
+  input.role = Role::kInput;
+  input.arg = "0";
+  for (const int32_t rank : {0, 1})
+    ProcessImage(env_, Path("run"), {.rank = rank, .world = 2})
+        .Tensors(0, {input, Floats("fc", {2}), Floats("fc.out", {2})})
+        .Tensors(1, {Floats("fc", {2})})
+        .Exit(2);
+  const auto err = [&](std::vector<std::string> arguments) {
+    const auto done = Run("tdump-view", std::move(arguments));
+    EXPECT_EQ(done.status, 2);
+    return done.err;
+  };
+  EXPECT_THAT(err({"run:9/1/fc"}),
+              HasSubstr("no pass of that step and rank; there are steps 0-1 on "
+                        "ranks 0-1; see tdump-view run --coverage"));
+  EXPECT_THAT(err({"run:0/7/fc"}), HasSubstr("there are steps 0-1 on ranks 0-1"));
+  EXPECT_THAT(err({"run:9", "--records"}), HasSubstr("there are steps 0-1 on ranks 0-1"));
+  EXPECT_THAT(err({"run:0/0/fc@outptu"}),
+              HasSubstr("no record 'fc@outptu' there; 'fc' has @input#0, @output#. See"));
+  EXPECT_THAT(err({"run:1/0/fc@input#0"}), HasSubstr("'fc' has @output#. See"));
+}
+
+TEST_F(ViewTextsTest, AMistypedOptionIsNamed) {
+  MakeRun({Floats("x", {1})});
+  const auto err = [&](const std::string& tool, std::vector<std::string> arguments) {
+    const auto done = Run(tool, arguments);
+    EXPECT_EQ(done.status, 2);
+    return done.err;
+  };
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"run", "--vales", "3"}, {"run", "--vales=3"}})
+    EXPECT_EQ(err("tdump-view", words),
+              "tdump-view: no option --vales; did you mean --values? See tdump-view --help\n");
+  EXPECT_EQ(err("tdump-view", {"run", "--zzzzzz"}),
+            "tdump-view: no option --zzzzzz; see tdump-view --help\n");
+  // The value of an option is none.
+  EXPECT_THAT(err("tdump-view", {"run", "--select", "--htlm", "--topp", "3"}),
+              HasSubstr("no option --topp; did you mean --top?"));
+  EXPECT_THAT(err("tdump-view", {"run", "run"}), HasSubstr("RUN|ADDRESS: "));
+  EXPECT_THAT(err("tdump-merge", {"run", "--qiuet"}),
+              HasSubstr("no option --qiuet; did you mean --quiet?"));
+}
+
 }  // namespace
 }  // namespace tdump::tools
