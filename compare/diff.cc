@@ -351,7 +351,7 @@ class Differ {
       keys.insert(ToText(record->key));
       AddOutcome(pass, pair, outcome);
     }
-    if (!keys.empty()) AddPlace(pair);
+    if (!keys.empty()) AddPlace(pass, pair);
     for (const io::Damage& damage : pass.damage) damage_.Add(damage);
     return keys;
   }
