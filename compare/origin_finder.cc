@@ -346,6 +346,11 @@ const ParameterDifference* OriginFinder::OwnParameter(const Origin& origin) cons
   return own;
 }
 
+// Weights that are a little off make no NaN, and nothing but gradients goes into their mean.
+bool OriginFinder::MayMake(const ParameterDifference& parameter, const Suspect& suspect) {
+  return !suspect.of_gradients && !(suspect.special && parameter.drifted && parameter.same_special);
+}
+
 // Whether weights or gradients of another rank parted by then. What an optimizer keeps is made of
 // the gradients of all ranks, and they are recorded before they are added up.
 bool OriginFinder::AnotherRankParted(const Suspect& suspect) const {
@@ -412,6 +417,7 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
   for (Suspect& suspect : suspects->list) {
     Origin& origin = suspect.origin;
     const ParameterDifference* own = OwnParameter(origin);
+    if (own != nullptr && !MayMake(*own, suspect)) own = nullptr;
     if (own != nullptr) {
       origin.parameter = own->name;
       origin.drifted = own->drifted;
@@ -440,18 +446,14 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
   }
   origin.may_be_handed_on = by_values && MayBeHandedOn(*suspects, chosen);
   if (origin.may_be_handed_on) origin.certain = false;
-  // Weights that are a little off make no NaN, and nothing but gradients goes into their mean.
-  const auto may_make = [&](const ParameterDifference& parameter) {
-    return !chosen.of_gradients && !(chosen.special && parameter.drifted && parameter.same_special);
-  };
   // What a weight before the operator makes goes into the operator.
   const bool by_own = chosen.adds_error && chosen.well_beyond && chosen.own_outside &&
                       chosen.outside_before && chosen.outside_before->drifted;
-  if (chosen.outside_before && !by_own && may_make(*chosen.outside_before)) {
+  if (chosen.outside_before && !by_own && MayMake(*chosen.outside_before, chosen)) {
     BlameParameter(*chosen.outside_before, &origin);
     origin.last_agreeing.reset();  // it may come after what used the parameter
   } else if (origin.kind == OriginKind::kInterval && !chosen.passed_by.empty() &&
-             may_make(chosen.passed_by.front())) {
+             MayMake(chosen.passed_by.front(), chosen)) {
     BlameParameter(chosen.passed_by.front(), &origin);
   }
   // Ranks of another stage of a pipeline hold other operators, whatever they are called.

@@ -137,6 +137,7 @@ class OriginFinder {
   std::optional<ParameterDifference> OutsideBefore(const PassDiff& pass, const PassPair& pair,
                                                    const Outcome& difference) const;
   const ParameterDifference* OwnParameter(const Origin& origin) const;
+  static bool MayMake(const ParameterDifference& parameter, const Suspect& suspect);
   bool AnotherRankParted(const Suspect& suspect) const;
   Choice ChooseFirst();  // the origin, and bits
   std::optional<Suspect> Choose(Suspects* suspects, std::vector<std::string>* notes) const;

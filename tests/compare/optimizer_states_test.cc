@@ -153,6 +153,7 @@ TEST(OptimizerStates, AMissedReductionIsFound) {
 struct Second {
   Numbers states;
   float of_weight = 1;  // where weights are recorded
+  float of_fc = 0;      // the weight that the states are of; 0: not recorded
   float output = 1;     // of the module that has it
   uint32_t gradient = 1;
 };
@@ -168,6 +169,10 @@ void Train(FakeRun* run, int32_t rank, double noise, const Second& second, bool 
     const Numbers gradient = Gradient(step == 0 ? 1 : second.gradient, noise);
     AddGradient(&pass, gradient);
     AddStates(&pass, step == 0 ? gradient : second.states);
+    if (second.of_fc == 0) continue;
+    const Tensor weight = Vector<float>("float32", {1, step == 0 ? 1 : second.of_fc});
+    pass.Param("fc", "weight", weight);
+    pass.last()->payload = weight.record.payload;
   }
 }
 FakeRun Trained(double noise, const Second& second, bool records_weights) {
@@ -193,6 +198,19 @@ TEST(OptimizerStates, AMissedReductionIsNamedBesideWeightsThatMayHaveParted) {
   EXPECT_THAT(Joined(Text(missed)),
               HasSubstr("ALSO rank 0, step 1, fc, state weight.exp_avg weights that parted by "
                         "rounding do not make this: look here first its gradient agrees"));
+}
+
+// The weight is what they make, not what makes them.
+TEST(OptimizerStates, AreNotBlamedOnTheWeightThatTheyUpdate) {
+  const FakeRun a = Trained(0, {.states = Gradient(), .of_fc = 1}, false);
+  const FakeRun b = Trained(kRounding, {.states = Gradient(2), .of_fc = 1.5f}, false);
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  const Origin& state =
+      report.origin->row->key.role == Role::kState ? *report.origin : *report.beyond_drift;
+  EXPECT_EQ(state.row->key.arg, "weight.exp_avg");
+  EXPECT_EQ(state.parameter, "");
+  EXPECT_FALSE(state.drifted);
 }
 
 // The gradients of all ranks are added up behind what is recorded.
