@@ -88,7 +88,7 @@ TEST_F(DiffProcessTest, ThePageHoldsWhatTheReportSays) {
   EXPECT_EQ(data["origin"]["title"], "rank 1, step 1, second, output");
   EXPECT_EQ(data["origin"]["grid"]["values"], Json::parse("[2.0, 0.0]"));
   EXPECT_EQ(data["observations"]["rows"].size(), 3u);
-  EXPECT_EQ(data["map"]["by_rank"], Json::parse(R"(["22", "24", "24"])"));
+  EXPECT_EQ(data["map"]["by_rank"], Json::parse(R"(["22", "25", "25"])"));
   EXPECT_EQ(data["grids"].size(), 2u);
   EXPECT_EQ(Diff({"a", "b", "--html", "x", "--jsonl", "x"}).status, 2);
   EXPECT_EQ(Diff({"a", "b", "--html", "no/such/place"}).status, 2);
