@@ -341,18 +341,23 @@ def slowdown(text: str) -> tuple[float, float]:
 
 def test_the_slowdown_of_a_small_job_counts_the_writer_and_is_the_same_from_its_run(tmp_path, app, python):
     """By the clock and beside other load such a job is several times slower, which the calling thread's time does not tell.
-    The run that --from looks at has all of that in it."""
+    The run that --from looks at has all of that in it. Either stands on rates of its own, measured while other tests run:
+    of three pairs one has to agree."""
     path = app(SMALL)
     command = [TDUMP_RUN, "--dump", "--steps", "0-15"]
     done = execute([*command, "-o", "run", "--", python, path], tmp_path)
-    told = execute([*command, "--estimate", "--", python, path], tmp_path)
-    again = execute([*command, "--estimate", "--from", "run"], tmp_path)
-    assert done.returncode == told.returncode == again.returncode == 0, done.stderr + told.stderr + again.stderr
-    plain, from_run = slowdown(told.stdout), slowdown(again.stdout)
-    for low, high in (plain, from_run):
-        assert high > 2 * low, (told.stdout, again.stdout)  # hashes and files beside copies
-    assert plain[0] <= from_run[1] and from_run[0] <= plain[1], (told.stdout, again.stdout)  # the ranges meet
-    for text in (told.stdout, again.stdout):
+    assert done.returncode == 0, done.stderr
+    texts, agree = [], []
+    while len(texts) < 6 and not any(agree):
+        told = execute([*command, "--estimate", "--", python, path], tmp_path)
+        again = execute([*command, "--estimate", "--from", "run"], tmp_path)
+        assert told.returncode == again.returncode == 0, told.stderr + again.stderr
+        texts += [told.stdout, again.stdout]
+        plain, from_run = slowdown(told.stdout), slowdown(again.stdout)
+        counted = all(high > 2 * low for low, high in (plain, from_run))  # hashes and files beside copies
+        agree.append(counted and plain[0] <= from_run[1] and from_run[0] <= plain[1])  # the ranges meet
+    assert any(agree), texts
+    for text in texts:
         assert "counted: on the job's threads copies at" in text and "not what else runs here" in text
         assert re.search(r"^  disk       takes [0-9.]+ [MG]B/s; steps one after the other keep", text, re.M), text
 
