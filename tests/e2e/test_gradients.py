@@ -235,7 +235,8 @@ def test_weights_that_an_optimizer_parts_are_told(tmp_path, app):
     """With and without momentum the first update is the same, the second is not."""
     rates = STEPPED.replace("SGD(", "SGD(momentum=0.9, params="), STEPPED.replace("SGD(", "SGD(params=")
     told = weights_of_diff(tmp_path, app, rates)
-    assert "weights   0 of 2 parameters equal" in told and "not on rank 0 from step 2 on: 0.weight" in told, told
+    assert "weights   2 of 2 parameters equal on every rank at step 0\n" in told, told
+    assert "not on rank 0 from step 2 on: 0.bias\n" in told and "not on rank 0 from step 2 on: 0.weight" in told, told
 
 
 def test_a_job_without_a_backward_is_told(tmp_path, app):
