@@ -356,14 +356,14 @@ class FilePassStore : public PassStore {
 
   // A file that was copied to the place of another has a sound inside and the wrong values.
   static Status CheckWhose(const PassInfo& found, const PassEntry& pass, const std::string& path) {
-    if (!pass.listed || (found.ordinal == pass.info.ordinal && found.pid == pass.info.pid))
-      return Status::Ok();
-    return Corrupt(
-        fmt::format("{}: this is pass {} of rank {} (pid {}); by the manifest pass {} of rank {} "
-                    "(pid {}) belongs "
-                    "here: a file was copied over another",
-                    path, found.ordinal, found.rank, found.pid, pass.info.ordinal, pass.info.rank,
-                    pass.info.pid));
+    const bool same_process =
+        found.pid == pass.info.pid || found.pid == 0 || pass.info.pid == 0;  // 0: not known
+    if (!pass.listed || (found.ordinal == pass.info.ordinal && same_process)) return Status::Ok();
+    return Corrupt(fmt::format(
+        "{}: this is pass {} of rank {} (pid {}); by the manifest pass {} of rank {} (pid {}) "
+        "belongs here: a file was copied over another",
+        path, found.ordinal, found.rank, found.pid, pass.info.ordinal, pass.info.rank,
+        pass.info.pid));
   }
 
   // One pass of a packed file; the reader says which there are when it is none of them.
