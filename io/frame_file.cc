@@ -12,6 +12,10 @@
 namespace tdump::io {
 namespace {
 
+// Bytes read where a walk begins or jumps over a payload; what follows is then read ahead in twice
+// as many each time, up to the window.
+constexpr uint64_t kAfterJump = 16 * 1024;
+
 template <class Struct>
 uint64_t StoredChecksum(const Struct& fixed) {
   return XXH3_64bits(&fixed, sizeof(Struct) - sizeof(uint64_t));
@@ -149,7 +153,9 @@ Result<std::span<const std::byte>> FrameCursor::View(uint64_t offset, uint64_t b
   const bool inside =
       offset >= start_ && offset - start_ <= filled_ && bytes <= filled_ - (offset - start_);
   if (!inside) {
-    const uint64_t want = std::min(std::max(bytes, window_), file_.size() - offset);
+    const bool goes_on = offset >= start_ && offset - start_ <= filled_;
+    ahead_ = std::min(window_, goes_on ? 2 * ahead_ : kAfterJump);
+    const uint64_t want = std::min(std::max(bytes, ahead_), file_.size() - offset);
     const bool begins_inside = offset >= start_ && offset - start_ < filled_;
     const uint64_t kept = begins_inside ? filled_ - (offset - start_) : 0;  // not read again
     if (buffer_.size() < want) buffer_.resize(want);

@@ -72,7 +72,7 @@ class FrameFile {
 // until the next call.
 class FrameCursor {
  public:
-  // `window`: bytes read ahead; large for walks, small for single frames.
+  // `window`: bytes read ahead at most; large for walks, small for single frames.
   FrameCursor(const FrameFile& file, uint64_t window) : file_(file), window_(window) {}
 
   // The frame whose header is at `offset`.
@@ -93,6 +93,7 @@ class FrameCursor {
   std::vector<std::byte> buffer_;
   uint64_t start_ = 0;   // file offset of buffer_[0]
   uint64_t filled_ = 0;  // valid bytes of buffer_
+  uint64_t ahead_ = 0;   // bytes of the last reading ahead, before it met the end of the file
 };
 
 }  // namespace tdump::io
