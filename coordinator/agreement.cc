@@ -100,7 +100,7 @@ void Agreement::Poll() noexcept {
 void Agreement::Say(const AgreementMessage& message) {
   if (slots_ != nullptr) slots_->Add(message);
   if (message.kind == Kind::kReport && Decides()) {
-    aligner_->Report(message.rank, {message.local, message.shape, message.began_ns}, Now());
+    aligner_->Report(message.rank, StepReportOf(message), Now());
   } else if (transport_ != nullptr) {
     transport_->Send(message);
   }
@@ -124,7 +124,7 @@ void Agreement::Take(const AgreementMessage& message) {
   switch (message.kind) {
     case Kind::kReport:
       if (Decides() && message.rank != options_.rank)
-        aligner_->Report(message.rank, {message.local, message.shape, message.began_ns}, Now());
+        aligner_->Report(message.rank, StepReportOf(message), Now());
       return;
     case Kind::kExtra:
       TakeExtra(message.rank, message.local);
@@ -189,7 +189,7 @@ void Agreement::BecomeDecider() {
     }
   }
   for (const AgreementMessage& report : reports_)
-    aligner_->Report(report.rank, {report.local, report.shape, report.began_ns}, Now());
+    aligner_->Report(report.rank, StepReportOf(report), Now());
 }
 
 void Agreement::ReportAgain() {

@@ -18,8 +18,17 @@ constexpr uint8_t kAgreed = 1, kExtra = 2, kRecorded = 4;  // StepMapSection::fl
 constexpr size_t kRecordsLookedAt = 256;                   // of one pass
 constexpr const char* kStepsName = "steps.tdm";
 
-FinalSteps Align(const std::vector<StepHistory>& histories, int32_t world, bool by_time) {
+// What the numbers of steps say of single ranks.
+struct Known {
+  std::set<int32_t> keep_order;
+  std::set<int32_t> by_shape;
+};
+
+FinalSteps Align(const std::vector<StepHistory>& histories, int32_t world, bool by_time,
+                 const Known& known) {
   StepAligner aligner(world, {.by_time = by_time});
+  for (int32_t rank : known.keep_order) aligner.KeepOrder(rank);
+  for (int32_t rank : known.by_shape) aligner.TakeOutOtherShapes(rank);
   std::vector<uint64_t> before(static_cast<size_t>(std::max(world, 1)));
   std::set<int32_t> present;
   uint64_t first = ~uint64_t{0};
@@ -122,19 +131,48 @@ void ExplainByContent(const std::vector<StepHistory>& histories, FinalSteps* ste
   }
 }
 
+uint64_t MostSteps(const std::vector<StepHistory>& histories, const FinalSteps& steps) {
+  uint64_t most = 0;
+  for (const StepHistory& history : histories) most = std::max(most, OrdinarySteps(history, steps));
+  return most;
+}
+
+// Adds the ranks whose extra steps were none. False: there is no other.
+bool AddThoseThatRanNoMore(const std::vector<StepHistory>& histories, const FinalSteps& steps,
+                           std::set<int32_t>* keep_order) {
+  const uint64_t most = MostSteps(histories, steps);
+  const size_t before = keep_order->size();
+  for (const StepHistory& history : histories) {
+    if (OrdinarySteps(history, steps) >= most) continue;
+    const bool any = std::any_of(steps.extras.begin(), steps.extras.end(), [&](const auto& extra) {
+      return extra.rank == history.rank && (extra.by_time || history.finished);
+    });
+    if (any) keep_order->insert(history.rank);
+  }
+  return keep_order->size() > before;
+}
+
+// Ranks that ran more than the others, by what they called in their steps.
+void ExplainByShape(const std::vector<StepHistory>& histories, int32_t world, bool lockstep,
+                    Known known, FinalSteps* steps) {
+  const uint64_t usual = UsualSteps(histories, *steps);
+  for (const StepHistory& history : histories) {
+    if (OrdinarySteps(history, *steps) > usual) known.by_shape.insert(history.rank);
+  }
+  if (known.by_shape.empty()) return;
+  FinalSteps other = Align(histories, world, lockstep, known);
+  if (MostSteps(histories, other) == usual) *steps = std::move(other);
+}
+
 }  // namespace
 
 FinalSteps AlignHistories(const std::vector<StepHistory>& histories, int32_t world, bool lockstep) {
-  FinalSteps steps = Align(histories, world, lockstep);
+  Known known;
+  FinalSteps steps = Align(histories, world, lockstep, known);
   if (histories.empty() || !AllEnded(histories)) return steps;
-  const uint64_t usual = UsualSteps(histories, steps);
-  const bool ran_ahead =
-      std::any_of(steps.extras.begin(), steps.extras.end(), [&](const ExtraStep& extra) {
-        const auto history = std::find_if(histories.begin(), histories.end(),
-                                          [&](const auto& h) { return h.rank == extra.rank; });
-        return extra.by_time && OrdinarySteps(*history, steps) < usual;
-      });
-  if (ran_ahead) steps = Align(histories, world, false);
+  while (AddThoseThatRanNoMore(histories, steps, &known.keep_order))
+    steps = Align(histories, world, lockstep, known);
+  ExplainByShape(histories, world, lockstep, known, &steps);
   ExplainByContent(histories, &steps);
   return steps;
 }
@@ -183,7 +221,7 @@ Result<Member> ReadMember(Env* env, const io::PassStore& store, const io::Proces
   history.rank = process.identity.rank;
   for (const AgreementMessage& message : messages) {
     if (message.kind == AgreementMessage::Kind::kReport && message.rank == history.rank)
-      history.reports.push_back({message.local, message.shape, message.began_ns});
+      history.reports.push_back(StepReportOf(message));
   }
   if (!history.reports.empty())
     history.extras_before = ExtrasBefore(process, history.reports.front().local);
@@ -215,15 +253,16 @@ std::vector<io::StepMapSection> NewEntries(const Member& member, const FinalStep
     entry.local_step = report.local;
     entry.global_step = report.local - before;
     before += extra ? 1 : 0;
-    if (!extra && !recorded.contains(report.local)) continue;
+    const auto known = std::find_if(
+        member.process->steps.begin(), member.process->steps.end(),
+        [&](const io::StepMapSection& step) { return step.local_step == report.local; });
+    const bool there = known != member.process->steps.end();
+    const bool was_extra = there && (known->flags & kExtra) != 0;
+    if (!extra && !was_extra && !recorded.contains(report.local)) continue;
     const bool agreed = extra || (entry.global_step < steps.settled &&
                                   !(uncertain && entry.global_step >= steps.usual));
     entry.flags = static_cast<uint8_t>((agreed ? kAgreed : 0) | (extra ? kExtra : 0) |
                                        (recorded.contains(report.local) ? kRecorded : 0));
-    const auto known = std::find_if(
-        member.process->steps.begin(), member.process->steps.end(),
-        [&](const io::StepMapSection& step) { return step.local_step == entry.local_step; });
-    const bool there = known != member.process->steps.end();
     if (there) entry.lag = known->lag;
     if (!there || known->global_step != entry.global_step || known->flags != entry.flags)
       entries.push_back(entry);
@@ -269,6 +308,7 @@ Status SettleRun(Env* env, const io::PassStore& store, uint32_t generation,
     if (!ranks.insert(process.identity.rank).second) continue;  // the first of a rank stands for it
     auto member = ReadMember(env, store, process);
     if (!member.ok()) continue;  // a run from before, or a copy without its clock
+    member->history.finished = process.close.has_value();
     member->history.ended = process.close.has_value() || ended(process);
     lockstep |= member->lockstep;
     members.push_back(std::move(member).value());

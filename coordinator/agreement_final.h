@@ -3,11 +3,13 @@
 // files hold what every process reported:
 //
 //   1. The reports of all ranks are aligned once more (StepAligner), now with nothing to wait for.
-//   2. An extra step that only the begin times told is dropped where the rank ends with fewer steps
-//      than the others: it ran ahead, it did not run more.
-//   3. A rank that ran more steps than the others, all of one shape and not in lockstep: where its
-//      recorded tensors equal those of another rank once the surplus is taken out in one way, that
-//      way is right. Where they do not, its steps beyond theirs stay unagreed.
+//   2. A rank that with its extra steps taken out ends with fewer steps than another rank ran none
+//      more: it was in another mode, or ahead, or had been held up. It keeps its order. Of one that
+//      was cut short only extra steps that the begin times told are dropped so.
+//   3. A rank that ran more steps than the others: those of other calls are extra where taking them
+//      out leaves as many as the others ran. Else, where its recorded tensors equal those of
+//      another rank once the surplus is taken out in one way, that way is right. Where they do not,
+//      its steps beyond theirs stay unagreed.
 //   4. What differs from a process's manifest goes into `steps.tdm` beside it (the same format;
 //      appears by rename). Readers take it after the manifest: the later entry wins.
 // May be done at any time and again; while ranks still run, their steps stay open.
@@ -31,6 +33,7 @@ struct StepHistory {
   std::vector<StepReport> reports;
   uint64_t extras_before = 0;                       // extra steps before the first report
   bool ended = true;                                // nothing more will come
+  bool finished = true;                             // it was not cut short
   std::function<uint64_t(uint64_t local)> content;  // of a recorded step; 0: not known
 };
 

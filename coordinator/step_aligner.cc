@@ -7,7 +7,8 @@ namespace tdump::coordinator {
 namespace {
 
 constexpr size_t kReportsKept = 4096;  // of one rank; more wait only when another rank is silent
-constexpr size_t kLookAhead = 8;       // steps
+constexpr size_t kLookAhead = 8;       // steps that others may be further
+constexpr size_t kModes = 4;
 constexpr size_t kLagsKept = 8;
 constexpr size_t kLagsNeeded = 2;
 constexpr int64_t kClockGrainNs = 1'000'000;
@@ -61,6 +62,14 @@ void StepAligner::Lose(int32_t rank) {
   if (rank >= 0 && Index(rank) < members_.size()) members_[Index(rank)].lost = true;
 }
 
+void StepAligner::KeepOrder(int32_t rank) {
+  if (rank >= 0 && Index(rank) < members_.size()) members_[Index(rank)].keeps_order = true;
+}
+
+void StepAligner::TakeOutOtherShapes(int32_t rank) {
+  if (rank >= 0 && Index(rank) < members_.size()) members_[Index(rank)].by_shape = true;
+}
+
 bool StepAligner::Has(const Member& member) const {
   return !member.reports.empty() && member.Global(member.reports.front()) == column_;
 }
@@ -76,6 +85,11 @@ void StepAligner::DropSettled(Member* member) {
     return member->Global(report) >= column_;
   });
   reports.erase(reports.begin(), first);
+}
+
+bool StepAligner::AnyLeft(const std::vector<int32_t>& ranks) const {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [this](int32_t rank) { return members_[Index(rank)].left; });
 }
 
 void StepAligner::FindReporting() {
@@ -101,48 +115,108 @@ bool StepAligner::EveryoneReported(int64_t now_ns, Progress* progress) {
   return all;
 }
 
-// The shape most ranks have; among equals the one that more of the other ranks come to with their
-// next step, else that of the lowest rank.
-StepAligner::Majority StepAligner::ShapeOfColumn(const std::vector<int32_t>& ranks) {
-  supports_.clear();
-  const auto find = [this](uint64_t shape) {
-    return std::find_if(supports_.begin(), supports_.end(),
-                        [&](const auto& entry) { return entry.first == shape; });
-  };
+// The mode most ranks are in; among equals the one that more of the other ranks come to, else that
+// of the lowest rank. Ranks that do something else count where there are no others.
+StepAligner::Column StepAligner::ColumnOf(const std::vector<int32_t>& ranks) {
+  std::array<Support, kModes> supports;
+  const bool all_apart = std::all_of(ranks.begin(), ranks.end(),
+                                     [this](int32_t rank) { return members_[Index(rank)].apart; });
   for (int32_t rank : ranks) {
-    const uint64_t shape = members_[Index(rank)].reports.front().shape;
-    auto entry = find(shape);
-    if (entry == supports_.end())
-      entry = supports_.insert(entry, {shape, {.fronts = 0, .followers = 0, .first = rank}});
-    ++entry->second.fronts;
+    const Member& member = members_[Index(rank)];
+    if (member.apart && !all_apart) continue;
+    Support& support = supports[static_cast<size_t>(member.reports.front().mode) % kModes];
+    if (support.fronts++ == 0) support.first = rank;
   }
   for (int32_t rank : ranks) {
     const Member& member = members_[Index(rank)];
-    const StepReport* next = Next(member);
-    if (next == nullptr || next->shape == member.reports.front().shape) continue;
-    const auto found = find(next->shape);
-    if (found != supports_.end()) ++found->second.followers;
+    std::array<bool, kModes> comes_to{};
+    for (const StepReport& report : member.reports)
+      comes_to[static_cast<size_t>(report.mode) % kModes] = true;
+    comes_to[static_cast<size_t>(member.reports.front().mode) % kModes] = false;
+    for (size_t mode = 0; mode < kModes; ++mode) supports[mode].followers += comes_to[mode] ? 1 : 0;
   }
-  const auto less = [](const auto& a, const auto& b) {
-    const Support &x = a.second, &y = b.second;
+  const auto less = [](const Support& x, const Support& y) {
     if (x.fronts != y.fronts) return x.fronts < y.fronts;
+    if (x.fronts == 0) return false;
     if (x.followers != y.followers) return x.followers < y.followers;
     return x.first > y.first;
   };
-  const auto best = std::max_element(supports_.begin(), supports_.end(), less);
-  const auto as_many = std::count_if(supports_.begin(), supports_.end(), [&](const auto& entry) {
-    return entry.second.fronts == best->second.fronts;
+  const auto best = std::max_element(supports.begin(), supports.end(), less);
+  const auto as_many = std::count_if(supports.begin(), supports.end(), [&](const Support& support) {
+    return support.fronts == best->fronts && support.followers == best->followers;
   });
-  return {best->first, supports_.size() == 1, as_many > 1};
+  const auto mode = static_cast<StepMode>(best - supports.begin());
+  return {.mode = mode, .shape = ShapeOf(ranks, mode), .draw = as_many > 1};
 }
 
-// How many steps the rank ran before one of `shape`; 0: none of its next steps is.
-size_t StepAligner::StepsUntil(const Member& member, uint64_t shape) const {
-  const size_t end = std::min(member.reports.size(), kLookAhead + 1);
-  for (size_t i = 1; i < end; ++i) {
-    if (member.reports[i].shape == shape) return i;
+// The one most ranks have, of those that are not taken by it; 0 where all are or none is.
+uint64_t StepAligner::ShapeOf(const std::vector<int32_t>& ranks, StepMode mode) {
+  const bool asked = std::any_of(ranks.begin(), ranks.end(),
+                                 [this](int32_t rank) { return members_[Index(rank)].by_shape; });
+  if (!asked) return 0;
+  shapes_.clear();
+  for (int32_t rank : ranks) {
+    const Member& member = members_[Index(rank)];
+    const StepReport& report = member.reports.front();
+    if (!member.by_shape && report.mode == mode) shapes_.push_back(report.shape);
+  }
+  std::sort(shapes_.begin(), shapes_.end());
+  uint64_t shape = 0;
+  ptrdiff_t most = 0;
+  for (auto at = shapes_.begin(); at != shapes_.end();) {
+    const auto next = std::upper_bound(at, shapes_.end(), *at);
+    if (next - at > most) {
+      most = next - at;
+      shape = *at;
+    }
+    at = next;
+  }
+  return shape;
+}
+
+bool StepAligner::Fits(const Member& member, const StepReport& report, const Column& column) {
+  if (report.mode != column.mode) return false;
+  return !member.by_shape || column.shape == 0 || report.shape == column.shape;
+}
+
+// How many steps the rank ran before one that fits; 0: none of its next steps does.
+size_t StepAligner::StepsUntil(const Member& member, const Column& column) {
+  for (size_t i = 1; i < member.reports.size(); ++i) {
+    if (Fits(member, member.reports[i], column)) return i;
   }
   return 0;
+}
+
+// What a rank does next may tell more: the ranks that are in the present step have not gone on
+// without it, or, in a draw, not all have.
+bool StepAligner::MustWait(const std::vector<int32_t>& ranks, const Column& column) const {
+  bool open = false, all_went_on = true;
+  for (int32_t rank : ranks) {
+    const Member& member = members_[Index(rank)];
+    const bool fits = Fits(member, member.reports.front(), column);
+    const bool went_on = member.reports.size() > kLookAhead;
+    if (went_on && fits && !column.draw) return false;
+    if (member.left || member.apart || member.keeps_order) continue;
+    all_went_on = all_went_on && went_on;
+    open |= column.draw || (!fits && StepsUntil(member, column) == 0);
+  }
+  return open && !(column.draw && all_went_on);
+}
+
+// Of the `steps` next steps of a rank, in another mode than the present one all, some rank that is
+// in the present one has a later one like it: they were in the same steps, one of them in another
+// mode. Otherwise the others were waiting.
+bool StepAligner::RanAlong(const std::vector<int32_t>& ranks, const Member& member, size_t steps,
+                           const Column& column) const {
+  if (member.by_shape) return false;
+  return std::any_of(ranks.begin(), ranks.end(), [&](int32_t rank) {
+    const std::vector<StepReport>& reports = members_[Index(rank)].reports;
+    if (reports.front().mode != column.mode) return false;
+    for (size_t i = 1; i < std::min(steps, reports.size()); ++i) {
+      if (reports[i].mode == member.reports[i].mode) return true;
+    }
+    return false;
+  });
 }
 
 void StepAligner::TakeOut(int32_t rank, bool by_time, Progress* progress) {
@@ -152,39 +226,38 @@ void StepAligner::TakeOut(int32_t rank, bool by_time, Progress* progress) {
   ++member.extras;
 }
 
-StepAligner::Outcome StepAligner::ByShape(const std::vector<int32_t>& ranks, bool patient,
-                                          Progress* progress) {
-  const Majority majority = ShapeOfColumn(ranks);
-  if (majority.unanimous) {
-    for (int32_t rank : ranks) members_[Index(rank)].apart = false;
-    return Outcome::kDecided;
-  }
+StepAligner::Outcome StepAligner::ByMode(const std::vector<int32_t>& ranks, bool patient,
+                                         Progress* progress) {
+  const Column column = ColumnOf(ranks);
+  const auto fits = [&](const Member& member) {
+    return Fits(member, member.reports.front(), column);
+  };
   for (int32_t rank : ranks) {
     Member& member = members_[Index(rank)];
-    const bool fits = member.reports.front().shape == majority.shape;
-    if (fits) member.apart = false;
-    if (!patient || member.left || member.apart) continue;
-    // What comes next settles a draw, and tells an extra step.
-    if (majority.draw && Next(member) == nullptr) return Outcome::kUndecided;
-    if (!fits && StepsUntil(member, majority.shape) == 0 && member.reports.size() <= kLookAhead)
-      return Outcome::kUndecided;
+    if (fits(member)) member.apart = false;
   }
+  if (patient && MustWait(ranks, column)) return Outcome::kUndecided;
   for (int32_t rank : ranks) {
     Member& member = members_[Index(rank)];
-    if (member.reports.front().shape == majority.shape) continue;
+    if (fits(member) || member.keeps_order) continue;
     const bool surplus = member.left && member.reports.size() == 1 && !member.apart;
-    const size_t extra = surplus ? 1 : StepsUntil(member, majority.shape);
+    const size_t extra = surplus ? 1 : StepsUntil(member, column);
     member.apart = extra == 0;
+    if (RanAlong(ranks, member, extra, column)) continue;
     for (size_t i = 0; i < extra; ++i) TakeOut(rank, false, progress);
     if (extra != 0) return Outcome::kExtraFound;
   }
   return Outcome::kDecided;
 }
 
-int64_t StepAligner::OthersBegan(const std::vector<int32_t>& ranks, int32_t except) {
+std::optional<int64_t> StepAligner::OthersBegan(const std::vector<int32_t>& ranks, int32_t except,
+                                                size_t which) {
   values_.clear();
   for (int32_t rank : ranks) {
-    if (rank != except) values_.push_back(members_[Index(rank)].reports.front().began_ns);
+    const std::vector<StepReport>& reports = members_[Index(rank)].reports;
+    if (rank == except) continue;
+    if (reports.size() <= which) return std::nullopt;
+    values_.push_back(reports[which].began_ns);
   }
   return Median(&values_);
 }
@@ -194,19 +267,24 @@ StepAligner::Outcome StepAligner::ByTime(const std::vector<int32_t>& ranks, bool
   if (!options_.by_time || ranks.size() < 2) return Outcome::kDecided;
   for (int32_t rank : ranks) {
     const Member& member = members_[Index(rank)];
-    if (member.lags.size() < kLagsNeeded) continue;
+    if (member.lags.size() < kLagsNeeded || member.keeps_order) continue;
     values_ = member.lags;
     const int64_t usual = Median(&values_);
-    const int64_t spread = Spread(member.lags, usual);
-    const int64_t expected = OthersBegan(ranks, rank) + usual;
-    const int64_t early = expected - member.reports.front().began_ns;
-    if (early <= 4 * spread + kClockGrainNs) continue;
+    const int64_t noise = 4 * Spread(member.lags, usual) + kClockGrainNs;
+    const int64_t present = *OthersBegan(ranks, rank, 0) + usual;
+    const int64_t early = present - member.reports.front().began_ns;
+    if (early <= noise) continue;
     const StepReport* next = Next(member);
-    if (next == nullptr) {
-      if (patient && !member.left) return Outcome::kUndecided;
+    const std::optional<int64_t> their_next = OthersBegan(ranks, rank, 1);
+    if (next == nullptr || !their_next) {
+      if (patient && !AnyLeft(ranks)) return Outcome::kUndecided;
       continue;
     }
-    if (std::abs(next->began_ns - expected) * 4 > early) continue;
+    const int64_t from_present = std::abs(next->began_ns - present);
+    const int64_t from_next = std::abs(next->began_ns - (*their_next + usual));
+    // Where a rank was late instead, this one waits for it within the step: both begin the next.
+    const bool told_apart = *their_next + usual - present > noise;
+    if (!told_apart || from_present * 4 > early || from_present >= from_next) continue;
     TakeOut(rank, true, progress);
     return Outcome::kExtraFound;
   }
@@ -217,7 +295,7 @@ void StepAligner::Settle(const std::vector<int32_t>& ranks) {
   for (int32_t rank : ranks) {
     Member& member = members_[Index(rank)];
     if (ranks.size() < 2) break;
-    member.lags.push_back(member.reports.front().began_ns - OthersBegan(ranks, rank));
+    member.lags.push_back(member.reports.front().began_ns - *OthersBegan(ranks, rank, 0));
     if (member.lags.size() > kLagsKept) member.lags.erase(member.lags.begin());
   }
   for (int32_t rank : ranks) members_[Index(rank)].DropFirst();
@@ -252,7 +330,7 @@ StepAligner::Progress StepAligner::Advance(int64_t now_ns) {
       continue;
     }
     const bool patient = now_ns - waiting_since_ns_ <= options_.silence_ns;
-    Outcome outcome = ByShape(ranks, patient, &progress);
+    Outcome outcome = ByMode(ranks, patient, &progress);
     if (outcome == Outcome::kDecided) outcome = ByTime(ranks, patient, &progress);
     if (outcome == Outcome::kUndecided) return progress;
     if (outcome == Outcome::kDecided) {

@@ -3,24 +3,31 @@
 //
 //   1. Every rank reports its steps in order: number, shape (mode and outermost calls), begin time.
 //   2. Global step g is decided once every rank that takes part has reported its next step. The
-//      shape most of them have is that of g.
-//   3. A rank whose step has another shape, but one of whose next steps (kLookAhead) has that one,
-//      ran extra steps: they are taken out, the rank's later steps are that much lower. Where no
-//      next step fits either, the rank does something else (another pipeline stage, another
-//      program) and is numbered in its own order.
-//   4. Where all shapes agree and the ranks run in lockstep (`by_time`), a rank that
-//      begins its step long before the others, and its following step together with
-//      them, ran an extra step too. "Long" and "together" are measured by how far its
+//      mode most of them are in is that of g. Ranks in that mode have it in common, whatever they
+//      call in it: a rank that skips a layer or runs a micro-batch more is in the same step.
+//   3. A rank whose step has another mode, but one of whose next steps has that one, ran extra
+//   steps
+//      (an evaluation, say): they are taken out, the rank's later steps are that much lower. It is
+//      waited for until others are kLookAhead steps further; then it does something else (another
+//      program) and is numbered in its own order. Of a rank that is known to have run more
+//      (TakeOutOtherShapes), steps of other calls are extra as well.
+//   4. Where all modes agree and the ranks run in lockstep (`by_time`), a rank that begins its step
+//      long before the others, and its following step together with their present one, not with
+//      their next one, ran an extra step too. "Long" and "together" are measured by how far its
 //      begin was from theirs in earlier steps.
 //   5. A rank that lags behind by `silence_ns` after the others reported is lost: the others go on
 //      without it. It takes part again with the first step it reports that is not settled yet.
 // A decision may have to see a rank's following step first; nobody waits for it but this object.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <optional>
 #include <vector>
+
+#include "coordinator/agreement_message.h"
+#include "core/types.h"
 
 namespace tdump::coordinator {
 
@@ -28,7 +35,12 @@ struct StepReport {
   uint64_t local = 0;
   uint64_t shape = 0;
   int64_t began_ns = 0;  // wall clock of the rank
+  StepMode mode = StepMode::kForward;
 };
+
+inline StepReport StepReportOf(const AgreementMessage& message) {
+  return {message.local, message.shape, message.began_ns, static_cast<StepMode>(message.mode)};
+}
 
 struct ExtraStep {
   int32_t rank = 0;
@@ -57,6 +69,9 @@ class StepAligner {
   void Leave(int32_t rank);  // reports no more; those given still count
   void Lose(int32_t rank);
   void UseTimes() { options_.by_time = true; }
+  // What is known of a rank once its job is over: no step of it is extra; it ran more than others.
+  void KeepOrder(int32_t rank);
+  void TakeOutOtherShapes(int32_t rank);
   // Decides all it can.
   Progress Advance(int64_t now_ns);
 
@@ -69,7 +84,9 @@ class StepAligner {
     uint64_t extras = 0;
     bool left = false;
     bool lost = false;
-    bool apart = false;         // does something else than the others
+    bool apart = false;  // does something else than the others
+    bool keeps_order = false;
+    bool by_shape = false;      // steps of other calls are extra
     std::vector<int64_t> lags;  // begin minus that of the others, of the latest columns
 
     uint64_t Global(const StepReport& report) const { return report.local - extras; }
@@ -82,32 +99,41 @@ class StepAligner {
   void DropSettled(Member* member);
   void SkipToReported();
   void FindReporting();
+  bool AnyLeft(const std::vector<int32_t>& ranks) const;
   bool EveryoneReported(int64_t now_ns, Progress* progress);
-  struct Majority {
-    uint64_t shape = 0;
-    bool unanimous = false;
+  // What a step must be to be the present one.
+  struct Column {
+    StepMode mode = StepMode::kForward;
+    uint64_t shape = 0;  // of the ranks that are not taken by their shape
     bool draw = false;
   };
-  Majority ShapeOfColumn(const std::vector<int32_t>& ranks);
-  size_t StepsUntil(const Member& member, uint64_t shape) const;
-  Outcome ByShape(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
+  Column ColumnOf(const std::vector<int32_t>& ranks);
+  uint64_t ShapeOf(const std::vector<int32_t>& ranks, StepMode mode);
+  static bool Fits(const Member& member, const StepReport& report, const Column& column);
+  static size_t StepsUntil(const Member& member, const Column& column);
+  bool MustWait(const std::vector<int32_t>& ranks, const Column& column) const;
+  bool RanAlong(const std::vector<int32_t>& ranks, const Member& member, size_t steps,
+                const Column& column) const;
+  Outcome ByMode(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
   Outcome ByTime(const std::vector<int32_t>& ranks, bool patient, Progress* progress);
   void TakeOut(int32_t rank, bool by_time, Progress* progress);
   void Settle(const std::vector<int32_t>& ranks);
-  int64_t OthersBegan(const std::vector<int32_t>& ranks, int32_t except);
+  // The median; `which`: 0 for their present step, 1 for the next. None: a rank has not got so far.
+  std::optional<int64_t> OthersBegan(const std::vector<int32_t>& ranks, int32_t except,
+                                     size_t which);
 
-  // How many ranks stand behind a shape.
+  // How many ranks stand behind a mode.
   struct Support {
     int fronts = 0;     // have it in this column
-    int followers = 0;  // come to it with their next step
-    int32_t first = 0;
+    int followers = 0;  // come to it
+    int32_t first = 0;  // rank
   };
 
   Options options_;
   std::vector<Member> members_;
-  std::vector<int32_t> reporting_;                      // of FindReporting, its memory kept
-  std::vector<std::pair<uint64_t, Support>> supports_;  // of ShapeOfColumn, as well
-  std::vector<int64_t> values_;                         // of medians, as well
+  std::vector<int32_t> reporting_;  // of FindReporting, its memory kept
+  std::vector<int64_t> values_;     // of medians, as well
+  std::vector<uint64_t> shapes_;    // of ShapeOf
   uint64_t column_ = 0;
   int64_t waiting_since_ns_ = -1;  // since somebody had reported for the present column
 };

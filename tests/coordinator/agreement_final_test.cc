@@ -15,7 +15,8 @@ using Contents = std::vector<uint64_t>;  // of each step; 0: not recorded
 StepHistory History(int32_t rank, const std::vector<int64_t>& began_ms, Contents contents = {}) {
   StepHistory history;
   history.rank = rank;
-  for (size_t i = 0; i < began_ms.size(); ++i) history.reports.push_back({i, 1, began_ms[i] * kMs});
+  for (size_t i = 0; i < began_ms.size(); ++i)
+    history.reports.push_back({i, 1, began_ms[i] * kMs, StepMode::kForward});
   history.content = [contents](uint64_t local) {
     return local < contents.size() ? contents[local] : 0;
   };
@@ -53,6 +54,50 @@ TEST(AlignHistories, ARankThatRanAheadRanNoExtraStep) {
       AlignHistories({usual(0), usual(1), History(2, {0, 100, 200, 300, 400}), usual(3)}, 4, true);
   EXPECT_EQ(steps.extras, Extras{});
   EXPECT_EQ(steps.settled, 5u);
+}
+
+StepHistory InModes(int32_t rank, const std::vector<StepMode>& modes) {
+  StepHistory history = History(rank, std::vector<int64_t>(modes.size(), 0));
+  for (size_t i = 0; i < modes.size(); ++i) history.reports[i].mode = modes[i];
+  return history;
+}
+
+constexpr StepMode kTrain = StepMode::kTrain, kEval = StepMode::kEval;
+
+// One rank forgot to go back to training for a step.
+TEST(AlignHistories, ARankThatRanNoMoreWasInAnotherMode) {
+  const FinalSteps steps = AlignHistories(
+      {InModes(0, {kTrain, kTrain, kTrain, kTrain}), InModes(1, {kTrain, kEval, kTrain, kTrain})},
+      2, false);
+  EXPECT_EQ(steps.extras, Extras{});
+  EXPECT_EQ(steps.settled, 4u);
+}
+
+TEST(AlignHistories, OfARankThatWasCutShortTheModeTells) {
+  StepHistory cut = InModes(1, {kTrain, kEval, kTrain});
+  cut.finished = false;
+  const FinalSteps steps =
+      AlignHistories({InModes(0, {kTrain, kTrain, kTrain, kTrain}), cut}, 2, false);
+  EXPECT_EQ(steps.extras, (Extras{{1, 1, false}}));
+}
+
+// The same mode throughout: two calls of rank 1 were other ones, and its steps are two more.
+TEST(AlignHistories, OfARankThatRanMoreTheCallsTell) {
+  StepHistory more = History(1, {0, 0, 0, 0, 0, 0});
+  more.reports[1].shape = more.reports[3].shape = 7;
+  const FinalSteps steps = AlignHistories({History(0, {0, 0, 0, 0}), more}, 2, false);
+  EXPECT_EQ(steps.extras, (Extras{{1, 1, false}, {1, 3, false}}));
+  EXPECT_TRUE(steps.uncertain.empty());
+  EXPECT_EQ(steps.settled, 4u);
+}
+
+// Both are held up in turn: what the times say of both is dropped, as both ran as many steps.
+TEST(AlignHistories, RanksOfAsManyStepsRanNoExtraStep) {
+  const FinalSteps steps = AlignHistories(
+      {History(0, {0, 100, 200, 300, 400, 500}), History(1, {0, 100, 200, 400, 500, 600})}, 2,
+      true);
+  EXPECT_EQ(steps.extras, Extras{});
+  EXPECT_EQ(steps.settled, 6u);
 }
 
 // Nothing keeps the ranks together: after its extra step rank 2 is one behind for good, so times

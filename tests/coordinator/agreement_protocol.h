@@ -54,7 +54,11 @@ class Peer {
                                             std::move(transport), slots.get(), manifest.get());
   }
   void Step(uint64_t local, uint64_t shape = kTrain, int64_t began_ns = 0) {
-    agreement->Ended({.local = local, .shape = shape, .began_ns = began_ns, .recorded = true});
+    agreement->Ended({.local = local,
+                      .mode = shape == kEval ? StepMode::kEval : StepMode::kTrain,
+                      .shape = shape,
+                      .began_ns = began_ns,
+                      .recorded = true});
   }
   // Polls until `done`, at most 20 s of real time.
   bool PollUntil(const std::function<bool()>& done) {
@@ -98,7 +102,7 @@ inline void EqualSteps(Peer& peer) {
 }
 
 // Rank 2 runs an evaluation between its training steps 2 and 3.
-inline void ExtraStepOfAnotherShape(Peer& peer) {
+inline void ExtraStepInAnotherMode(Peer& peer) {
   uint64_t local = 0;
   for (int step = 0; step < 6; ++step) {
     peer.Step(local++);
@@ -223,7 +227,7 @@ struct Case {
 inline const std::vector<Case>& Cases() {
   static const std::vector<Case> cases = {
       {"EqualSteps", EqualSteps},
-      {"ExtraStepOfAnotherShape", ExtraStepOfAnotherShape},
+      {"ExtraStepInAnotherMode", ExtraStepInAnotherMode},
       {"ExtraStepOfTheSameShape", ExtraStepOfTheSameShape, true},
       {"ARankLeavesEarly", ARankLeavesEarly},
       {"AnInnerRankLeavesEarly", AnInnerRankLeavesEarly},

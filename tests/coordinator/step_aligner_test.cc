@@ -10,6 +10,14 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr uint64_t kTrain = 1, kEval = 2, kOther = 3;
+constexpr uint64_t kTrainOtherwise = 11;  // the same mode, other calls
+
+StepReport Step(uint64_t local, uint64_t shape, int64_t began_ns = 0) {
+  const StepMode mode = shape % 10 == kEval    ? StepMode::kEval
+                        : shape % 10 == kOther ? StepMode::kExplicit
+                                               : StepMode::kTrain;
+  return {local, shape, began_ns, mode};
+}
 
 // Feeds whole histories: shapes and begin times in ms, from step 0.
 struct History {
@@ -21,7 +29,7 @@ std::vector<ExtraStep> Align(StepAligner* aligner, const std::vector<History>& r
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (size_t i = 0; i < ranks[rank].shapes.size(); ++i) {
       const int64_t began = i < ranks[rank].began_ms.size() ? ranks[rank].began_ms[i] : 0;
-      aligner->Report(static_cast<int32_t>(rank), {i, ranks[rank].shapes[i], began * kMs}, 0);
+      aligner->Report(static_cast<int32_t>(rank), Step(i, ranks[rank].shapes[i], began * kMs), 0);
     }
   }
   return aligner->Advance(0).extras;
@@ -35,7 +43,7 @@ TEST(StepAligner, EqualStepsAreSettledInOrder) {
   EXPECT_EQ(aligner.columns(), 2u);
 }
 
-TEST(StepAligner, AStepOfAnotherShapeInTheMiddleIsExtra) {
+TEST(StepAligner, AStepInAnotherModeInTheMiddleIsExtra) {
   StepAligner aligner(4, {});
   const History usual{{kTrain, kTrain, kTrain, kTrain}, {}};
   const History more{{kTrain, kTrain, kEval, kTrain, kTrain}, {}};
@@ -65,7 +73,7 @@ TEST(StepAligner, AnExtraStepIsAwaitedUntilItsNextStepIsKnown) {
   const History usual{{kTrain, kTrain}, {}};
   EXPECT_EQ(Align(&aligner, {usual, usual, {{kTrain, kEval}, {}}}), Extras{});
   EXPECT_EQ(aligner.columns(), 1u);
-  aligner.Report(2, {2, kTrain, 0}, 1);
+  aligner.Report(2, Step(2, kTrain), 1);
   EXPECT_EQ(aligner.Advance(1).extras, (Extras{{2, 1, false}}));
   EXPECT_EQ(aligner.columns(), 2u);
 }
@@ -76,6 +84,68 @@ TEST(StepAligner, ARankThatDoesSomethingElseKeepsItsOwnOrder) {
   const History other{std::vector<uint64_t>(12, kOther), {}};
   EXPECT_EQ(Align(&aligner, {usual, other, usual}), Extras{});
   EXPECT_EQ(aligner.columns(), 12u);  // the first took a look ahead, the others none
+}
+
+// A layer is skipped, or a micro-batch run more: the same step, other calls.
+TEST(StepAligner, OtherCallsInTheSameModeAreTheSameStep) {
+  const History usual{std::vector<uint64_t>(6, kTrain), {}};
+  const History other{{kTrain, kTrain, kTrainOtherwise, kTrain, kTrain, kTrain}, {}};
+  const History all_other{{kTrain, kTrainOtherwise, 21, kTrainOtherwise, 31, kTrain}, {}};
+  for (const auto& ranks : std::vector<std::vector<History>>{
+           {usual, other}, {other, usual}, {usual, other, usual}, {usual, all_other}}) {
+    StepAligner aligner(static_cast<int32_t>(ranks.size()), {});
+    EXPECT_EQ(Align(&aligner, ranks), Extras{});
+    EXPECT_EQ(aligner.columns(), 6u);
+  }
+}
+
+TEST(StepAligner, OfARankThatRanMoreStepsOfOtherCallsAreExtra) {
+  StepAligner aligner(2, {});
+  aligner.TakeOutOtherShapes(1);
+  const History usual{std::vector<uint64_t>(4, kTrain), {}};
+  EXPECT_EQ(Align(&aligner, {usual, {{kTrain, kTrain, kTrainOtherwise, kTrain, kTrain}, {}}}),
+            (Extras{{1, 2, false}}));
+  EXPECT_EQ(aligner.columns(), 4u);
+}
+
+TEST(StepAligner, WhatKeepsItsOrderRanNoExtraStep) {
+  StepAligner aligner(3, {});
+  aligner.KeepOrder(1);
+  const History usual{{kTrain, kTrain, kTrain, kTrain}, {}};
+  EXPECT_EQ(Align(&aligner, {usual, {{kTrain, kEval, kTrain, kTrain}, {}}, usual}), Extras{});
+  EXPECT_EQ(aligner.columns(), 4u);
+}
+
+// Rank 0 evaluates, longer than anything is looked ahead, while the other one waits in a collective
+// of its next training step, which it reports late.
+TEST(StepAligner, OfTwoRanksTheOneThatComesToTheOthersModeRanMore) {
+  constexpr uint64_t kEvaluations = 20;
+  StepAligner aligner(2, {});
+  Extras extras, expected;
+  const auto report = [&](int32_t rank, const StepReport& step) {
+    aligner.Report(rank, step, 0);
+    for (const ExtraStep& extra : aligner.Advance(0).extras) extras.push_back(extra);
+  };
+  report(0, Step(0, kTrain));
+  report(1, Step(0, kTrain));
+  for (uint64_t i = 1; i <= kEvaluations; ++i) {
+    report(0, Step(i, kEval));
+    expected.push_back({0, i, false});
+  }
+  report(1, Step(1, kTrain));
+  EXPECT_EQ(aligner.columns(), 1u);
+  report(0, Step(kEvaluations + 1, kTrain));
+  EXPECT_EQ(extras, expected);
+  EXPECT_EQ(aligner.columns(), 2u);
+}
+
+// One rank is in the wrong mode for a step, and meets the mode of the others later.
+TEST(StepAligner, AStepInTheWrongModeIsNoExtraStep) {
+  StepAligner aligner(3, {});
+  const History usual{{kTrain, kEval, kTrain, kTrain, kEval, kTrain}, {}};
+  const History wrong{{kTrain, kTrain, kTrain, kTrain, kEval, kTrain}, {}};
+  EXPECT_EQ(Align(&aligner, {usual, wrong, usual}), Extras{});
+  EXPECT_EQ(aligner.columns(), 6u);
 }
 
 TEST(StepAligner, ASurplusStepBeforeLeavingIsExtra) {
@@ -93,6 +163,17 @@ TEST(StepAligner, InLockstepTheBeginTimesTellAnExtraStepOfTheSameShape) {
   const History more{{1, 1, 1, 1, 1, 1, 1}, {2, 101, 203, 302, 401, 502, 600}};
   EXPECT_EQ(Align(&aligner, {usual, usual, more, usual}), (Extras{{2, 3, true}}));
   EXPECT_EQ(aligner.columns(), 6u);
+}
+
+// Rank 1 is held up before its step 3; rank 0 waits for it within the step. Steps take 5 ms.
+TEST(StepAligner, ARankThatIsHeldUpMakesTheOtherRunNoExtraStep) {
+  for (const int64_t late : {50, 200, 1000}) {
+    StepAligner aligner(2, {.by_time = true});
+    const History waits{std::vector<uint64_t>(6, 1), {0, 5, 10, 15, 20 + late, 25 + late}};
+    const History held_up{std::vector<uint64_t>(6, 1), {0, 5, 10, 15 + late, 20 + late, 25 + late}};
+    EXPECT_EQ(Align(&aligner, {waits, held_up}), Extras{});
+    EXPECT_EQ(aligner.columns(), 6u);
+  }
 }
 
 TEST(StepAligner, AConstantOffsetOfAClockIsNoExtraStep) {
