@@ -350,7 +350,8 @@ bool Recorder::CloseOpen(const Call& call) {
   }
   if (call.pass != local.pass) return true;  // a new pass began meanwhile and cleared the stack
   const auto same = [&](const Call& open) { return open.begin == call.begin; };
-  if (std::none_of(local.open.begin(), local.open.end(), same)) return false;
+  // A thread that ends has lost its stack, whoever opened the call closes it.
+  if (std::none_of(local.open.begin(), local.open.end(), same)) return thread_ended;
   while (local.open.back().begin != call.begin) {
     Call inner = std::move(local.open.back());
     local.open.pop_back();

@@ -1,5 +1,8 @@
 #include "collectors/torch/module_calls.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <functional>
 #include <utility>
 
@@ -11,6 +14,18 @@ namespace tdump::collectors {
 ModuleCalls& ModuleCalls::OfThread() {
   static thread_local ModuleCalls calls;
   return calls;
+}
+
+// The main thread comes here when the process exits, maybe from within a call: the clock hears of
+// that by kExit. LibTorch's variables of the thread may be gone, so FollowGate() is left out; an
+// end never changes the gate.
+ModuleCalls::~ModuleCalls() {
+  if (depth_ == 0 || ::syscall(SYS_gettid) == ::getpid()) return;
+  while (depth_ > 0) {
+    Boundary end;
+    if (Close(runtime_, /*threw=*/true, &end) && !runtime_->gate->off())
+      runtime_->clock->boundary(end);
+  }
 }
 
 void ModuleCalls::DropStale(Runtime* runtime, int64_t depth) noexcept {
@@ -33,6 +48,7 @@ ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity,
   } catch (...) {
     return nullptr;
   }
+  runtime_ = runtime;
   ModuleFrame* frame = frames_[depth_].get();
   frame->module = identity.module;
   frame->op = identity.op;
@@ -79,6 +95,11 @@ void ModuleCalls::UnwindTo(Runtime* runtime, const ModuleFrame* frame) noexcept 
 }
 
 void ModuleCalls::Pop(Runtime* runtime, bool threw) noexcept {
+  Boundary end;
+  if (Close(runtime, threw, &end)) TellClock(runtime, end);
+}
+
+bool ModuleCalls::Close(Runtime* runtime, bool threw, Boundary* end) noexcept {
   ModuleFrame* frame = frames_[depth_ - 1].get();
   runtime->recorder->End(&frame->scope, threw);
   frame->scope.call.begin = 0;
@@ -86,13 +107,11 @@ void ModuleCalls::Pop(Runtime* runtime, bool threw) noexcept {
   // A recomputed forward ends by an exception as soon as it has made what backward waits for.
   if (threw && !frame->recompute && !frame->silent) ++left_;
   const uint32_t left = depth_ == 0 ? std::exchange(left_, 0) : 0;
-  if (frame->announced) {
-    Boundary boundary;
-    boundary.kind = frame->is_root ? BoundaryKind::kRootEnd : BoundaryKind::kOutermostEnd;
-    boundary.grad_enabled = GradEnabled();
-    boundary.left = left;
-    TellClock(runtime, boundary);
-  }
+  if (!frame->announced) return false;
+  end->kind = frame->is_root ? BoundaryKind::kRootEnd : BoundaryKind::kOutermostEnd;
+  end->grad_enabled = GradEnabled();
+  end->left = left;
+  return true;
 }
 
 void Activate(Runtime* runtime) noexcept {

@@ -47,10 +47,13 @@ inline std::string ToldAs(const OperatorInfo& info, bool is_root) {
 }
 
 // Stack of one thread. Frames are reused, so a call allocates nothing
-// once the stack has been that deep.
+// once the stack has been that deep. A thread that ends within a call leaves it, as if by an
+// exception: the clock would wait for its end for good.
 class TDUMP_TORCH_EXPORT ModuleCalls {
  public:
   static ModuleCalls& OfThread();
+  ModuleCalls() = default;
+  ~ModuleCalls();
 
   bool empty() const { return depth_ == 0; }
   size_t size() const { return depth_; }
@@ -74,6 +77,10 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   void Pop(Runtime* runtime, bool threw) noexcept;
 
  private:
+  // Ends the call of the innermost frame and pops it. True: the clock is to be told of `end`.
+  bool Close(Runtime* runtime, bool threw, Boundary* end) noexcept;
+
+  Runtime* runtime_ = nullptr;  // of the last Push()
   std::vector<std::unique_ptr<ModuleFrame>> frames_;
   size_t depth_ = 0;
   uint64_t serial_ = 0;

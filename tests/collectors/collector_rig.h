@@ -111,9 +111,11 @@ class ListedBoundaries final : public Clock {
     std::lock_guard lock(mutex);
     kinds.push_back(boundary.kind);
     names.emplace_back(boundary.name);
+    left += boundary.left;
   }
   std::mutex mutex;
   std::vector<BoundaryKind> kinds;
+  uint32_t left = 0;  // by exceptions, in all
   std::vector<std::string> names;
 };
 

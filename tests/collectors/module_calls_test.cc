@@ -93,6 +93,22 @@ TEST_F(ModuleCallsTest, EachThreadHasItsStack) {
   EXPECT_EQ(&ModuleCalls::OfThread(), mine);
 }
 
+// By an exception that no hook is told of (SystemExit, pthread_exit): nobody comes back for it.
+TEST_F(ModuleCallsTest, AThreadThatEndsWithinACallLeavesIt) {
+  std::thread([&] {
+    const OperatorId ops[] = {rig.operators.Intern({.path = "."}),
+                              rig.operators.Intern({.path = "x"})};
+    for (const OperatorId op : ops) {
+      ModuleFrame* frame = ModuleCalls::OfThread().Push(
+          &rig.runtime, {.module = &a, .op = op, .is_root = op == ops[0]}, 0);
+      EXPECT_TRUE(rig.recorder.Begin(op, nullptr, Phase::kForward, false, &frame->scope));
+    }
+  }).join();
+  EXPECT_EQ(rig.clock.kinds, (std::vector{BoundaryKind::kRootBegin, BoundaryKind::kRootEnd}));
+  EXPECT_EQ(rig.clock.left, 2u);
+  EXPECT_EQ(rig.Calls(), (Names{"x!", ".!"}));
+}
+
 TEST_F(ModuleCallsTest, ASilentCallIsFollowedAndNotTold) {
   calls.Push(&rig.runtime, {.module = &a, .is_root = true}, 0, /*silent=*/true);
   calls.Pop(&rig.runtime, false);

@@ -540,6 +540,32 @@ def test_what_an_exception_in_forward_left_that_the_job_catches_is_told(tmp_path
         assert ("rank 0 ended in step 1, which may not be whole (exit with status 0)" in text) == (steps == 2), text
 
 
+# torch calls no hook for it: only the end of its thread tells that the call is over.
+THREAD_ENDS = """
+import threading, torch
+
+class Leaves(torch.nn.Module):
+    def forward(self, x):
+        if step == 0:
+            raise SystemExit
+        return x
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), Leaves())
+for step in range(4):
+    thread = threading.Thread(target=lambda: model(torch.ones(2, 4)))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_steps_go_on_when_an_exception_ended_a_thread_within_its_call(tmp_path, app, python):
+    done = execute([TDUMP_RUN, "--dump", "--", python, app(THREAD_ENDS)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "  steps      0-3 written (4 of 4 seen)\n" in done.stderr, done.stderr
+    left = "step 0: an exception left 2 module calls and the job went on; what they had not done is missing\n"
+    assert left in done.stderr, done.stderr
+
+
 # Recomputed forwards end by an exception of torch's own: nothing of the job's is missing.
 RECOMPUTES = """
 import torch
