@@ -43,6 +43,11 @@ bool Joins(BoundaryKind kind) {
   return kind == BoundaryKind::kMpiInit || kind == BoundaryKind::kProcessGroup;
 }
 
+std::string WhatWasLeft(const std::string& calls, const char* word, bool backward) {
+  if (!backward) return calls;
+  return calls.empty() ? "a backward" : calls + word + "a backward";
+}
+
 }  // namespace
 
 StepClock::StepClock(Gate* gate, Activator* activator, StepClockOptions options)
@@ -62,7 +67,10 @@ void StepClock::boundary(const Boundary& boundary) noexcept {
 void StepClock::Handle(const Boundary& boundary) {
   const bool active = EnsureActive(boundary);
   if (gate_->off()) return;
-  if (recording_) left_ += boundary.left;
+  if (recording_) {
+    left_ += boundary.left;
+    backward_left_ |= boundary.kind == BoundaryKind::kBackwardLeft;
+  }
   StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadNumber());
   if (!active) {
     if (verdict.begins && boundary.kind == BoundaryKind::kExplicit) pending_ = verdict;
@@ -166,21 +174,26 @@ void StepClock::OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step
 
 void StepClock::EndStep() {
   if (recording_) gate_->state.store(GateState::kIdle, std::memory_order_release);
-  if (left_ != 0) NoteCallsLeft();
+  if (left_ != 0 || backward_left_) NoteWhatWasLeft();
   if (step_.counted && session_.agreement) session_.agreement->Ended(step_.told);
   step_.counted = false;
 }
 
 // Of the first few steps one by one; Exit() tells of the others.
-void StepClock::NoteCallsLeft() {
+void StepClock::NoteWhatWasLeft() {
   const uint64_t local = step_.told.local;
   last_left_ = session_.agreement ? session_.agreement->NumberOf(local) : local;
+  const std::string calls = left_ != 0 ? Plural(left_, "module call") : "";
   if (++steps_left_ <= kStepsTold) {
     Note("step " + std::to_string(last_left_) + ": an exception left " +
-         Plural(left_, "module call") + (exited_ ? "" : " and the job went on") +
-         "; what they had not done is missing");
+         WhatWasLeft(calls, " and ", backward_left_) + (exited_ ? "" : " and the job went on") +
+         "; what " + (left_ != 0 ? "they" : "it") + " had not done is missing");
+  } else {
+    more_calls_left_ |= left_ != 0;
+    more_backwards_left_ |= backward_left_;
   }
   left_ = 0;
+  backward_left_ = false;
 }
 
 void StepClock::Note(const std::string& text) {
@@ -213,13 +226,18 @@ void StepClock::Exit(int64_t status) {
   if (state_ != Activation::kActive) return;
   if (status > 0 && recording_ && !tracker_.StepIsOver()) failed_ = static_cast<int>(status);
   undone_ = status == 0 && recording_ &&
-            (tracker_.CallIsOpen() || (left_ != 0 && !tracker_.StepIsOver()) ||
+            (tracker_.CallIsOpen() || ((left_ != 0 || backward_left_) && !tracker_.StepIsOver()) ||
              (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
-  if (status != 0) left_ = 0;  // nothing went on
+  if (status != 0) {  // nothing went on
+    left_ = 0;
+    backward_left_ = false;
+  }
   EndStep();
   if (steps_left_ > kStepsTold) {
-    Note("an exception left module calls in " + Plural(steps_left_ - kStepsTold, "further step") +
-         ", the last one " + std::to_string(last_left_));
+    Note("an exception left " +
+         WhatWasLeft(more_calls_left_ ? "module calls" : "", " or ", more_backwards_left_) +
+         " in " + Plural(steps_left_ - kStepsTold, "further step") + ", the last one " +
+         std::to_string(last_left_));
   }
   if (recording_) session_.passes->close_pass();
   recording_ = false;
@@ -240,6 +258,7 @@ void StepClock::AfterFork() noexcept {
   step_ = {};
   recording_ = false;
   left_ = steps_left_ = 0;
+  backward_left_ = more_calls_left_ = more_backwards_left_ = false;
   pending_ = {};
   asked_ = true;
   told_first_ = false;

@@ -11,9 +11,9 @@
 //      the job tells it, else first + global number, where agreed, else first + local number.
 //   4. The Gate is armed while a pass is open and the micro-batch is selected.
 //   5. The agreement hears the shape of every step: its mode and its outermost calls, hashed.
-//   6. A recorded step in which an exception left module calls, and behind which another began,
-//      is whole as far as steps go; the manifest gets a note. The last one of the process may be
-//      cut: nothing tells whether the job had more to do in it.
+//   6. A recorded step in which an exception left module calls or a backward, and behind which
+//      another began, is whole as far as steps go; the manifest gets a note. The last one of the
+//      process may be cut: nothing tells whether the job had more to do in it.
 #pragma once
 
 #include <cstdint>
@@ -102,7 +102,7 @@ class StepClock : public Clock {
     uint64_t passes = 0;  // opened
     int failed = 0;       // exit status, where the process ended in its last pass; else 0
     // It succeeded, and its last pass may be cut: it has a backward and no optimizer's step, or a
-    // call that did not return or that an exception left.
+    // call that did not return, or an exception left a call or a backward.
     bool undone = false;
   };
 
@@ -127,7 +127,7 @@ class StepClock : public Clock {
   void TellOfFork(const Boundary& boundary);
   void Handle(const Boundary& boundary);
   void EndStep();
-  void NoteCallsLeft();
+  void NoteWhatWasLeft();
   void Note(const std::string& text);
   void BeginStep(const StepTracker::Verdict& verdict);
   void OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step, uint64_t number);
@@ -159,9 +159,12 @@ class StepClock : public Clock {
   uint64_t passes_ = 0;
   int failed_ = 0;
   bool undone_ = false;
-  // Module calls that an exception left: in the present step; and recorded steps that had some.
+  // What an exception left: module calls and a backward in the present step; recorded steps that
+  // had some, and the last of them.
   uint64_t left_ = 0, steps_left_ = 0, last_left_ = 0;
-  uint32_t micros_ = 0;  // root calls in the step so far
+  bool backward_left_ = false;
+  bool more_calls_left_ = false, more_backwards_left_ = false;  // in steps not told of one by one
+  uint32_t micros_ = 0;                                         // root calls in the step so far
 };
 
 }  // namespace tdump::coordinator

@@ -19,9 +19,10 @@ enum class BoundaryKind : uint8_t {
   kOptimizerCreated,  // `instance` = its number in order of construction
   kOptimizerStep,     // a step of an optimizer finished; `instance`, `name` = its class
   kBackwardBegin,
-  kOp,        // an operator named by `steps.boundary: op:REGEX` begins
-  kExplicit,  // tdump.step(): a new step begins; `number` >= 0 sets the job's own number
-  kExit,      // the process is about to end in an orderly way; `number` = its exit status
+  kBackwardLeft,  // an exception left a backward pass
+  kOp,            // an operator named by `steps.boundary: op:REGEX` begins
+  kExplicit,      // tdump.step(): a new step begins; `number` >= 0 sets the job's own number
+  kExit,          // the process is about to end in an orderly way; `number` = its exit status
 };
 
 struct Boundary {

@@ -14,7 +14,7 @@
 namespace tdump {
 
 // Changes with every incompatible change of a header in core/ that crosses a shared-object border.
-inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'000e;
+inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'000f;
 
 // Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the
 // collector that can run it (the Python one). 1: match, 0: no match, -1: it failed, `error` says

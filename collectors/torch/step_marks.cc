@@ -45,3 +45,10 @@ void StartStepMarks(Runtime* runtime) {
 }
 
 }  // namespace tdump::collectors
+
+extern "C" void tdump_torch_backward_left() noexcept {
+  using namespace tdump::collectors;
+  tdump::Boundary boundary;
+  boundary.kind = tdump::BoundaryKind::kBackwardLeft;
+  if (tdump::Runtime* runtime = CurrentRuntime()) TellClock(runtime, boundary);
+}

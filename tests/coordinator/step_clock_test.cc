@@ -370,6 +370,35 @@ TEST_F(StepClockTest, CallsThatAnExceptionLeftBeforeTheOptimizerSteppedAreNotUnd
   EXPECT_FALSE(clock().counts().undone);
 }
 
+TEST_F(StepClockTest, ABackwardThatAnExceptionLeftIsNotedAndUndoneInTheLastStep) {
+  const auto env = NewMemoryEnv();
+  auto manifest = io::ManifestWriter::Create(env.get(), "manifest.tdm", {});
+  ASSERT_TRUE(manifest.ok());
+  activator.session.manifest = manifest->get();
+  options.select = *Spec::Parse("1-9");
+  const auto step = [&](uint32_t left) {
+    clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
+    clock().boundary({.kind = BoundaryKind::kRootEnd, .instance = 1, .left = left});
+    Tell(BoundaryKind::kBackwardLeft);
+    Tell(BoundaryKind::kBackwardLeft);  // of one within the other
+  };
+  for (const uint32_t left : {0u, 0u, 1u, 0u, 0u, 0u}) step(left);
+  Tell(BoundaryKind::kExit, 0);
+  EXPECT_TRUE(clock().counts().undone);
+  io::ProcessEntry process;
+  io::ReadManifest(env.get(), "manifest.tdm", &process);
+  std::vector<std::string> notes;
+  for (const io::NoteSection& note : process.notes) notes.push_back(note.text);
+  const std::string went_on = " and the job went on; what ";
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{
+                "step 1: an exception left a backward" + went_on + "it had not done is missing",
+                "step 2: an exception left 1 module call and a backward" + went_on +
+                    "they had not done is missing",
+                "step 3: an exception left a backward" + went_on + "it had not done is missing",
+                "an exception left a backward in 2 further steps, the last one 5"}));
+}
+
 // An exception ended the other thread within its call, in step 0.
 TEST_F(StepClockTest, ACallOfAnEarlierStepThatDidNotReturnLeavesTheLastOneWhole) {
   options.rule = *ParseStepRule("explicit");

@@ -506,6 +506,46 @@ def test_an_exception_in_backward_that_the_job_catches_leaves_a_step_that_is_not
     assert "rank 0 ended in step 2, which may not be whole (exit with status 0)" in done.stderr, done.stderr
 
 
+# Twice: in step 1 behind the first gradients, in step 2 before any.
+GOES_ON = """
+import sys, torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def fails(gradient):
+    raise RuntimeError("no gradient")
+
+def watch(module, args, out):
+    if step == 1 and not again:
+        out.register_hook(fails)
+
+model[0].register_forward_hook(watch)
+for step in range(4):
+    for again in (False, True):
+        loss = model(torch.ones(2, 4)).sum()
+        if step == 2 and not again:
+            loss.register_hook(fails)
+        try:
+            loss.backward()
+            break
+        except RuntimeError as error:
+            print("caught:", error)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_backward_that_an_exception_left_and_the_job_went_on_from_is_told(tmp_path, app, python):
+    (tmp_path / "c.yaml").write_text("capture: [{leaf: true, role: [output, grad_output], level: full}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", python, app(GOES_ON)], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "caught: no gradient\n" * 2), done.stderr
+    view = execute([Path(TDUMP_RUN).with_name("tdump-view"), "latest", "--coverage"], tmp_path)
+    for text in (done.stderr, view.stdout):
+        assert "  steps      0-3 written (4 of 4 seen)\n" in text, text
+        told = re.findall(r"step (\d): an exception left a backward and the job went on; what it had not done", text)
+        assert told == ["1", "2"], text
+
+
 # In forward, in step 1: whatever is behind it in that step is missing.
 THROWS = """
 import sys, torch
