@@ -409,14 +409,15 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 }
 
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
-                         const Rates& rates, std::optional<uint64_t> free_bytes) {
+                         const Rates& rates, std::optional<uint64_t> free_bytes,
+                         uint64_t arena_bytes) {
   std::string text = fmt::format("tdump-run: estimate for steps {} on {}\n",
                                  config.steps.ToString(), Plural(ranks.size(), "rank"));
   text += RankLines(ranks);
   const uint64_t files = FilesOfPasses(ranks, config);
   uint64_t total = 0, manifests = 0, unknown = 0;
   bool endless = false;
-  uint64_t a_step = 0;
+  DiskLoad load{.arenas = arena_bytes * ranks.size()};
   for (const RankEstimate& rank : ranks) {
     const StepEstimate& first = rank.steps.front();
     const StepEstimate& later = rank.steps.back();
@@ -424,8 +425,11 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
     manifests += rank.manifest_bytes;
     unknown += first.unknown + later.unknown;
     endless |= rank.endless;
-    a_step += later.work.file_bytes;
+    load.written += later.work.file_bytes;
+    load.copied += later.work.copied_bytes;
+    load.steps = std::max(load.steps, rank.files());
   }
+  if (endless) load.steps = 0;
   text += endless
               ? EndlessText(ranks, total, files, manifests, config,
                             RoomOfRun(ranks, config, free_bytes))
@@ -443,10 +447,10 @@ std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::
   for (const RankEstimate& rank : ranks) {
     const StepEstimate& timed =
         rank.steps.back().seen.seconds > 0 ? rank.steps.back() : rank.steps.front();
-    const StepCost cost = CostOf(timed.work, timed.seen, a_step, rates, config);
+    const StepCost cost = CostOf(timed.work, timed.seen, load, rates, config);
     if (slowest.plain <= 0 || cost.high > slowest.high) slowest = cost;
   }
-  text += CostText(slowest, a_step, rates, config);
+  text += CostText(slowest, load, rates, config);
   text += StepsBeyondText(ranks) + UnseenRanks(ranks, config);
   if (Compresses(config)) text += "  note       payloads count as they are before compression\n";
   if (unknown != 0) {

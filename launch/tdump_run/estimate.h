@@ -64,8 +64,10 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
 // are timed, in `directory`.
 Options ProbeOptions(Options options, const filters::Config& config, const std::string& directory);
 
-// The table that the user sees. `free_bytes`: of the disk that the run will be on, where known.
+// The table that the user sees. `free_bytes`: of the disk that the run will be on, where known;
+// `arena_bytes`: of each process, 0 where not known.
 std::string EstimateText(const std::vector<RankEstimate>& ranks, const filters::Config& config,
-                         const Rates& rates, std::optional<uint64_t> free_bytes = std::nullopt);
+                         const Rates& rates, std::optional<uint64_t> free_bytes = std::nullopt,
+                         uint64_t arena_bytes = 0);
 
 }  // namespace tdump::launch

@@ -15,6 +15,7 @@
 #include "core/text.h"
 #include "filters/parse_config.h"
 #include "io/address.h"
+#include "launch/config/limits.h"
 #include "launch/tdump_run/commands.h"
 #include "launch/tdump_run/estimate.h"
 #include "launch/tdump_run/estimate_notes.h"
@@ -77,8 +78,10 @@ std::string ProbeFull(const std::vector<RankEstimate>& ranks, const io::RunRef& 
 }
 
 // Looks at the run in `run` and says what `config` would write. `job`: the status of the job that
-// wrote it for this; none: a run that was there. Exit status: 0, or 2.
-int PrintEstimate(const filters::Config& config, const io::RunRef& run, std::optional<int> job) {
+// wrote it for this; none: a run that was there. `file_of_rates`: --rates, or "". Exit status: 0,
+// or 2.
+int PrintEstimate(const filters::Config& config, const io::RunRef& run, std::optional<int> job,
+                  const std::string& file_of_rates) {
   const auto ranks = EstimateFromRun(Env::Posix(), run, config);
   const int status_of_job = job.value_or(0);
   if (!ranks.ok()) {
@@ -88,11 +91,15 @@ int PrintEstimate(const filters::Config& config, const io::RunRef& run, std::opt
         status_of_job != 0 ? WhyNothing(status_of_job) : WhyNoPass(Env::Posix(), run, config), 2);
   }
   if (job && LostToTheDisk(*ranks) != 0) return Fail(ProbeFull(*ranks, run, status_of_job), 2);
+  const auto rates = RatesFor(file_of_rates, config.dir);
+  if (!rates.ok()) return Fail(rates.status().message(), 2);
+  const uint64_t arena =
+      ArenaBytes(Env::Posix(), config.host_bytes, static_cast<int>(ranks->size()));
   // A reader that leaves is no trouble, and must not end this process before it has cleared up.
   ::signal(SIGPIPE, SIG_IGN);
-  const std::string text =
-      EstimateText(*ranks, config, MeasureRates(config.dir), FreeBytes(config.dir)) +
-      NotesOfLosses(*ranks, config, !job) + NoteOfFailure(*ranks, status_of_job);
+  const std::string text = EstimateText(*ranks, config, *rates, FreeBytes(config.dir), arena) +
+                           NotesOfLosses(*ranks, config, !job) +
+                           NoteOfFailure(*ranks, status_of_job);
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) == 0 || errno == EPIPE) return 0;
   return Fail(fmt::format("cannot write the estimate to standard output: {}", std::strerror(errno)),
@@ -114,7 +121,8 @@ filters::Config ConfigOfJob(const std::string& directory, const filters::Config&
 }
 
 // After the job has ended, with `status`.
-int Conclude(const ProbeDirectory& probe, const filters::Config& config, int status) {
+int Conclude(const ProbeDirectory& probe, const filters::Config& config,
+             const std::string& file_of_rates, int status) {
   if (probe.shared() && status != 0) {
     // The launcher ends the other ranks when this one has gone.
     probe.Remove();
@@ -128,7 +136,7 @@ int Conclude(const ProbeDirectory& probe, const filters::Config& config, int sta
   if (std::filesystem::exists(probe.run(), error)) {
     io::RunRef run;
     run.path = probe.run();
-    printed = PrintEstimate(ConfigOfJob(probe.path(), config), run, status);
+    printed = PrintEstimate(ConfigOfJob(probe.path(), config), run, status, file_of_rates);
   } else if (status != kNotFound && status != kNotExecutable) {  // those were told by the child
     printed = Fail(WhyNothing(status), 2);
   }
@@ -143,13 +151,15 @@ int EstimateOfRun(const Options& options, const Installation& installation) {
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
   const auto run = io::ResolveRun(Env::Posix(), options.from);
   if (!run.ok()) return Fail(run.status().message(), 2);
-  return PrintEstimate(settings->config, *run, std::nullopt);
+  return PrintEstimate(settings->config, *run, std::nullopt, options.rates);
 }
 
 int EstimateOfJob(const Options& options, const Installation& installation) {
   const auto environment = coordinator::CurrentEnvironment();
   const auto settings = SettingsFor(options, installation, environment);
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", kFailedBeforeStart);
+  if (const Status rates = CheckRates(options.rates); !rates.ok())
+    return Fail(rates.message(), kFailedBeforeStart);
   const auto probe = ProbeDirectory::Make(KnownWorld(options.command, environment), environment);
   if (!probe.ok()) return Fail(probe.status().message(), kFailedBeforeStart);
   auto job =
@@ -161,7 +171,7 @@ int EstimateOfJob(const Options& options, const Installation& installation) {
     job->environment.emplace_back(kEstimateVariable, probe->path());
     status = RunJob(options.command, job->environment, &why, &interrupted);
   }
-  if (why.empty() && !interrupted) return Conclude(*probe, settings->config, status);
+  if (why.empty() && !interrupted) return Conclude(*probe, settings->config, options.rates, status);
   probe->Remove();
   return why.empty() ? status : Fail(why, status);
 }

@@ -1,26 +1,14 @@
 #include "launch/tdump_run/estimate_cost.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <functional>
-#include <vector>
+#include <cmath>
 
 #include "core/text.h"
-#include "io/hash.h"
-#include "io/statistics.h"
 
 namespace tdump::launch {
 namespace {
-
-using Seconds = std::chrono::duration<double>;
 
 // What a record costs beside its bytes, measured where tensors are small (docs/performance.md): the
 // job's thread in hooks, plan, recorder and sink; the writer in making its frame.
@@ -28,6 +16,8 @@ constexpr double kRecordSeconds = 3e-6;
 constexpr double kWriterRecordSeconds = 3e-6;
 // Of what a step took something is left, however what tdump took of it was timed.
 constexpr double kLeastLeft = 0.1;
+// Below this, tensors are in caches and what else a hook does counts: the rates are off by factors.
+constexpr double kShortStepSeconds = 5e-3;
 // `memory.max_block` is a share of no less than this (io/capture_room.cc).
 constexpr double kLeastStepSeconds = 0.1;
 
@@ -66,19 +56,38 @@ std::string RateText(double rate) {
 std::string AtLimitText(const filters::Config& config) {
   switch (config.full_arena) {
     case filters::FullArena::kDrop:
-      return "what finds the arena full keeps its metadata only (memory.at_limit: drop)";
+      return "what finds no room keeps its metadata only (memory.at_limit: drop)";
     case filters::FullArena::kStats:
-      return "what finds the arena full is kept as statistics (memory.at_limit: stats)";
+      return "what finds no room is kept as statistics (memory.at_limit: stats)";
     case filters::FullArena::kBlock:
       break;
   }
   if (config.max_block_percent >= 100)
-    return "once the arena is full the job runs at the speed of the disk (memory.max_block: 100%)";
+    return "the job runs at the speed of the disk (memory.max_block: 100%)";
   return fmt::format(
-      "once the arena is full a step waits, {} % of it but at least {:.0f} ms (memory.max_block), "
+      "a step waits for up to {} % of its time or {:.0f} ms, whichever is more (memory.max_block), "
       "and what finds no room then is kept as statistics",
       config.max_block_percent,
       10 * static_cast<double>(config.max_block_percent) * kLeastStepSeconds);
+}
+
+std::string DiskText(const StepCost& cost, const DiskLoad& load, const Rates& rates,
+                     const filters::Config& config) {
+  const std::string line =
+      fmt::format("  disk       takes {}; the steps, without a pause between them, give it {}",
+                  RateText(rates.disk), RateText(static_cast<double>(load.written) / cost.plain));
+  if (!cost.disk_is_late) return line + "\n";
+  const std::string arena =
+      load.arenas == 0 ? "the arena" : fmt::format("the arena ({})", BytesText(load.arenas));
+  if (!cost.disk_is_limit)
+    return fmt::format("{}: what it has not taken yet has room in {}, no step waits\n", line,
+                       arena);
+  const std::string when =
+      load.arenas == 0
+          ? fmt::format("once {} is full", arena)
+          : fmt::format("{} is full after {}; then", arena,
+                        Plural(static_cast<uint64_t>(std::ceil(cost.full_after)), "step"));
+  return fmt::format("{}: {} {}\n", line, when, AtLimitText(config));
 }
 
 std::string CountedText(const Rates& rates) {
@@ -92,62 +101,9 @@ std::string CountedText(const Rates& rates) {
   return text + "\n";
 }
 
-double RateOf(double least_seconds, uint64_t bytes, const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  uint64_t done = 0;
-  Seconds took{};
-  while (took.count() < least_seconds) {
-    work();
-    done += bytes;
-    took = std::chrono::steady_clock::now() - begin;
-  }
-  return static_cast<double>(done) / took.count();
-}
-
-// A file without a name, so that nothing is left of it; -1: the file system takes none.
-int NamelessFile(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0) return fd;
-  std::string name = folder + "/.tdump-estimate-XXXXXX";
-  const int named = ::mkstemp(name.data());
-  if (named >= 0) (void)::unlink(name.c_str());
-  return named;
-}
-
-void MeasureFiles(const std::string& folder, const std::vector<std::byte>& from, Rates* rates) {
-  constexpr double kLongEnough = 0.5;
-  constexpr uint64_t kMost = 256 << 20;
-  const int fd = NamelessFile(NearestFolder(folder));
-  if (fd < 0) return;
-  const auto begin = std::chrono::steady_clock::now();
-  uint64_t done = 0;
-  Seconds written{}, synced{};
-  bool ok = true;
-  while (ok && synced.count() < kLongEnough && done < kMost) {
-    const auto start = std::chrono::steady_clock::now();
-    ok = ::write(fd, from.data(), from.size()) == static_cast<ssize_t>(from.size());
-    written += std::chrono::steady_clock::now() - start;
-    ok = ok && ::fdatasync(fd) == 0;
-    synced = std::chrono::steady_clock::now() - begin;
-    done += from.size();
-  }
-  ::close(fd);
-  if (!ok) return;
-  rates->write = static_cast<double>(done) / written.count();
-  rates->disk = static_cast<double>(done) / synced.count();
-}
-
 }  // namespace
 
-std::string NearestFolder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::path path = std::filesystem::absolute(folder, error).lexically_normal();
-  while (path.has_relative_path() && !std::filesystem::is_directory(path, error))
-    path = path.parent_path();
-  return path.string();
-}
-
-StepCost CostOf(const StepWork& asked, const TimedStep& seen, uint64_t all_ranks,
+StepCost CostOf(const StepWork& asked, const TimedStep& seen, const DiskLoad& load,
                 const Rates& rates, const filters::Config& config) {
   StepCost cost;
   if (seen.seconds <= 0) return cost;
@@ -156,72 +112,62 @@ StepCost CostOf(const StepWork& asked, const TimedStep& seen, uint64_t all_ranks
     return std::max(seen.seconds - seen.captured * (taken + seen.blocked),
                     kLeastLeft * seen.seconds);
   };
-  const auto slowdown = [&](double share) {
-    return (OnThread(asked, rates) + share * OnWriter(asked, rates)) / plain(share);
-  };
   cost.plain = plain(1);
-  cost.high = slowdown(1);
+  cost.high_seconds = OnThread(asked, rates) + OnWriter(asked, rates);
+  cost.high = cost.high_seconds / cost.plain;
   // memory.thread: false has no other thread.
-  cost.low = config.thread ? slowdown(0) : cost.high;
-  const double waits = Take(all_ranks, rates.disk) - cost.plain;
-  cost.disk_is_limit = waits > 0;
-  if (config.full_arena == filters::FullArena::kBlock && waits > 0) {
+  cost.low_seconds = config.thread ? OnThread(asked, rates) : cost.high_seconds;
+  cost.low = config.thread ? cost.low_seconds / plain(0) : cost.high;
+  if (seen.seconds < kShortStepSeconds && cost.plain < seen.seconds / 2)
+    cost.too_short = seen.seconds;
+  const double writing = Take(load.written, rates.disk), waits = writing - cost.plain;
+  cost.disk_is_late = waits > 0;
+  if (!cost.disk_is_late) return cost;
+  const double left = static_cast<double>(load.copied) * waits / writing;  // in the arenas, a step
+  if (left > 0) cost.full_after = static_cast<double>(load.arenas) / left;
+  cost.disk_is_limit = load.steps == 0 || cost.full_after < static_cast<double>(load.steps);
+  if (config.full_arena == filters::FullArena::kBlock && cost.disk_is_limit) {
     const double blocked = std::min(waits, MostBlocked(cost.plain, config));
-    cost.high = std::max(cost.high, blocked / cost.plain);
+    cost.high_seconds = std::max(cost.high_seconds, blocked);
+    cost.high = cost.high_seconds / cost.plain;
   }
   return cost;
 }
 
-std::string CostText(const StepCost& cost, uint64_t all_ranks, const Rates& rates,
+std::string CostText(const StepCost& cost, const DiskLoad& load, const Rates& rates,
                      const filters::Config& config) {
   if (cost.plain <= 0) return "  slowdown   not known: the run has one step only\n";
-  std::string text = fmt::format("  slowdown   +{:.1f} %", 100 * cost.low);
+  const auto amount = [&](double share, double seconds) {
+    return cost.too_short > 0 ? "+" + DurationText(seconds) : fmt::format("+{:.1f} %", 100 * share);
+  };
+  const std::string of =
+      cost.too_short > 0
+          ? fmt::format(
+                " a captured step, too short to tell its share (of the {} that one took "
+                "here most was tdump's)",
+                DurationText(cost.too_short))
+          : fmt::format(" of a captured step ({} without)", DurationText(cost.plain));
+  std::string text = "  slowdown   " + amount(cost.low, cost.low_seconds);
   if (rates.write <= 0) {
-    text += fmt::format(
-        " of a captured step ({} without) on the job's threads; what the writer takes is not in "
-        "it, since no file could be written in output.dir to time it\n",
-        DurationText(cost.plain));
+    text += of +
+            " on the job's threads; what the writer takes is not in it, since no file could be "
+            "written in output.dir to time it\n";
     return text + CountedText(rates);
   }
-  if (config.thread) text += fmt::format(" to +{:.1f} %", 100 * cost.high);
-  text += fmt::format(" of a captured step ({} without)", DurationText(cost.plain));
+  if (config.thread) text += " to " + amount(cost.high, cost.high_seconds);
+  text += of;
   if (config.thread) {
     const std::string cores =
         rates.cores == 0 ? "" : fmt::format(" ({} here)", Plural(rates.cores, "core"));
     text += fmt::format(
-        ": the first where the writer has a core to itself{}, the last where the job waits for it "
-        "or for the disk\n",
-        cores);
+        ": the first where the writer has a core to itself{}, the last where the job waits for "
+        "it{}\n",
+        cores, cost.disk_is_limit ? " or for the disk" : "");
   } else {
     text += ": the job's threads write (memory.thread: false)\n";
   }
   text += CountedText(rates);
-  return text + fmt::format("  disk       takes {}; steps one after the other keep {}{}\n",
-                            RateText(rates.disk),
-                            RateText(static_cast<double>(all_ranks) / cost.plain),
-                            cost.disk_is_limit ? ": " + AtLimitText(config) : "");
-}
-
-Rates MeasureRates(const std::string& folder) {
-  constexpr size_t kBytes = 64 << 20, kPiece = 8 << 20;
-  Rates rates;
-  std::vector<std::byte> from(kBytes, std::byte{1}), to(kBytes, std::byte{2});
-  size_t copies = 0;
-  rates.copy = RateOf(0.5, kBytes, [&] {  // long enough for a fair share of the CPU
-    std::memcpy(to.data(), from.data(), kBytes);
-    from[copies++ % kBytes] = to[kBytes - 1];
-  });
-  const std::span<const std::byte> piece = std::span(from).first(kPiece);
-  io::TileHasher hasher;
-  rates.hash = RateOf(0.2, kPiece, [&] { hasher.Update(piece); });
-  io::StatisticsAccumulator statistics(MakeDType("float32", 32));
-  rates.statistics = RateOf(0.2, kPiece, [&] { statistics.Update(piece); });
-  cpu_set_t mine;
-  if (::sched_getaffinity(0, sizeof mine, &mine) == 0)
-    rates.cores = static_cast<unsigned>(CPU_COUNT(&mine));
-  from.resize(kPiece);
-  MeasureFiles(folder, from, &rates);
-  return rates;
+  return text + DiskText(cost, load, rates, config);
 }
 
 }  // namespace tdump::launch

@@ -9,26 +9,17 @@
 // with share 0 where the writer has a core to itself and 1 where the job stands still meanwhile.
 // `step` is what a step took in the run that was looked at, `probe` what tdump took of it there.
 // The formula is the same with --from and without. A disk that takes less than is asked of it slows
-// steps once the arena is full, as long as `memory.max_block` lets them wait.
+// steps once the arena is full, as long as `memory.max_block` lets them wait; where the steps asked
+// for do not fill it, it slows none.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "filters/config.h"
+#include "launch/tdump_run/estimate_rates.h"
 
 namespace tdump::launch {
-
-// Bytes a second of one thread, measured beside whatever else the machine does now: it did so when
-// the steps were timed. 0: not known.
-struct Rates {
-  double copy = 0;  // from memory to memory
-  double hash = 0;
-  double statistics = 0;  // of float32
-  double write = 0;       // to files in the folder of the run, as far as the page cache takes it
-  double disk = 0;        // the same, until it is on the disk
-  unsigned cores = 0;     // that this process may use; 0: not known
-};
 
 // What one step has tdump do.
 struct StepWork {
@@ -46,23 +37,30 @@ struct TimedStep {
   double captured = 1;  // share of the steps of that mean that were captured
 };
 
+// What the disk is asked for, by all ranks together.
+struct DiskLoad {
+  uint64_t written = 0;  // bytes in the time of one step
+  uint64_t copied = 0;   // bytes that wait in the arenas until they are written, of one step
+  uint64_t steps = 0;    // that are captured; 0: without end
+  uint64_t arenas = 0;   // bytes; 0: not known, taken to be full
+};
+
 struct StepCost {
   double plain = 0;          // seconds without tdump; 0: not known
   double low = 0, high = 0;  // slowdown, as a share of that
-  bool disk_is_limit = false;
+  double low_seconds = 0, high_seconds = 0;
+  // Seconds of the step that was looked at, where it is short and most of it was tdump's: what is
+  // left is a difference of two figures that are each not known well, and no share is told. Else 0.
+  double too_short = 0;
+  // The disk takes less than the steps give it; and so long that the arenas fill.
+  bool disk_is_late = false, disk_is_limit = false;
+  double full_after = 0;  // steps until they are full
 };
-// `all_ranks`: bytes that all ranks write in the time of one step.
-StepCost CostOf(const StepWork& asked, const TimedStep& seen, uint64_t all_ranks,
+StepCost CostOf(const StepWork& asked, const TimedStep& seen, const DiskLoad& load,
                 const Rates& rates, const filters::Config& config);
 
 // The lines "slowdown" and "disk".
-std::string CostText(const StepCost& cost, uint64_t all_ranks, const Rates& rates,
+std::string CostText(const StepCost& cost, const DiskLoad& load, const Rates& rates,
                      const filters::Config& config);
-
-// The folder, or what of the path to it is there.
-std::string NearestFolder(const std::string& folder);
-
-// `folder`: of the run, there or not; a file without a name is written where it will be.
-Rates MeasureRates(const std::string& folder);
 
 }  // namespace tdump::launch

@@ -89,6 +89,10 @@ void AddQuestions(CLI::App* app, Options* options) {
                   "with --estimate: from this run, no job is started; with --explain: NAME and its "
                   "class are looked up in it")
       ->type_name("RUN");
+  app->add_option("--rates", options->rates,
+                  "with --estimate: the rates of copies, hashes and files of an earlier estimate, "
+                  "which wrote them here; FILE is made where it is not there")
+      ->type_name("FILE");
   app->add_flag("--print", options->print, "the effective config and the environment of COMMAND");
   app->add_flag("--recipes", options->recipes, "list the recipes");
 }
@@ -102,6 +106,8 @@ std::string Contradiction(const Options& options) {
   if (sources > 1) return "-c, --recipe and --dump: expected one of them";
   if (!options.from.empty() && !options.estimate && options.explain.empty())
     return "--from RUN: expected --estimate with it";
+  if (!options.rates.empty() && !options.estimate)
+    return "--rates FILE: expected --estimate with it";
   return "";
 }
 

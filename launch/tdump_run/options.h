@@ -18,7 +18,7 @@ struct Options {
   bool children = true;                    // --no-children
   bool check = false;
   std::optional<int> check_ranks;
-  std::string explain, from;
+  std::string explain, from, rates;
   bool estimate = false;
   bool print = false;
   bool recipes = false;
