@@ -337,7 +337,7 @@ class FilePassStore : public PassStore {
     if (!reader.ok() && reader.status().code() == StatusCode::kNotFound && IsPart(path))
       reader = open(path.substr(0, path.size() - std::string_view(".part").size()));
     if (!reader.ok()) return reader;
-    TDUMP_RETURN_IF_ERROR(CheckWhose((*reader)->info(), pass, path));
+    if (pass.listed) TDUMP_RETURN_IF_ERROR(CheckWhose((*reader)->info(), pass.info, path));
     return reader;
   }
 
@@ -352,18 +352,6 @@ class FilePassStore : public PassStore {
   bool IsMergedRun() const {
     const auto manifest = FrameFile::Open(env_, JoinPath(run_, kManifestName), kManifestMagic);
     return manifest.ok() && (*manifest)->header().rank < 0;
-  }
-
-  // A file that was copied to the place of another has a sound inside and the wrong values.
-  static Status CheckWhose(const PassInfo& found, const PassEntry& pass, const std::string& path) {
-    const bool same_process =
-        found.pid == pass.info.pid || found.pid == 0 || pass.info.pid == 0;  // 0: not known
-    if (!pass.listed || (found.ordinal == pass.info.ordinal && same_process)) return Status::Ok();
-    return Corrupt(fmt::format(
-        "{}: this is pass {} of rank {} (pid {}); by the manifest pass {} of rank {} (pid {}) "
-        "belongs here: a file was copied over another",
-        path, found.ordinal, found.rank, found.pid, pass.info.ordinal, pass.info.rank,
-        pass.info.pid));
   }
 
   // One pass of a packed file; the reader says which there are when it is none of them.
@@ -412,6 +400,16 @@ class FilePassStore : public PassStore {
 };
 
 }  // namespace
+
+Status CheckWhose(const PassInfo& found, const PassInfo& listed, const std::string& path) {
+  const bool same_process =
+      found.pid == listed.pid || found.pid == 0 || listed.pid == 0;  // 0: not known
+  if (found.ordinal == listed.ordinal && same_process) return Status::Ok();
+  return Corrupt(fmt::format(
+      "{}: this is pass {} of rank {} (pid {}); by the manifest pass {} of rank {} (pid {}) "
+      "belongs here: a file was copied over another",
+      path, found.ordinal, found.rank, found.pid, listed.ordinal, listed.rank, listed.pid));
+}
 
 Result<std::unique_ptr<PassStore>> PassStore::Open(Env* env, const std::string& run,
                                                    unsigned threads) {

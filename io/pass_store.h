@@ -48,6 +48,11 @@ struct ProcessEntry {
   std::vector<Damage> damage;
 };
 
+// kCorrupt where `found`, which the file at `path` says of itself, is another pass than the
+// manifest has there: a file that was copied to the place of another is sound inside and has wrong
+// values.
+Status CheckWhose(const PassInfo& found, const PassInfo& listed, const std::string& path);
+
 class PassStore {
  public:
   // `run`: the directory, a pass file, a packed file, or `FILE#ORDINAL` of one. Reads all manifests

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/pass_reader.h"
+#include "io/pass_store.h"
 #include "io/value_parts.h"
 #include "python/ext/errors.h"
 #include "python/ext/name_index.h"
@@ -23,12 +24,27 @@ namespace tdump::python {
 namespace {
 
 // Bytes of a path as Python gives them: os.fsencode(path).
-// `offset` other than 0: a pass of `bytes` in a packed file.
-std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path, uint64_t offset, uint64_t bytes) {
+std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path) {
   const std::string file(path.c_str(), path.size());
   nb::gil_scoped_release release;
-  if (offset != 0) return ValueOf(io::PassReader::Open(Env::Posix(), file, offset, bytes));
   return ValueOf(io::PassReader::Open(Env::Posix(), file));
+}
+
+// `offset` other than 0: a pass of `bytes` in a packed file. The others: which pass the manifest
+// has there.
+std::unique_ptr<io::PassReader> OpenListedPass(const nb::bytes& path, uint64_t offset,
+                                               uint64_t bytes, uint64_t ordinal, int32_t rank,
+                                               int64_t pid) {
+  const std::string file(path.c_str(), path.size());
+  nb::gil_scoped_release release;
+  auto pass = ValueOf(offset != 0 ? io::PassReader::Open(Env::Posix(), file, offset, bytes)
+                                  : io::PassReader::Open(Env::Posix(), file));
+  io::PassInfo listed;
+  listed.ordinal = ordinal;
+  listed.rank = rank;
+  listed.pid = pid;
+  Check(io::CheckWhose(pass->info(), listed, file));
+  return pass;
 }
 
 // Name -> id, in the order of the list.
@@ -120,6 +136,8 @@ void BindPassFile(nb::module_& module) {
                    })
       .def("find", FindKey, "id of the record with this key text, or None");
   module.def("open_pass", OpenPass);
+  module.def("open_listed_pass", OpenListedPass, nb::arg("path"), nb::arg("offset"),
+             nb::arg("bytes"), nb::arg("ordinal"), nb::arg("rank"), nb::arg("pid"));
 }
 
 }  // namespace tdump::python

@@ -187,7 +187,7 @@ def load_pass(
     ``tdump.DamagedError``, which names file and offset; with ``allow_damage`` what stands is read and the rest warned
     of.
     """
-    return Pass(_io.open_pass(os.fsencode(path), 0, 0), _tensors.resolve_kind(as_), verify, allow_damage)
+    return Pass(_io.open_pass(os.fsencode(path)), _tensors.resolve_kind(as_), verify, allow_damage)
 
 
 class Run:
@@ -241,15 +241,8 @@ class Run:
     def open(self, entry: PassEntry) -> Pass:
         """The pass of an entry of ``passes``."""
         file = self.path / entry.file
-        opened = Pass(_io.open_pass(os.fsencode(file), entry.offset, entry.file_bytes), *self._options)
-        found = opened.info
-        same_process = found.pid == entry.pid or 0 in (found.pid, entry.pid)  # 0: not known
-        if found.ordinal != entry.ordinal or not same_process:
-            raise DamagedError(
-                f"{file}: this is pass {found.ordinal} of rank {found.rank} (pid {found.pid}); by the manifest pass "
-                f"{entry.ordinal} of rank {entry.rank} (pid {entry.pid}) belongs here: a file was copied over another"
-            )
-        return opened
+        place = (entry.offset, entry.file_bytes, entry.ordinal, entry.rank, entry.pid)
+        return Pass(_io.open_listed_pass(os.fsencode(file), *place), *self._options)
 
     def records(self, step: int | None = None, rank: int | None = None) -> Iterator[tuple[PassEntry, Record]]:
         """Every record with the pass it is of; of one step or one rank where given. Never holds more than a pass."""

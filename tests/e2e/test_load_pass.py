@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tdump
 import torch
-from conftest import SOURCE, TDUMP_RUN, latest, mpirun
+from conftest import SOURCE, TDUMP_RUN, Run, latest, mpirun
 
 sys.path.insert(0, str(SOURCE / "tests" / "format"))
 import independent_reader
@@ -60,6 +60,21 @@ def test_open_finds_passes_by_step_and_rank(run):
     assert (record.shape, record.role, record.cls) == ((2, 4), "output", "torch.nn.modules.linear.Linear")
     with pytest.raises(KeyError, match="has no step 7 of rank 0: steps 0-1, ranks 0-1"):
         opened[7, 0]
+
+
+def test_a_file_that_was_copied_over_another_is_refused(run, tmp_path):
+    copy = Run(Path(shutil.copytree(run.path, tmp_path / "copy")))
+    first, second = copy.passes(1)
+    shutil.copyfile(second, first)
+    opened = tdump.open(copy.path)
+    with pytest.raises(
+        tdump.DamagedError, match=r"pass00000\.tdp: this is pass 1 of rank 1 .* belongs here: a file was"
+    ):
+        opened[0, 1]
+    assert opened[1, 1].info.ordinal == 1
+    shutil.copyfile(copy.passes(0)[0], first)  # the same ordinal, of another process
+    with pytest.raises(tdump.DamagedError, match=r"this is pass 0 of rank 0 .* by the manifest pass 0 of rank 1 "):
+        tdump.open(copy.path)[0, 1]
 
 
 def resident() -> int:
