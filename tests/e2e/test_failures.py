@@ -249,14 +249,31 @@ def test_the_directory_is_lost_while_the_job_runs(tmp_path, app, python, how, er
     assert [set(tdump.load_pass(file)) for file in run.passes(0)[:2]] == [{"0", "1", "2"}] * 2
 
 
-# Steps of 1.5 MiB each. With an argument the job itself fills the disk when it has done two.
+# Steps of 1.5 MiB each. With a run and a file the job itself fills the disk with that, when the first three are written.
 LARGE = """
-import os, sys, time, torch
+import glob, os, sys, time, torch
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512))
 
+def wait_for(condition):
+    latest = time.monotonic() + 60
+    while not condition() and time.monotonic() < latest:
+        time.sleep(0.01)
+
+def third_step_is_written():
+    import tdump
+    try:
+        return [set(tdump.load_pass(part)) for part in glob.glob(sys.argv[1] + "/rank0_*/pass00002.tdp.part")] == [{"0", "1", "2"}]
+    except Exception:
+        return False
+
+def writer_gave_up():
+    for manifest in glob.glob(sys.argv[1] + "/rank0_*/manifest.tdm"):
+        with open(manifest, "rb") as file:
+            return b"passes in a row could not be written" in file.read()
+
 def fill(path):
-    time.sleep(1)  # what was kept is written
+    wait_for(third_step_is_written)
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
         while True:
@@ -267,9 +284,9 @@ def fill(path):
 with torch.no_grad():
     for step in range(8):
         if step == 3 and sys.argv[1:]:
-            fill(sys.argv[1])
+            fill(sys.argv[2])
         if step == 7 and sys.argv[1:]:
-            time.sleep(1)  # the writer has come to the end of step 5, the third that it cannot write
+            wait_for(writer_gave_up)  # at the end of step 5, the third that it cannot write
         out = model(torch.full((256, 512), float(step)))
         print(step, float(out.double().sum()), flush=True)
 """
@@ -285,7 +302,7 @@ def test_a_full_disk(tmp_path, app, python, unmount):
         pytest.skip("mounting a file system is not possible here")
     unmount(str(place))
     options = ["--dump", "-o", str(place / "run"), "--set", "output.limit=1GiB"]
-    done = execute([TDUMP_RUN, *options, "--", python, path, str(place / "filler")], tmp_path)
+    done = execute([TDUMP_RUN, *options, "--", python, path, str(place / "run"), str(place / "filler")], tmp_path)
     assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
     lines = [line for line in told(done.stderr, "No space left on device") if line.startswith("tdump: ")]
     assert sum("pass 3 ends there, the job goes on" in line for line in lines) == 1, done.stderr
