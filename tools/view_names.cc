@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "compare/shorten.h"
 #include "core/key.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
@@ -47,6 +48,26 @@ std::map<std::string, std::string> ClassesOfRoots(const LoadedRun& run) {
   return classes;
 }
 
+constexpr size_t kLongestName = 120;  // characters; a longer one would widen every line
+
+// The table; names that are too long for one are cut so that they still differ.
+std::string NamesText(const std::vector<compare::NamedCell>& names,
+                      std::vector<std::vector<std::string>> rows) {
+  Table table({false, false, false, true, true, true, true});
+  table.Add({"name", "kind", "class", "ranks called", "calls", "records", "not kept"});
+  const std::vector<std::string> shown = compare::ShortenApart(names, kLongestName);
+  size_t cut = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    cut += shown[i] != names[i].name;
+    rows[i].front() = shown[i];
+    table.Add(std::move(rows[i]));
+  }
+  return table.Take() + (cut == 0
+                             ? ""
+                             : fmt::format("{} cut to {} characters (…): --json has names whole\n",
+                                           Plural(cut, "name"), kLongestName));
+}
+
 }  // namespace
 
 int ViewNames(const ViewRequest& request) {
@@ -55,8 +76,8 @@ int ViewNames(const ViewRequest& request) {
   const auto matches = MatchAny(patterns);
   if (!matches.ok()) return Fail(kViewTool, matches.status().message());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  Table table({false, false, false, true, true, true, true});
-  table.Add({"name", "kind", "class", "ranks called", "calls", "records", "not kept"});
+  std::vector<compare::NamedCell> names;
+  std::vector<std::vector<std::string>> lines;
   uint64_t shown = 0;
   const std::map<std::string, std::string> classes = ClassesOfRoots(request.run);
   for (const io::OperatorCoverage& op : request.run.index.operators) {
@@ -75,9 +96,10 @@ int ViewNames(const ViewRequest& request) {
                       {"records", op.records},
                       {"not_kept", op.not_kept}});
     } else {
-      table.Add({Printable(op.name), std::string(ToString(op.kind)),
-                 Printable(cls.substr(cls.rfind('.') + 1)), RanksText(op), CountText(op.calls),
-                 CountText(op.records), CountText(op.not_kept)});
+      names.push_back({Printable(op.name), ""});
+      lines.push_back({"", std::string(ToString(op.kind)),
+                       Printable(cls.substr(cls.rfind('.') + 1)), RanksText(op),
+                       CountText(op.calls), CountText(op.records), CountText(op.not_kept)});
     }
   }
   if (shown == 0 && !request.run.index.operators.empty() && !request.common.json)
@@ -87,7 +109,7 @@ int ViewNames(const ViewRequest& request) {
                             NearText(request.run, NearestTo(request))));
   if (request.common.quiet) return kExitOk;
   Print(request.common.json ? JsonText({{"run", request.run.ref.path}, {"operators", rows}})
-                            : table.Take());
+                            : NamesText(names, std::move(lines)));
   return kExitOk;
 }
 

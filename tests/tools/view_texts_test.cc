@@ -3,7 +3,9 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "core/utf8.h"
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
 
@@ -13,6 +15,7 @@ namespace {
 using coordinator::test::BytesOf;
 using coordinator::test::ProcessImage;
 using coordinator::test::TensorImage;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -51,6 +54,26 @@ TEST_F(ViewTextsTest, NamesOfTheBackwardAreAddresses) {
   EXPECT_THAT(text, Not(HasSubstr("= 3  4\n")));
   EXPECT_THAT(View({"run:0/0/head@grad_output"}), HasSubstr("= 1  2\n"));
   EXPECT_THAT(View({"run:0/0/head"}), HasSubstr("= 3  4\n"));
+}
+
+// Two names of 4,000 characters that differ in the middle, beside a short one.
+TEST_F(ViewTextsTest, LongNamesDoNotWidenTheTable) {
+  const auto name = [](char middle) {
+    return std::string(2000, 'a') + middle + std::string(1999, 'b');
+  };
+  MakeRun({Floats(name('x'), {1}), Floats(name('y'), {2}), Floats("short", {3})});
+  const std::string text = View({"run", "--names"});
+  size_t widest = 0;
+  std::string line;
+  for (std::istringstream lines(text); std::getline(lines, line);)
+    widest = std::max(widest, CharactersIn(line));
+  EXPECT_LT(widest, 200u) << text;
+  EXPECT_THAT(text, AllOf(ContainsRegex("\na+….*x.*…b+ "), ContainsRegex("\na+….*y.*…b+ "),
+                          HasSubstr("\nshort ")));
+  EXPECT_THAT(text, HasSubstr("\n2 names cut to 120 characters (…): --json has names whole\n"));
+  const std::string json = View({"run", "--names", "--json"});
+  EXPECT_THAT(json, AllOf(HasSubstr(name('x')), HasSubstr(name('y'))));
+  EXPECT_THAT(View({"run", "--names", "short"}), Not(HasSubstr("cut to")));
 }
 
 TEST_F(ViewTextsTest, TheRoleThatTellsWhereNanComesFromIsThatOfThePhase) {
