@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compare/bounds.h"
+#include "compare/judged_lines.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
 #include "core/key.h"

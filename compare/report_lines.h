@@ -19,13 +19,6 @@ struct Fact {
 // any of it.
 std::vector<Fact> Facts(const DiffReport& report);
 
-// "step 3", "steps 0-6".
-std::string StepRanges(const std::vector<uint64_t>& steps);
-// All in which nothing was judged, sorted; {} where something was in each.
-std::vector<uint64_t> AllNotJudged(const DiffReport& report);
-// Why nothing was in these, with what to do.
-std::string WhyNotJudged(const DiffReport& report, const StepsNotJudged& steps);
-
 // "ranks 0-1 of 2   float32   steps 0-1"; empty: nothing was compared.
 std::string SideText(const DiffReport& report, const SideInfo& side, bool is_a);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compare/job_text.h"
+#include "compare/judged_lines.h"
 #include "compare/names.h"
 #include "compare/record_patterns.h"
 #include "compare/report.h"
