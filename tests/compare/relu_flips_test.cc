@@ -66,6 +66,24 @@ TEST(MeasureUnflipped, AGradientThatDoesNotObeyItsGateIsNotGated) {
 // back is the gradient of the layer's output.
 constexpr size_t kCount = 1 << 14;
 
+Tensor TensorOf(const Numbers& numbers) {
+  return MakeTensor<float>("float32", {64, static_cast<int64_t>(kCount / 64)}, numbers);
+}
+
+void AddGradient(PassBuilder* pass, const Numbers& gradient) {
+  const uint64_t call = pass->Begin("up", "", {{"0", TensorOf(gradient)}});
+  pass->last()->key.role = Role::kGradOutput;
+  pass->last()->key.phase = Phase::kBackward;
+  pass->last()->key.call = 0;
+  pass->End(call, "up", "", {});
+}
+
+DiffReport InBf16(FakeRun a, FakeRun b) {
+  DiffOptions options;
+  options.pass.compute = *ParsePrecision("bf16");
+  return DiffOk(std::move(a), std::move(b), options);
+}
+
 struct Layer {
   Numbers out_a, out_b, gradient_a, gradient_b;
 
@@ -83,24 +101,13 @@ struct Layer {
     }
   }
   static FakeRun RunOf(const Numbers& out, const Numbers& gradient) {
-    const auto tensor = [](const Numbers& numbers) {
-      return MakeTensor<float>("float32", {64, static_cast<int64_t>(kCount / 64)}, numbers);
-    };
     FakeRun run(1);
     PassBuilder pass = run.Pass(0, 0);
-    pass.Module("up", Vector<float>("float32", {1, 2}), tensor(out));
-    const uint64_t call = pass.Begin("up", "", {{"0", tensor(gradient)}});
-    pass.last()->key.role = Role::kGradOutput;
-    pass.last()->key.phase = Phase::kBackward;
-    pass.last()->key.call = 0;
-    pass.End(call, "up", "", {});
+    pass.Module("up", Vector<float>("float32", {1, 2}), TensorOf(out));
+    AddGradient(&pass, gradient);
     return run;
   }
-  DiffReport Diff() const {
-    DiffOptions options;
-    options.pass.compute = *ParsePrecision("bf16");
-    return DiffOk(RunOf(out_a, gradient_a), RunOf(out_b, gradient_b), options);
-  }
+  DiffReport Diff() const { return InBf16(RunOf(out_a, gradient_a), RunOf(out_b, gradient_b)); }
   // An element that is let through on both sides, and far from 0.
   size_t Large() const {
     for (size_t i = 0; i < kCount; ++i) {
@@ -136,28 +143,18 @@ TEST(ReluFlips, SoManyTensorsOfAModuleAreTried) {
   const auto overall = [](size_t outputs) {
     const Layer layer;
     const auto run_of = [&](Numbers out, const Numbers& gradient) {
-      const auto tensor = [](const Numbers& numbers) {
-        return MakeTensor<float>("float32", {64, static_cast<int64_t>(kCount / 64)}, numbers);
-      };
       FakeRun run(1);
       PassBuilder pass = run.Pass(0, 0);
       std::vector<PassBuilder::Argument> returned(outputs - 1);
       std::reverse(out.begin(), out.end());
-      for (size_t i = 0; i < returned.size(); ++i) returned[i] = {std::to_string(i), tensor(out)};
+      for (size_t i = 0; i < returned.size(); ++i) returned[i] = {std::to_string(i), TensorOf(out)};
       std::reverse(out.begin(), out.end());
-      returned.push_back({std::to_string(returned.size()), tensor(out)});
+      returned.push_back({std::to_string(returned.size()), TensorOf(out)});
       pass.End(pass.Begin("up", "", {}), "up", "", returned);
-      const uint64_t call = pass.Begin("up", "", {{"0", tensor(gradient)}});
-      pass.last()->key.role = Role::kGradOutput;
-      pass.last()->key.phase = Phase::kBackward;
-      pass.last()->key.call = 0;
-      pass.End(call, "up", "", {});
+      AddGradient(&pass, gradient);
       return run;
     };
-    DiffOptions options;
-    options.pass.compute = *ParsePrecision("bf16");
-    return DiffOk(run_of(layer.out_a, layer.gradient_a), run_of(layer.out_b, layer.gradient_b),
-                  options)
+    return InBf16(run_of(layer.out_a, layer.gradient_a), run_of(layer.out_b, layer.gradient_b))
         .overall;
   };
   EXPECT_EQ(overall(16), Overall::kSame);

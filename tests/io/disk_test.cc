@@ -167,16 +167,20 @@ TEST(Disk, TheLimitStopsWritingAndIsCounted) {
             "operator is missing in each of them: as many were recorded before");
 }
 
+// Writes to pass files fail while `full`.
+std::unique_ptr<Env> NoRoomForPasses(Env* base, const bool* full) {
+  return NewFaultyEnv(base, [full](uint64_t, std::string_view call, std::string_view path) {
+    const bool hit = *full && call == "write" && path.find(".tdp") != std::string_view::npos;
+    return hit ? ENOSPC : 0;
+  });
+}
+
 // Full from the third pass on: three of them fail, and of those that are not tried the manifest
 // says from where on they are missing.
 TEST(Disk, PassesThatAreNotTriedAfterItFailedAreTold) {
   auto memory = NewMemoryEnv();
   bool full = false;
-  const auto env =
-      NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view path) {
-        const bool hit = full && call == "write" && path.find(".tdp") != std::string_view::npos;
-        return hit ? ENOSPC : 0;
-      });
+  const auto env = NoRoomForPasses(memory.get(), &full);
   SinkRig rig({.arena_bytes = 1 << 20, .thread = false}, env.get());
   const OperatorId op = rig.Op("a");
   rig.sink->expect(op);
@@ -204,11 +208,7 @@ TEST(Disk, PassesThatAreNotTriedAfterItFailedAreTold) {
 TEST(Disk, ThePassThatIsOpenWhenTheWriterGivesUpIsWritten) {
   auto memory = NewMemoryEnv();
   bool full = true;
-  const auto env =
-      NewFaultyEnv(memory.get(), [&](uint64_t, std::string_view call, std::string_view path) {
-        const bool hit = full && call == "write" && path.find(".tdp") != std::string_view::npos;
-        return hit ? ENOSPC : 0;
-      });
+  const auto env = NoRoomForPasses(memory.get(), &full);
   SinkRig rig({.arena_bytes = 1 << 20, .thread = false}, env.get());
   const OperatorId op = rig.Op("a");
   const auto keep = [&](uint8_t value, bool commit) {

@@ -77,30 +77,31 @@ TEST(EstimateNotes, TellsAFullDiskFromOneThatFails) {
             "MiB free); TMPDIR names another place for them");
 }
 
-TEST(EstimateNotes, RanksOfAnotherNodeAreSelected) {
+// For the run of one process of `world` that ended after 20 steps without a pass.
+std::string WhyNoneOf(int32_t world, const filters::Config& config) {
   const std::unique_ptr<Env> env = NewMemoryEnv();
-  coordinator::test::ProcessImage(env.get(), "run", {.rank = 0, .world = 16}).Exit(20);
+  coordinator::test::ProcessImage(env.get(), "run", {.rank = 0, .world = world}).Exit(20);
   io::RunRef run;
   run.path = "run";
+  return WhyNoPass(env.get(), run, config);
+}
+
+TEST(EstimateNotes, RanksOfAnotherNodeAreSelected) {
   filters::Config config = filters::DefaultConfig();
   config.ranks = *Spec::Parse("8-15");
-  EXPECT_EQ(WhyNoPass(env.get(), run, config),
+  EXPECT_EQ(WhyNoneOf(16, config),
             "the job ended after 20 steps; ranks 8-15 left nothing here: they recorded no step or "
             "ran on another node; set TMPDIR to a folder that all nodes share");
 }
 
 TEST(EstimateNotes, SaysWhyAJobLeftNoPass) {
-  const std::unique_ptr<Env> env = NewMemoryEnv();
-  coordinator::test::ProcessImage(env.get(), "run", {}).Exit(20);
-  io::RunRef run;
-  run.path = "run";
   filters::Config config = filters::DefaultConfig();
   config.steps = *Spec::Parse("100-200");
-  EXPECT_EQ(WhyNoPass(env.get(), run, config),
+  EXPECT_EQ(WhyNoneOf(1, config),
             "the job ended after 20 steps; steps 100-200 selects none, so there is nothing to "
             "estimate from");
   config.ranks = *Spec::Parse("3");
-  EXPECT_EQ(WhyNoPass(env.get(), run, config),
+  EXPECT_EQ(WhyNoneOf(1, config),
             "the job ended after 20 steps; ranks 3 selects none of its 1 rank, so there is nothing "
             "to estimate from");
 }
