@@ -69,7 +69,9 @@ void StepClock::Handle(const Boundary& boundary) {
   if (gate_->off()) return;
   if (recording_) {
     left_ += boundary.left;
+    (boundary.number >= 0 ? thread_ended_ : threw_) |= boundary.left != 0;
     backward_left_ |= boundary.kind == BoundaryKind::kBackwardLeft;
+    threw_ |= backward_left_;
   }
   StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadNumber());
   if (!active) {
@@ -185,7 +187,10 @@ void StepClock::NoteWhatWasLeft() {
   last_left_ = session_.agreement ? session_.agreement->NumberOf(local) : local;
   const std::string calls = left_ != 0 ? Plural(left_, "module call") : "";
   if (++steps_left_ <= kStepsTold) {
-    Note("step " + std::to_string(last_left_) + ": an exception left " +
+    const char* by = !thread_ended_ ? "an exception"
+                     : threw_       ? "an exception or the end of a thread"
+                                    : "the end of a thread";
+    Note("step " + std::to_string(last_left_) + ": " + by + " left " +
          WhatWasLeft(calls, " and ", backward_left_) + (exited_ ? "" : " and the job went on") +
          "; what " + (left_ != 0 ? "they" : "it") + " had not done is missing");
   } else {
@@ -193,7 +198,7 @@ void StepClock::NoteWhatWasLeft() {
     more_backwards_left_ |= backward_left_;
   }
   left_ = 0;
-  backward_left_ = false;
+  backward_left_ = threw_ = thread_ended_ = false;
 }
 
 void StepClock::Note(const std::string& text) {
@@ -230,7 +235,7 @@ void StepClock::Exit(int64_t status) {
              (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
   if (status != 0) {  // nothing went on
     left_ = 0;
-    backward_left_ = false;
+    backward_left_ = threw_ = thread_ended_ = false;
   }
   EndStep();
   if (steps_left_ > kStepsTold) {
@@ -258,7 +263,7 @@ void StepClock::AfterFork() noexcept {
   step_ = {};
   recording_ = false;
   left_ = steps_left_ = 0;
-  backward_left_ = more_calls_left_ = more_backwards_left_ = false;
+  backward_left_ = threw_ = thread_ended_ = more_calls_left_ = more_backwards_left_ = false;
   pending_ = {};
   asked_ = true;
   told_first_ = false;

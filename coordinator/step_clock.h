@@ -163,6 +163,7 @@ class StepClock : public Clock {
   // had some, and the last of them.
   uint64_t left_ = 0, steps_left_ = 0, last_left_ = 0;
   bool backward_left_ = false;
+  bool threw_ = false, thread_ended_ = false;                   // what left them
   bool more_calls_left_ = false, more_backwards_left_ = false;  // in steps not told of one by one
   uint32_t micros_ = 0;                                         // root calls in the step so far
 };

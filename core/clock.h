@@ -29,7 +29,8 @@ struct Boundary {
   BoundaryKind kind = BoundaryKind::kRootBegin;
   std::string_view name = {};
   uint64_t instance = 0;
-  int64_t number = -1;  // of kExplicit and kExit, see there
+  // Of kExplicit and kExit, see there; of kRootEnd and kOutermostEnd >= 0 where the thread ended.
+  int64_t number = -1;
   bool grad_enabled = false;
   int32_t rank = -1;
   int32_t world = -1;

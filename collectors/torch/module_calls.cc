@@ -23,8 +23,9 @@ ModuleCalls::~ModuleCalls() {
   if (depth_ == 0 || ::syscall(SYS_gettid) == ::getpid()) return;
   while (depth_ > 0) {
     Boundary end;
-    if (Close(runtime_, /*threw=*/true, &end) && !runtime_->gate->off())
-      runtime_->clock->boundary(end);
+    if (!Close(runtime_, /*threw=*/true, &end) || runtime_->gate->off()) continue;
+    end.number = 1;
+    runtime_->clock->boundary(end);
   }
 }
 

@@ -370,6 +370,26 @@ TEST_F(StepClockTest, CallsThatAnExceptionLeftBeforeTheOptimizerSteppedAreNotUnd
   EXPECT_FALSE(clock().counts().undone);
 }
 
+TEST_F(StepClockTest, CallsThatTheEndOfAThreadLeftAreNotPutDownToAnException) {
+  const auto env = NewMemoryEnv();
+  auto manifest = io::ManifestWriter::Create(env.get(), "manifest.tdm", {});
+  ASSERT_TRUE(manifest.ok());
+  activator.session.manifest = manifest->get();
+  const auto root = [&](int64_t thread_ended) {
+    clock().boundary({.kind = BoundaryKind::kRootBegin, .instance = 1, .cls = "Net"});
+    clock().boundary(
+        {.kind = BoundaryKind::kRootEnd, .instance = 1, .number = thread_ended, .left = 2});
+  };
+  root(1);
+  root(-1);
+  Root();
+  io::ProcessEntry process;
+  io::ReadManifest(env.get(), "manifest.tdm", &process);
+  ASSERT_EQ(process.notes.size(), 2u);
+  EXPECT_TRUE(process.notes[0].text.starts_with("step 0: the end of a thread left 2 module calls"));
+  EXPECT_TRUE(process.notes[1].text.starts_with("step 1: an exception left 2 module calls"));
+}
+
 TEST_F(StepClockTest, ABackwardThatAnExceptionLeftIsNotedAndUndoneInTheLastStep) {
   const auto env = NewMemoryEnv();
   auto manifest = io::ManifestWriter::Create(env.get(), "manifest.tdm", {});

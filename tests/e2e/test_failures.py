@@ -619,7 +619,7 @@ def test_steps_go_on_when_an_exception_ended_a_thread_within_its_call(tmp_path, 
     done = execute([TDUMP_RUN, "--dump", "--", python, app(THREAD_ENDS)], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "  steps      0-3 written (4 of 4 seen)\n" in done.stderr, done.stderr
-    left = "step 0: an exception left 2 module calls and the job went on; what they had not done is missing\n"
+    left = "step 0: the end of a thread left 2 module calls and the job went on; what they had not done is missing\n"
     assert left in done.stderr, done.stderr
 
 
