@@ -53,6 +53,7 @@ std::string WhyNotStages(const RunSide& a, const RunSide& b, const DiffOptions& 
 
 // One rank against another one, of which nobody says where they are.
 bool AreUnknownRanks(const RunSide& a, const RunSide& b) {
+  if (a.is_of_named_records() || b.is_of_named_records()) return false;  // the user says what
   return a.rank() && b.rank() && *a.rank() != *b.rank() &&
          (a.CoordinatesOf(*a.rank()).empty() || b.CoordinatesOf(*b.rank()).empty());
 }
@@ -221,6 +222,7 @@ class Differ {
     for (const PassRef& pass : pairing.only_a) damage_.Add(unpaired_.AddPass('A', pass, a, b));
     for (const PassRef& pass : pairing.only_b) damage_.Add(unpaired_.AddPass('B', pass, b, a));
     report_.selects = static_cast<bool>(options_.pass.select);
+    report_.named = a_.is_of_named_records() || b_.is_of_named_records();
     weights_.CountNames();
     report_.steps.assign(steps_.begin(), steps_.end());
     report_.ranks.assign(ranks_.begin(), ranks_.end());
@@ -233,6 +235,9 @@ class Differ {
     // In a lower precision all bits differ from the start.
     if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
     TellUnexplainedStates();
+    for (std::optional<Origin>* origin :
+         {&report_.origin, &report_.first_bits, &report_.beyond_drift})
+      if (*origin) (*origin)->of_named_records = report_.named;
     report_.growth = GrowthOfOrigin(choice, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);

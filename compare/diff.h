@@ -176,6 +176,7 @@ struct DiffReport {
   bool steps_aligned = false;                        // by equal integer inputs
   std::vector<StepsNotJudged> steps_not_judged;      // one for each reason
   bool selects = false;                              // some names only
+  bool named = false;                                // records that an address names only
   std::string across;                                // of the options
   // Paired: A, B. None where the ranks of each side were put together: see `job`.
   std::vector<std::pair<int32_t, int32_t>> ranks;

@@ -27,6 +27,8 @@ class JobSide : public RunSide {
   const std::string& label() const override { return base_->label(); }
   int32_t world() const override { return base_->world(); }
   std::optional<int32_t> rank() const override { return base_->rank(); }
+  std::optional<uint64_t> step() const override { return base_->step(); }
+  bool is_of_named_records() const override { return base_->is_of_named_records(); }
 
   // One for each step (of agreed and extra ones, and of each process of a rank, apart), of rank
   // kAllRanks.

@@ -50,6 +50,7 @@ struct Origin {
   // Empty where the ranks are put together.
   std::vector<int32_t> ranks;
   std::vector<int32_t> ranks_alike, ranks_agreeing;  // other ranks, same step and operator
+  bool of_named_records = false;                     // an address leaves out what it does not name
   // An optimizer keeps it, and nothing that it is made of differs (compare/unexplained_states.h).
   bool unexplained = false;
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.

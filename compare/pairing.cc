@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,7 +19,8 @@
 namespace tdump::compare {
 namespace {
 
-// What makes two passes partners. `rank` is 0 on both sides when single ranks are compared.
+// What makes two passes partners. `rank` is 0 on both sides when single ranks are compared, and the
+// step where an address names one.
 using PassKey = std::tuple<uint64_t, int32_t, uint32_t, bool, uint32_t>;
 
 bool HasRank(const RunSide& side, int32_t rank) { return rank >= 0 && rank < side.world(); }
@@ -45,15 +47,21 @@ std::optional<uint64_t> StepOfA(const PairOptions& options, const StepsOfA& pair
   return options.steps.Contains(step_of_a) ? std::optional(step_of_a) : std::nullopt;
 }
 
+// Which numbers are left out of account.
+struct Single {
+  bool rank = false, step = false;
+};
+
 std::map<PassKey, PassRef> SelectPasses(const RunSide& side, const PairOptions& options, bool of_b,
-                                        bool single) {
+                                        Single single) {
   const StepsOfA paired = PairedSteps(options, of_b);
   std::map<PassKey, PassRef> passes;
   for (const PassRef& pass : side.passes()) {
     if (!IsSelected(side, options, pass.rank)) continue;
-    const std::optional<uint64_t> step = StepOfA(options, paired, of_b, pass.step);
+    const std::optional<uint64_t> step =
+        single.step ? 0 : StepOfA(options, paired, of_b, pass.step);
     if (!step) continue;
-    passes.emplace(PassKey{*step, single ? 0 : pass.rank, pass.process, pass.extra, pass.nth},
+    passes.emplace(PassKey{*step, single.rank ? 0 : pass.rank, pass.process, pass.extra, pass.nth},
                    pass);
   }
   return passes;
@@ -105,6 +113,23 @@ std::string ContentOf(const RunSide& side) {
   return fmt::format("has steps {} on ranks {}", RangesText(steps), RangesText(ranks));
 }
 
+// What an address names meets one step of one rank.
+Status CheckSteps(const RunSide& a, const RunSide& b, const PairOptions& options) {
+  if (a.step().has_value() == b.step().has_value()) return {};
+  const RunSide &address = a.step() ? a : b, &other = a.step() ? b : a;
+  std::set<std::pair<uint64_t, int32_t>> places;
+  for (const PassRef& pass : other.passes()) {
+    if (IsSelected(other, options, pass.rank)) places.emplace(pass.step, pass.rank);
+  }
+  if (places.size() < 2) return {};
+  const std::pair<uint64_t, int32_t> same(*address.step(), address.rank().value_or(kAllRanks));
+  const auto [step, rank] = places.contains(same) ? same : *places.begin();
+  return InvalidArgument(fmt::format(
+      "'{}' is of one step of one rank and '{}' {}: name a step and a rank on both "
+      "sides, e.g. {}:{}/{}, or two whole runs, with --steps and --select",
+      address.label(), other.label(), ContentOf(other), other.label(), step, std::max(rank, 0)));
+}
+
 // Record ids under one key, in file order, not yet given away.
 struct Waiting {
   std::vector<uint64_t> ids;
@@ -151,8 +176,9 @@ bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank) {
 }
 
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options) {
+  TDUMP_RETURN_IF_ERROR(CheckSteps(a, b, options));
   TDUMP_RETURN_IF_ERROR(CheckRanks(a, b, options));
-  const bool single = a.rank() || b.rank();
+  const Single single{.rank = a.rank() || b.rank(), .step = a.step() || b.step()};
   std::map<PassKey, PassRef> waiting = SelectPasses(b, options, true, single);
   const std::map<PassKey, PassRef> left = SelectPasses(a, options, false, single);
 

@@ -1,8 +1,8 @@
 // Pairing: which pass of B belongs to which pass of A, and within them which record to which
-// record. By equal agreed step, equal rank (or the two ranks the user named), equal key; what is
-// left then, under one name, by argument and order of calls (compare/leftovers.h), which is said.
-// Whole jobs and other names are paired by compare/job_pairs.h. What has no partner is listed,
-// never dropped.
+// record. By equal agreed step, equal rank (or the steps and ranks the user named), equal key; what
+// is left then, under one name, by argument and order of calls (compare/leftovers.h), which is
+// said. Whole jobs and other names are paired by compare/job_pairs.h. What has no partner is
+// listed, never dropped.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ struct PassPairing {
   std::vector<PassRef> only_a, only_b;  // selected, but without a partner
 };
 
-// Error (kInvalidArgument): a rank that a side does not have; one rank against a whole run.
+// Error (kInvalidArgument): a rank that a side does not have; one rank, or what an address names,
+// against a whole run.
 Result<PassPairing> PairPasses(const RunSide& a, const RunSide& b, const PairOptions& options);
 
 // Of a pairing without a pair: what each side has, and what to try.

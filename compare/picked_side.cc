@@ -69,8 +69,6 @@ Status PickedSide::Find() {
     if (picked_.rank && all[i].rank != *picked_.rank) continue;
     PassRef pass = all[i];
     rank_ = pass.rank;
-    pass.rank = 0;
-    pass.step = 0;
     pass.index = i;
     passes_.push_back(pass);
   }
@@ -98,7 +96,6 @@ Status PickedSide::CheckName() const {
 SideInfo PickedSide::Describe() const {
   SideInfo info = side_->Describe();
   info.label = label_;
-  info.world = 1;
   info.holes.clear();
   return info;
 }

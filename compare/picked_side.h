@@ -1,6 +1,6 @@
 // PickedSide: of another side only what an address names: RUN:STEP, RUN:STEP/RANK,
-// RUN:STEP/RANK/NAME. What is left stands as step 0 of rank 0, so that it meets a file of tensors,
-// or what another address names.
+// RUN:STEP/RANK/NAME. What is left keeps its numbers and meets a file of tensors, or what another
+// address names, whatever step and rank that is of (compare/pairing.h).
 #pragma once
 
 #include <memory>
@@ -27,7 +27,10 @@ class PickedSide : public RunSide {
 
   SideInfo Describe() const override;
   const std::string& label() const override { return label_; }
-  int32_t world() const override { return 1; }
+  int32_t world() const override { return side_->world(); }
+  std::optional<int32_t> rank() const override { return rank_; }
+  std::optional<uint64_t> step() const override { return picked_.step; }
+  bool is_of_named_records() const override { return !picked_.name.empty(); }
   const std::vector<PassRef>& passes() const override { return passes_; }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
   std::vector<io::Damage> DamageOf(int32_t rank) const override;

@@ -65,6 +65,7 @@ std::string WhyNone(const DiffReport& report, uint64_t alone) {
   if (!report.across.empty())
     return fmt::format("none compared along {}: not recorded, or split over it{}",
                        Printable(report.across), report.selects ? ", or not in --select" : "");
+  if (report.named) return "none compared: not what the address names";
   return report.selects ? "none compared: not recorded, or not in --select" : "none recorded";
 }
 
@@ -208,6 +209,9 @@ std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
       if (origin.inputs.empty() && origin.row && origin.row->key.role == Role::kParamGrad)
         return "what it is made of, the operator's input and grad_output, is compared by itself "
                "where it was recorded";
+      if (origin.inputs.empty() && origin.of_named_records)
+        return "its inputs are not compared: the address leaves them out; RUN:STEP/RANK on both "
+               "sides compares them too";
       if (origin.inputs.empty())
         return "its inputs were not recorded: capture role input to be sure";
       if (JudgedOf(origin.inputs) == 0)

@@ -65,6 +65,10 @@ class RunSide {
   virtual int32_t world() const = 0;
   // The only rank that takes part, where the user named one.
   virtual std::optional<int32_t> rank() const { return std::nullopt; }
+  // The only step that takes part, where an address names it; and whether that names single records
+  // of it.
+  virtual std::optional<uint64_t> step() const { return std::nullopt; }
+  virtual bool is_of_named_records() const { return false; }
 
   // Everything that can be opened, by (step, rank, process, ordinal); `nth` is set.
   virtual const std::vector<PassRef>& passes() const = 0;

@@ -218,6 +218,8 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
       diff->on_row = [](const compare::Row&) {};
     if (settings_.across.empty()) {
       TDUMP_ASSIGN_OR_RETURN(sources, OpenDiffSources(settings_.a, settings_.b.front()));
+      if (settings_.steps != "all" && (sources.a.picked || sources.b.picked))
+        return InvalidArgument("--steps: the address names a step already");
     } else {
       TDUMP_ASSIGN_OR_RETURN(sources, OpenReplicas(settings_.a, settings_.across,
                                                    diff->job ? diff->job->topology_a : ""));

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "compare/picked_side.h"
 #include "core/parse_number.h"
 
 namespace tdump::tools {
@@ -16,9 +15,10 @@ using compare::foreign::ForeignSide;
 constexpr size_t kMostNotes = 10;  // of one side
 
 Status Pick(compare::Picked picked, const std::string& text, DiffSource* source) {
-  TDUMP_ASSIGN_OR_RETURN(
-      source->side, compare::PickedSide::Make(std::move(source->side), std::move(picked), text));
-  source->picked = true;
+  TDUMP_ASSIGN_OR_RETURN(source->side,
+                         compare::PickedSide::Make(std::move(source->side), picked, text));
+  source->picked = std::move(picked);
+  source->picked->rank = source->side->rank();
   return {};
 }
 
@@ -102,6 +102,19 @@ Result<DiffSource> OpenDiffSource(const std::string& text) {
 
 namespace {
 
+// Of a whole run, or of all that one rank of it has, what the address on the other side names.
+Status PickAlike(const DiffSource& address, const std::string& text, DiffSource* whole) {
+  if (!address.picked || whole->picked || address.run == nullptr || whole->run == nullptr)
+    return {};
+  compare::Picked picked = *address.picked;
+  const std::optional<int32_t> rank = whole->side->rank();
+  if (!rank && whole->side->world() != address.side->world()) return {};  // refused by the engine
+  if (rank) picked.rank = rank;
+  std::string same = fmt::format("{}:{}/{}", text, picked.step, *picked.rank);
+  if (!picked.name.empty()) same += "/" + picked.name;
+  return Pick(std::move(picked), same, whole);
+}
+
 // Of a run only what the dump on the other side has too.
 Status AskFor(const DiffSource& dump, DiffSource* run) {
   if (dump.foreign == nullptr || run->run == nullptr) return {};
@@ -126,6 +139,8 @@ Result<DiffSources> OpenDiffSources(const std::string& a, const std::string& b) 
   DiffSources sources;
   TDUMP_ASSIGN_OR_RETURN(sources.a, OpenDiffSource(a));
   TDUMP_ASSIGN_OR_RETURN(sources.b, OpenDiffSource(b));
+  TDUMP_RETURN_IF_ERROR(PickAlike(sources.a, b, &sources.b));
+  TDUMP_RETURN_IF_ERROR(PickAlike(sources.b, a, &sources.a));
   const auto take = [](DiffSource* taker, const DiffSource& other) {
     if (taker->foreign == nullptr) return;
     if (other.foreign != nullptr)

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compare/foreign/foreign_side.h"
+#include "compare/picked_side.h"
 #include "compare/run_side.h"
 #include "core/spec.h"
 #include "core/status.h"
@@ -19,7 +21,7 @@ struct DiffSource {
   std::unique_ptr<compare::RunSide> side;
   compare::foreign::ForeignSide* foreign = nullptr;    // within `side`
   const compare::foreign::AskedSide* asked = nullptr;  // `side`, where it is that
-  bool picked = false;                                 // an address: only a part of the run
+  std::optional<compare::Picked> picked;               // an address: only this part of the run
 };
 
 // `text`: RUN or RUN:STEP[/RANK[/NAME]] (io/address.h); a path of another tool's dump, with
@@ -28,7 +30,7 @@ struct DiffSource {
 Result<DiffSource> OpenDiffSource(const std::string& text);
 
 // Both sides; one that does not know what its tensors are to their operators takes that from the
-// other.
+// other, and a whole run against an address in one of as many ranks is compared at that address.
 struct DiffSources {
   DiffSource a, b;
 };

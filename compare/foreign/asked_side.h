@@ -31,6 +31,8 @@ class AskedSide : public RunSide {
   const std::string& label() const override { return side_->label(); }
   int32_t world() const override { return side_->world(); }
   std::optional<int32_t> rank() const override { return side_->rank(); }
+  std::optional<uint64_t> step() const override { return side_->step(); }
+  bool is_of_named_records() const override { return side_->is_of_named_records(); }
   const std::vector<PassRef>& passes() const override { return side_->passes(); }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
   std::vector<io::Damage> DamageOf(int32_t rank) const override { return side_->DamageOf(rank); }

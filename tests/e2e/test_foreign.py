@@ -222,6 +222,7 @@ def test_a_golden_file_against_one_operator(captured):
     golden[0, 1, 2] += 1
     np.savez(captured / "wrong.npz", golden=golden, other=golden)
     report = diff("wrong.npz:golden", "run:1/0/model.layers.0.down", status=1, cwd=captured)
-    assert report["origin"]["name"] == "model.layers.0.down"
+    origin = report["origin"]
+    assert (origin["name"], origin["step"], origin["rank"]) == ("model.layers.0.down", 1, 0)
     missing = diff("golden.npy", "run:1/0/layers.9", status=2, cwd=captured)
     assert "layers.9" in missing["error"]

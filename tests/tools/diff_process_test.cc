@@ -314,6 +314,61 @@ TEST_F(DiffProcessTest, AsManyElementsAsAreAskedFor) {
   EXPECT_THAT(view.out, HasSubstr("[1] = 9\n"));
 }
 
+TEST_F(DiffProcessTest, WhatAnAddressNamesKeepsItsNumbers) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{2, 2}, {2, 4}});
+  const auto done = Diff({"a:1/1/second", "b:1/1/second", "--jsonl", "rows"});
+  EXPECT_EQ(done.status, 1) << done.err;
+  EXPECT_THAT(done.out, StartsWith("A a:1/1/second   rank 1 of 2   float32   step 1\n"
+                                   "B b:1/1/second   rank 1 of 2   float32   step 1\n"));
+  EXPECT_THAT(done.out, HasSubstr("\nORIGIN    rank 1, step 1, second, output\n"));
+  EXPECT_THAT(done.out, HasSubstr("its inputs are not compared: the address leaves them out"));
+  EXPECT_THAT(done.out, HasSubstr("weights   none compared: not what the address names\n"));
+  EXPECT_THAT(done.out,
+              HasSubstr("\nlook closer: tdump-view 'b@0:1/1/second@output#' --values 8 --at 0\n"));
+  EXPECT_THAT(Run("tdump-view", {"b@0:1/1/second@output#", "--at", "0"}).out,
+              HasSubstr("[0] = 4\n"));
+  const Json row = Json::parse(Text(Path("rows")));
+  EXPECT_EQ(row["step"], 1);
+  EXPECT_EQ(row["rank"], 1);
+  // Of another step and rank in A.
+  const Json report = Report({"a:0/0/second", "b:1/1/second"});
+  EXPECT_EQ(report["steps"], Json::parse("[[0, 1]]"));
+  EXPECT_EQ(report["ranks"], Json::parse("[[0, 1]]"));
+  EXPECT_EQ(report["origin"]["step"], 1);
+  EXPECT_EQ(report["origin"]["rank"], 1);
+  EXPECT_EQ(report["origin"]["step_a"], 0);
+  EXPECT_EQ(report["origin"]["rank_a"], 0);
+  EXPECT_EQ(report["failing"][0]["rank_a"], 0);
+  EXPECT_EQ(report["failing"][0]["rank"], 1);
+  // All of a step.
+  EXPECT_THAT(Diff({"a:1/1", "b:1/1"}).out, HasSubstr("\nORIGIN    rank 1, step 1, second"));
+}
+
+TEST_F(DiffProcessTest, AWholeRunMeetsAnAddressAtThatAddress) {
+  MakeRun("a", {{2, 2}, {2, 2}});
+  MakeRun("b", {{2, 2}, {2, 4}});
+  for (const char* whole : {"a", "a@0", "a/rank1"}) {
+    const auto done = Diff({whole, "b:1/1/second"});
+    EXPECT_EQ(done.status, 1) << done.err;
+    EXPECT_THAT(done.out, StartsWith("A " + std::string(whole) + ":1/1/second"));
+    EXPECT_THAT(done.out, HasSubstr("\npaired    1 record in 1 pass; none without a partner"));
+  }
+  EXPECT_EQ(Report({"b:1/1/second", "a"})["ranks"], Json::parse("[[1, 1]]"));
+  EXPECT_EQ(Report({"a/rank0", "b:1/1/second"})["ranks"], Json::parse("[[0, 1]]"));
+  EXPECT_THAT(Diff({"a", "b:7/1/second"}).err, HasSubstr("there is no step 7; there are 0-1"));
+  EXPECT_THAT(Diff({"a", "b:1/1/second", "--steps", "1"}).err,
+              HasSubstr("--steps: the address names a step already"));
+  MakeRun("one", {{2, 2}});
+  const auto refused = Diff({"a", "one:1/0/second"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("'one:1/0/second' is of one step of one rank and 'a@0' has steps 0-1 on "
+                        "ranks 0-1: name a step and a rank on both sides, e.g. a@0:1/0, or"));
+  // A step of ranks that are put together is no address.
+  EXPECT_EQ(Diff({"a", "one", "--steps", "1", "--select", "second"}).status, 0);
+}
+
 TEST_F(DiffProcessTest, NanOnBothSidesIsTold) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   MakeRun("a", {{2, 2, nan}, {2, nan, nan}});
