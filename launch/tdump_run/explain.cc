@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "coordinator/coverage_names.h"
@@ -28,6 +31,15 @@ OperatorInfo OperatorNamed(const std::string& name) {
   info.op = name.substr(slash + 1);
   info.kind = info.op.find("::") != std::string::npos ? OperatorKind::kAten : OperatorKind::kTap;
   return info;
+}
+
+// "mlp" of "mlp@output#0"; "": there is no role in the name.
+std::string OperatorOfRecord(const std::string& name) {
+  const size_t at = name.rfind('@');
+  Role role;
+  if (at == std::string::npos || at == 0) return "";
+  const std::string word = name.substr(at + 1, name.find('#', at) - at - 1);
+  return ParseRole(word, &role) ? name.substr(0, at) : "";
 }
 
 std::string RuleName(const Config& config, uint32_t set, uint32_t number) {
@@ -115,10 +127,11 @@ class KnownOperators {
  public:
   static Result<KnownOperators> Of(const std::string& text) {
     TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(Env::Posix(), text));
-    TDUMP_ASSIGN_OR_RETURN(const auto store, io::PassStore::Open(Env::Posix(), ref.path));
+    TDUMP_ASSIGN_OR_RETURN(auto store, io::PassStore::Open(Env::Posix(), ref.path));
     KnownOperators known;
     known.run_ = text;
     known.operators_ = coordinator::BuildRunIndex(*store, io::GenerationOf(ref, *store)).operators;
+    known.store_ = std::move(store);
     return known;
   }
 
@@ -157,21 +170,51 @@ class KnownOperators {
                                 Printable(run_), near));
   }
 
-  bool has_children() const { return has_children_; }
+  // Whether the module has child modules, as its records say, else its names; none: nobody knows.
+  std::optional<bool> IsParent(const OperatorInfo& info) const {
+    if (has_children_) return true;
+    size_t looked_at = 0;
+    for (const io::ProcessEntry& process : store_->processes()) {
+      for (const io::PassEntry& pass : process.passes) {
+        if (pass.file.empty()) continue;
+        if (looked_at++ == kMostPasses) return std::nullopt;
+        if (const auto is_leaf = LeafIn(process, pass, info)) return !*is_leaf;
+      }
+    }
+    return std::nullopt;
+  }
 
  private:
+  static constexpr size_t kMostPasses = 4;  // one shows what its steps recorded
+
+  std::optional<bool> LeafIn(const io::ProcessEntry& process, const io::PassEntry& pass,
+                             const OperatorInfo& info) const {
+    std::optional<bool> is_leaf;
+    const auto reader = store_->OpenPass(process, pass);
+    if (!reader.ok()) return is_leaf;
+    (void)(*reader)->ForEachRecordMeta([&](const io::Record& record) {
+      if (record.key.op.empty() && record.key.path == info.path &&
+          record.kind == OperatorKind::kModule)
+        is_leaf = record.leaf;
+      return !is_leaf;
+    });
+    return is_leaf;
+  }
+
   std::string run_;
+  std::unique_ptr<io::PassStore> store_;
   std::vector<io::OperatorCoverage> operators_;
   bool found_ = false, has_children_ = false;
 };
 
-// A module may or may not have child modules; rules with `leaf` tell the two apart. `is_parent`: it
-// has some, or nobody knows.
-Result<std::string> ModuleSections(const Config& config, OperatorInfo info, bool is_parent) {
+// A module may or may not have child modules; rules with `leaf` tell the two apart. `is_parent`:
+// none where nobody knows.
+Result<std::string> ModuleSections(const Config& config, OperatorInfo info,
+                                   std::optional<bool> is_parent) {
   if (is_parent) {
-    info.leaf = false;
-    TDUMP_ASSIGN_OR_RETURN(const std::string parent, Section(config, info));
-    return ": a module with child modules\n" + parent;
+    info.leaf = !*is_parent;
+    TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(config, info));
+    return fmt::format(": a module {} child modules\n{}", *is_parent ? "with" : "without", section);
   }
   info.leaf = true;
   TDUMP_ASSIGN_OR_RETURN(const std::string leaf, Section(config, info));
@@ -186,8 +229,13 @@ Result<std::string> ModuleSections(const Config& config, OperatorInfo info, bool
 
 Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Options& options) {
   std::string name = options.explain;
+  if (const std::string op = OperatorOfRecord(name); !op.empty() && options.from.empty())
+    return InvalidArgument(
+        fmt::format("'{}' names records; --explain takes the operator and tells every role of it: "
+                    "--explain {}",
+                    Printable(name), ShellWord(Printable(op))));
   OperatorInfo info = OperatorNamed(name);
-  bool is_parent = false;
+  std::optional<bool> is_parent;
   std::string unknown = fmt::format(
       "not looked at: whether the model has '{}'; --from RUN takes that, and its class, from a "
       "run\n",
@@ -197,7 +245,7 @@ Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Optio
     name = known.NameOf(name);
     info = OperatorNamed(name);
     TDUMP_RETURN_IF_ERROR(known.Describe(name, &info));
-    is_parent = known.has_children() && info.kind == OperatorKind::kModule;
+    if (info.kind == OperatorKind::kModule) is_parent = known.IsParent(info);
     unknown = info.cls.empty() ? "" : fmt::format("class {}\n", Printable(info.cls));
   }
   if (info.kind == OperatorKind::kModule) {

@@ -105,5 +105,21 @@ TEST_F(ExplainTest, StateBelongsToTheStep) {
                     Not(HasSubstr("state        forward"))));
 }
 
+// Records say it.
+TEST_F(ExplainTest, OfALeafOnlyThatHalfIsTold) {
+  const auto text = Explain("[{leaf: true}]", "encoder.layer.0.dense", true);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_THAT(*text, AllOf(HasSubstr("encoder.layer.0.dense: a module without child modules\n"),
+                           Not(HasSubstr("with child modules\n"))));
+}
+
+TEST_F(ExplainTest, WhatNamesARecordIsNoModule) {
+  const auto text = Explain("[{leaf: true}]", "encoder.layer.0.dense@param", false);
+  ASSERT_FALSE(text.ok());
+  EXPECT_THAT(text.status().message(), HasSubstr("--explain encoder.layer.0.dense"));
+  EXPECT_FALSE(Explain("[{leaf: true}]", "dense@output#0", false).ok());
+  EXPECT_TRUE(Explain("[{leaf: true}]", "dense@home", false).ok());
+}
+
 }  // namespace
 }  // namespace tdump::launch
