@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "settings/mistakes.h"
+
 namespace tdump::launch {
 namespace {
 
@@ -97,11 +99,21 @@ void AddQuestions(CLI::App* app, Options* options) {
   app->add_flag("--recipes", options->recipes, "list the recipes");
 }
 
-// What options say against each other, or "".
-std::string Contradiction(const Options& options) {
-  if (!options.command.empty() && options.command.front().starts_with('-')) {
-    return fmt::format("{}: no such option; tdump-run --help lists them", options.command.front());
+std::string NoSuchOption(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
   }
+  const std::string near = settings::Nearest(name, names);
+  return fmt::format("{}: no such option; {}tdump-run --help lists them", name,
+                     near.empty() ? "" : fmt::format("did you mean {}? ", near));
+}
+
+// What options say against each other, or "".
+std::string Contradiction(const CLI::App& app, const Options& options) {
+  if (!options.command.empty() && options.command.front().starts_with('-'))
+    return NoSuchOption(app, options.command.front());
   const int sources = !options.config.empty() + !options.recipe.empty() + (options.dump ? 1 : 0);
   if (sources > 1) return "-c, --recipe and --dump: expected one of them";
   if (!options.from.empty() && !options.estimate && options.explain.empty())
@@ -183,7 +195,7 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   }
   options.children = !words.alone;
   options.command = app.remaining();
-  parsed.error = Contradiction(options);
+  parsed.error = Contradiction(app, options);
   for (int i = command + 1; i < argc; ++i) options.command.emplace_back(argv[i]);
   if (parsed.error.empty()) parsed.error = TakeSettings(words, &options);
   if (parsed.error.empty() && options.runs() && options.command.empty()) {

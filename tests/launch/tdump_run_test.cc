@@ -120,6 +120,13 @@ TEST(Options, CommandAfterTheDashes) {
   EXPECT_THAT(parsed.options.settings, ElementsAre(Pair("steps.select", "0-1")));
 }
 
+TEST(Options, AMistypedOneIsNamedWithWhatIsNear) {
+  EXPECT_EQ(Parse({"--levle", "hash", "--", "true"}).error,
+            "--levle: no such option; did you mean --level? tdump-run --help lists them");
+  EXPECT_EQ(Parse({"--zzzzzz=1", "--", "true"}).error,
+            "--zzzzzz: no such option; tdump-run --help lists them");
+}
+
 TEST(Options, RepeatedOptionsKeepTheirOrder) {
   const auto parsed = Parse({"--dump", "--filter", "a", "--filter", "b,c", "--set",
                              "memory.host=1GiB", "--set", "x=y=z", "--", "true"});
