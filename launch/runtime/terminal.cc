@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -22,7 +25,14 @@ std::string Writes(const StartFacts& facts) {
   const std::string steps = facts.steps.is_all() ? "all steps" : "steps " + facts.steps.ToString();
   if (facts.ranks.is_all())
     return fmt::format("writing {} on {}", steps, Count(facts.identity.world, "rank"));
-  return fmt::format("writing {} on ranks {}", steps, facts.ranks.ToString());
+  std::vector<uint64_t> ranks;  // that there are
+  const auto world = static_cast<uint64_t>(std::max(facts.identity.world, 1));
+  for (uint64_t rank = 0; rank < world; ++rank) {
+    if (facts.ranks.Contains(rank, world)) ranks.push_back(rank);
+  }
+  if (ranks.empty()) return "writing nothing: no rank is selected";
+  const char* const plural = ranks.size() == 1 ? "" : "s";
+  return fmt::format("writing {} on rank{} {}", steps, plural, RangesText(std::move(ranks)));
 }
 
 std::string Numbered(const StartFacts& facts) {

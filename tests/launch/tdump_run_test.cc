@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "launch/runtime/terminal.h"
 #include "launch/tdump_run/installation.h"
 #include "launch/tdump_run/job_environment.h"
 #include "launch/tdump_run/options.h"
@@ -125,6 +126,16 @@ TEST(Options, AMistypedOneIsNamedWithWhatIsNear) {
             "--levle: no such option; did you mean --level? tdump-run --help lists them");
   EXPECT_EQ(Parse({"--zzzzzz=1", "--", "true"}).error,
             "--zzzzzz: no such option; tdump-run --help lists them");
+}
+
+TEST(StartLines, OnlyRanksThatThereAreWrite) {
+  StartFacts facts;
+  facts.identity.world = 2;
+  facts.steps = *Spec::Parse("0-5");
+  facts.ranks = *Spec::Parse("5");
+  EXPECT_THAT(StartLines(facts), HasSubstr("; writing nothing: no rank is selected\n"));
+  facts.ranks = *Spec::Parse("1-7");
+  EXPECT_THAT(StartLines(facts), HasSubstr("; writing steps 0-5 on rank 1\n"));
 }
 
 TEST(Options, RepeatedOptionsKeepTheirOrder) {
