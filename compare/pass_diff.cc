@@ -8,6 +8,7 @@
 #include "compare/pair_comparer.h"
 #include "compare/pass_judge.h"
 #include "compare/shared_pairs.h"
+#include "compare/sparse_pairs.h"
 #include "compare/stages.h"
 #include "core/add_thread.h"
 #include "core/key.h"
@@ -44,6 +45,7 @@ class PassComparer {
       CompareThese(again.size(), [&](size_t i) { return &outcomes[again[i]]; });
     }
     judge_.JudgeTogether(diff_);
+    if (!assembled_) JudgeSparse(options_, diff_);
     for (Outcome& outcome : outcomes) Conclude(&outcome);
   }
 

@@ -13,6 +13,7 @@
 #include "compare/judged_lines.h"
 #include "compare/record_patterns.h"
 #include "compare/roles.h"
+#include "compare/sparse_pairs.h"
 #include "compare/text.h"
 #include "core/key.h"
 
@@ -275,6 +276,14 @@ std::string DistanceText(const Metrics& m) {
   return text;
 }
 
+// The first that begins so; "" where none does.
+std::string NoteOf(const Comparison& comparison, std::string_view head) {
+  const auto note =
+      std::find_if(comparison.notes.begin(), comparison.notes.end(),
+                   [&](const std::string& text) { return text.starts_with(head); });
+  return note == comparison.notes.end() ? "" : *note;
+}
+
 // `kept`: as PartsToString says it, "meta+hash+payload".
 bool HasValues(std::string_view kept) {
   kept = kept.substr(0, kept.find(' '));  // the reason
@@ -333,10 +342,7 @@ std::string ShownName(const std::string& name) {
 }
 
 std::string StatisticsNote(const Comparison& comparison) {
-  const auto note =
-      std::find_if(comparison.notes.begin(), comparison.notes.end(),
-                   [](const std::string& text) { return text.starts_with("statistics "); });
-  return note == comparison.notes.end() ? "" : *note;
+  return NoteOf(comparison, "statistics ");
 }
 
 bool HasNoDistance(const Metrics& m) { return m.nan_mismatch + m.inf_mismatch > 0; }
@@ -345,11 +351,14 @@ std::string ValuesText(const Row& row) {
   const Comparison& comparison = row.comparison;
   const Verdict& v = comparison.verdict;
   if (row.unresolved && !comparison.notes.empty()) return comparison.notes.back();
+  const std::string sparse = NoteOf(comparison, kSparseNote);
   if (v.shape == Answer::kDiffers)
-    return fmt::format("shape {} against {}", ShapeText(row.shape_a), ShapeText(row.shape_b));
-  std::string text;
+    return fmt::format("shape {} against {}{}{}", ShapeText(row.shape_a), ShapeText(row.shape_b),
+                       sparse.empty() ? "" : "; ", sparse);
+  if (!sparse.empty() && v.tolerance == Answer::kSame) return sparse;
+  std::string text = sparse.empty() ? "" : sparse + "; ";
   if (v.dtype == Answer::kDiffers)
-    text = fmt::format("dtype {} against {}; ", row.dtype_a, row.dtype_b);
+    text += fmt::format("dtype {} against {}; ", row.dtype_a, row.dtype_b);
   if (v.statistics != Answer::kNotJudged) return text + StatisticsNote(comparison);
   if (comparison.evidence == Evidence::kHash) {
     return text + (v.bitwise == Answer::kSame ? "bit for bit equal (hash)"
