@@ -278,9 +278,8 @@ std::string DistanceText(const Metrics& m) {
 
 // The first that begins so; "" where none does.
 std::string NoteOf(const Comparison& comparison, std::string_view head) {
-  const auto note =
-      std::find_if(comparison.notes.begin(), comparison.notes.end(),
-                   [&](const std::string& text) { return text.starts_with(head); });
+  const auto note = std::find_if(comparison.notes.begin(), comparison.notes.end(),
+                                 [&](const std::string& text) { return text.starts_with(head); });
   return note == comparison.notes.end() ? "" : *note;
 }
 

@@ -4,14 +4,29 @@
 
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "compare/dequantised.h"
+#include "core/text.h"
 
 namespace tdump::compare {
 namespace {
 
 bool HasRank(const io::RunIndex& index, int32_t rank) {
   return rank >= 0 && rank < static_cast<int32_t>(index.ranks.size());
+}
+
+// "rank 2 was not captured, only ranks 0-1"; "" of one that was, or where none says so.
+std::string NotSelectedText(const io::RunIndex& index, const io::RankState& state) {
+  if (state.selected || state.processes.empty()) return "";
+  std::vector<uint64_t> selected;
+  for (const io::RankState& other : index.ranks) {
+    if (other.selected) selected.push_back(static_cast<uint64_t>(other.rank));
+  }
+  if (selected.empty()) return "";
+  const char* const plural = selected.size() == 1 ? "" : "s";
+  return fmt::format("rank {} was not captured, only rank{} {}", state.rank, plural,
+                     RangesText(std::move(selected)));
 }
 
 }  // namespace
@@ -93,6 +108,7 @@ std::string CapturedRun::CoordinatesOf(int32_t rank) const {
 std::string CapturedRun::WhyMissing(int32_t rank) const {
   if (!HasRank(*index_, rank)) return "";
   const io::RankState& state = index_->ranks[static_cast<size_t>(rank)];
+  if (std::string text = NotSelectedText(*index_, state); !text.empty()) return text;
   if (state.closed) return "";
   return state.processes.empty()
              ? fmt::format("rank {} never started under tdump", rank)

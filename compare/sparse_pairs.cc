@@ -189,9 +189,9 @@ std::string DifferenceOf(const Coalesced& a, const Coalesced& b, double unit_rou
     const auto additions = static_cast<double>(a.entries[place] + b.entries[place] - 2);
     const auto at = [&](uint64_t j) { return place * a.width + j; };
     uint64_t j = 0;
-    while (j < a.width && AreNear(a.sums[at(j)], b.sums[at(j)],
-                                  additions * unit_roundoff *
-                                      std::max(a.sizes[at(j)], b.sizes[at(j)])))
+    while (j < a.width &&
+           AreNear(a.sums[at(j)], b.sums[at(j)],
+                   additions * unit_roundoff * std::max(a.sizes[at(j)], b.sizes[at(j)])))
       ++j;
     if (j == a.width) continue;
     if (++differ == 1)

@@ -1,8 +1,9 @@
 // Sparse COO tensors of which a side is not coalesced: entries of one place stand apart there, and
 // in any order, so that "indices" and "values", by which such a tensor is recorded, differ although
 // the tensors do not. Where both sides kept them they are compared as they are once coalesced:
-// entries sorted by place, those of one place added up, exactly but for what adding them up in their
-// dtype may round, (entries - 1) * unit roundoff * sum |x| (Higham, Accuracy and Stability, 4.2).
+// entries sorted by place, those of one place added up, exactly but for what adding them up in
+// their dtype may round, (entries - 1) * unit roundoff * sum |x| (Higham, Accuracy and
+// Stability, 4.2).
 #pragma once
 
 #include <string_view>

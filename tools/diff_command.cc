@@ -260,7 +260,8 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   for (std::string& note : NotesOf(sources)) report->notes.push_back(std::move(note));
   NoteUnused(*diff, sources, &*report);
   for (const std::string& hint :
-       {ReplicaHint(sources, *report), StepsHint(sources, diff->pairing, *report)})
+       {ReplicaHint(sources, *report), StepsHint(sources, diff->pairing, *report),
+        RanksHint(sources, diff->pairing, *report)})
     if (!hint.empty()) report->notes.push_back(hint);
   const compare::SideInfo a = DescribeCompared(sources.a, diff->pairing.ranks);
   const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);

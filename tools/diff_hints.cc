@@ -63,6 +63,29 @@ SideSteps StepsOf(const compare::RunSide& side, const compare::PairOptions& pair
   return steps;
 }
 
+// Ranks of a whole run that its configuration selected; all of them where nobody says.
+std::set<uint64_t> CapturedRanks(const io::RunIndex& index) {
+  std::set<uint64_t> all, selected;
+  for (const io::RankState& state : index.ranks) {
+    all.insert(static_cast<uint64_t>(state.rank));
+    // Of one that never started nobody knows.
+    if (state.selected || state.processes.empty())
+      selected.insert(static_cast<uint64_t>(state.rank));
+  }
+  const bool is_said = std::any_of(index.ranks.begin(), index.ranks.end(),
+                                   [](const io::RankState& state) { return state.selected; });
+  return is_said ? selected : all;
+}
+
+std::string RanksText(const std::set<uint64_t>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                     RangesText({ranks.begin(), ranks.end()}));
+}
+
+bool IsWholeRun(const DiffSource& source) {
+  return source.run != nullptr && !source.picked && !source.run->ref.rank;
+}
+
 }  // namespace
 
 std::string ReplicaHint(const DiffSources& sources, const compare::DiffReport& report) {
@@ -98,6 +121,43 @@ std::string StepsHint(const DiffSources& sources, const compare::PairOptions& pa
   }
   return fmt::format("whole on both sides: step{} {}; to compare no others: --steps {}",
                      whole.size() == 1 ? "" : "s", steps, steps);
+}
+
+std::string RanksHint(const DiffSources& sources, const compare::PairOptions& pairing,
+                      const compare::DiffReport& report) {
+  const bool is_across = !report.across.empty();
+  const DiffSource &a = sources.a, &b = is_across ? sources.a : sources.b;
+  const bool is_missed = report.job || report.counts.unpaired_a + report.counts.unpaired_b > 0;
+  if (!IsWholeRun(a) || !IsWholeRun(b) || report.overall == compare::Overall::kSame || !is_missed)
+    return "";
+  const std::set<uint64_t> of_a = CapturedRanks(a.run->index), of_b = CapturedRanks(b.run->index);
+  const auto world_a = static_cast<uint64_t>(a.run->index.ranks.size());
+  const auto world_b = static_cast<uint64_t>(b.run->index.ranks.size());
+  if (of_a == of_b && world_a == world_b && !is_across) return "";
+  std::string text;
+  if (of_a.size() < world_a)
+    text = fmt::format("A was captured on {} of {} only", RanksText(of_a), world_a);
+  if (of_b.size() < world_b && !is_across)
+    text += fmt::format("{}{} on {} of {} only", text.empty() ? "" : ", ",
+                        text.empty() ? "B was captured" : "B", RanksText(of_b), world_b);
+  if (text.empty() || world_a != world_b) return text;
+  std::set<uint64_t> both;
+  std::set_intersection(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                        std::inserter(both, both.end()));
+  // What was asked for and is there.
+  bool lacks = false;
+  std::set<uint64_t> asked;
+  for (uint64_t rank = 0; rank < world_a; ++rank) {
+    if (!pairing.ranks.Contains(rank, world_a)) continue;
+    if (both.contains(rank))
+      asked.insert(rank);
+    else
+      lacks = true;
+  }
+  if (!lacks) return "";
+  if (asked.empty()) return text;
+  return fmt::format("{}; to compare no others: --ranks {}", text,
+                     RangesText({asked.begin(), asked.end()}));
 }
 
 }  // namespace tdump::tools

@@ -17,4 +17,9 @@ std::string ReplicaHint(const DiffSources& sources, const compare::DiffReport& r
 std::string StepsHint(const DiffSources& sources, const compare::PairOptions& pairing,
                       const compare::DiffReport& report);
 
+// Of runs of which one was captured on some ranks only: which, and the option that compares no
+// others. "" where both have the same, or nothing is missed.
+std::string RanksHint(const DiffSources& sources, const compare::PairOptions& pairing,
+                      const compare::DiffReport& report);
+
 }  // namespace tdump::tools

@@ -87,6 +87,29 @@ TEST_F(DiffHintsTest, OfARunThatWasKilledTheStepsThatAreWholeAreNamed) {
   EXPECT_THAT(Diff({"whole", "killed", "--steps", "1-3"}, 1), HasSubstr("--steps 1 "));
 }
 
+// Three ranks, of which two were selected.
+TEST_F(DiffHintsTest, OfARunOfSomeRanksTheseAreNamed) {
+  for (const bool all : {true, false}) {
+    for (int32_t rank = 0; rank < 3; ++rank) {
+      const bool selected = all || rank != 1;
+      ProcessImage process(env_, Path(all ? "all" : "some"),
+                           {.rank = rank, .world = 3, .selected = selected});
+      if (selected) process.Tensors(0, {{.path = "fc"}});
+      process.Exit(1);
+    }
+  }
+  const std::string text = Diff({"all", "some"}, 1);
+  EXPECT_THAT(text, HasSubstr("only in A rank 1, step 0: the whole step (1 record); rank 1 was not "
+                              "captured, only ranks 0,2 "));
+  EXPECT_THAT(text, HasSubstr("note B was captured on ranks 0,2 of 3 only; to compare no others: "
+                              "--ranks 0,2"));
+  EXPECT_THAT(Diff({"some", "all"}, 1),
+              HasSubstr("note A was captured on ranks 0,2 of 3 only; to"));
+  EXPECT_THAT(Diff({"all", "some", "--ranks", "0,2"}, 0), Not(HasSubstr("captured on")));
+  EXPECT_THAT(Diff({"all", "some", "--ranks", "0-1"}, 1), HasSubstr("no others: --ranks 0"));
+  EXPECT_THAT(Diff({"some", "some"}, 0), Not(HasSubstr("captured on")));
+}
+
 TEST_F(DiffHintsTest, APatternThatMatchesNothingGetsNamesThatComeNear) {
   for (const char* name : {"a", "b"})
     ProcessImage(env_, Path(name), {})
