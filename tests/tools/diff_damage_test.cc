@@ -64,6 +64,31 @@ TEST_F(DiffDamageTest, ATruncatedPassIsDamageWhereverItEnds) {
   }
 }
 
+// The manifest says how long it was, and reading it stops somewhere.
+TEST_F(DiffDamageTest, AFileThatIsCutShortIsOnePlace) {
+  MakeRun("a", {{2}, {2}});
+  MakeRun("b", {{2}, {2}});
+  const std::string file = Path("b/rank1_pid101/pass00000.tdp");
+  const std::string bytes = Text(file);
+  const std::string one = "DAMAGED  1 place could not be read";
+  for (size_t i = 0; i < 12; ++i) {
+    const std::string cut = bytes.substr(0, bytes.size() * i / 12);
+    ASSERT_TRUE(WriteFileAtomically(env_, file, cut, 0600).ok());
+    EXPECT_THAT(Diff({"a", "b"}).out, HasSubstr(one)) << cut.size();
+    EXPECT_THAT(Diff({"a", "b", "--ranks", "1"}).out, HasSubstr("1 place could")) << cut.size();
+  }
+  std::filesystem::remove(file);
+  const auto missing = Diff({"a", "b"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.out, HasSubstr(one));
+  EXPECT_THAT(missing.out, HasSubstr("pass00000.tdp: offset 0: listed in the manifest, but the "
+                                     "file is missing"));
+  // Another file is another place.
+  std::filesystem::remove(Path("b/rank0_pid100/pass00000.tdp"));
+  const auto both = Diff({"a", "b", "--json"});
+  EXPECT_EQ(Json::parse(both.out)["damage"].size(), 2u) << both.out;
+}
+
 TEST_F(DiffDamageTest, AKilledRankIsComparedAsFarAsItCame) {
   MakeRun("a", {{2, 2}, {2, 2}});
   MakeRun("b", {{2, 2}});
