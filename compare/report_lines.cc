@@ -283,12 +283,6 @@ std::string NoteOf(const Comparison& comparison, std::string_view head) {
   return note == comparison.notes.end() ? "" : *note;
 }
 
-// `kept`: as PartsToString says it, "meta+hash+payload".
-bool HasValues(std::string_view kept) {
-  kept = kept.substr(0, kept.find(' '));  // the reason
-  return kept.ends_with("payload") || kept.ends_with("slice") || kept.ends_with("sample");
-}
-
 }  // namespace
 
 std::string RankName(int32_t rank) { return rank < 0 ? "all" : std::to_string(rank); }
@@ -495,6 +489,12 @@ std::string AddressOf(const SideInfo& side) {
   return side.is_ours ? Printable(fmt::format("{}@{}", side.run, side.generation)) : "";
 }
 
+bool HasValues(const Row& row) {
+  const std::string_view text = row.kept_b;  // "meta+hash+payload (reason)"
+  const std::string_view kept = text.substr(0, text.find(' '));
+  return kept.ends_with("payload") || kept.ends_with("slice") || kept.ends_with("sample");
+}
+
 std::string PlaceOfWorst(const Row& row) {
   const Metrics m = row.comparison.metrics;
   const bool whole = row.kept_b.substr(0, row.kept_b.find(' ')).ends_with("payload");
@@ -504,7 +504,7 @@ std::string PlaceOfWorst(const Row& row) {
 }
 
 std::string ViewCommand(const SideInfo& side, const Row& row) {
-  if (!side.is_ours || !HasValues(row.kept_b)) return "";
+  if (!side.is_ours || !HasValues(row)) return "";
   const std::string address = fmt::format("{}:{}/{}/{}", AddressOf(side), row.step_b,
                                           std::max(row.rank_b, 0), ToText(row.key));
   const std::string at = PlaceOfWorst(row);

@@ -47,6 +47,7 @@ std::string DamageText(const io::Damage& damage);
 
 // "runs/b@0", as tdump-view takes it; "" where it cannot.
 std::string AddressOf(const SideInfo& side);
+bool HasValues(const Row& row);  // B: all of them, a slice or a sample
 // What prints B's side of a row, its worst element and those beside it: "tdump-view
 // runs/b@0:0/1/layers.1.mlp.down@output# --values 8 --at 3,5"; "" where B is no run, or has no
 // values of it.

@@ -101,10 +101,10 @@ Json PlacesJson(const Observation& observation) {
 }  // namespace
 
 Json ObservationColumns() {
-  return {"name",    "key",     "what",    "role",     "class",    "is_output", "layer",
-          "pairs",   "failing", "allowed", "level",    "dtype_a",  "dtype_b",   "shape_a",
-          "shape_b", "step",    "rank",    "evidence", "verdicts", "bound",     "by_step",
-          "places",  "notes",   "at",      "metrics"};
+  return {"name",    "key",     "what",    "role",       "class",    "is_output", "layer",
+          "pairs",   "failing", "allowed", "level",      "dtype_a",  "dtype_b",   "shape_a",
+          "shape_b", "step",    "rank",    "evidence",   "verdicts", "bound",     "by_step",
+          "places",  "notes",   "at",      "has_values", "metrics"};
 }
 
 Json MetricsColumns() {
@@ -154,6 +154,7 @@ Json ObservationJson(const Observation& observation, BoundTexts* bounds) {
                       PlacesJson(observation),
                       std::move(notes),
                       PlaceOfWorst(row),
+                      HasValues(row),
                       read ? MetricsJson(row.comparison.metrics) : Json(nullptr)});
 }
 

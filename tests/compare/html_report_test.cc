@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "compare/html/embedded_json.h"
 #include "compare/html/grid_collector.h"
@@ -264,6 +265,26 @@ TEST(HtmlPage, RowsHoldWhatTheColumnsSay) {
   EXPECT_EQ(data.IndexOf("layers.3.mlp@output#"), 0);
   EXPECT_EQ(data.IndexOf("layers.4.mlp@output#"), -1);
   EXPECT_THAT(page.data["summary"].get<std::string>(), HasSubstr("DIFFERS  1 of 1"));
+}
+
+// The page offers to print values where B kept some.
+TEST(HtmlPage, ARowSaysWhetherItHasValues) {
+  PageData data;
+  Row row = Hashed("hash", 0, 0, false);
+  for (const std::string kept : {"meta+hash", "meta+hash+payload", "meta+stats (memory limit)"}) {
+    row.name = row.key.path = row.kept_b = kept;
+    data.Add(row);
+  }
+  const Page page = PageOf(data, DiffReport());
+  const Json& columns = page.data["observations"]["columns"];
+  const auto at = std::find(columns.begin(), columns.end(), "has_values") - columns.begin();
+  ASSERT_LT(static_cast<size_t>(at), columns.size());
+  std::map<std::string, Json> of;
+  for (const Json& values : page.data["observations"]["rows"])
+    of[values[0].get<std::string>()] = values[at];
+  EXPECT_EQ(of["meta+hash"], false);
+  EXPECT_EQ(of["meta+hash+payload"], true);
+  EXPECT_EQ(of["meta+stats (memory limit)"], false);
 }
 
 TEST(HtmlPage, TheCurveSaysThatBitsDiffer) {

@@ -46,8 +46,10 @@ function placeOf(row) {
 function shellWord(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
+// Without values it prints what else was kept.
 function viewCommand(row) {
-  return `tdump-view ${shellWord(`${page.b.address}:${row.step}/${row.rank === "all" ? 0 : row.rank}/${row.key}`)} --values 8${row.at && ` --at ${row.at}`}`;
+  const values = row.has_values ? ` --values 8${row.at && ` --at ${row.at}`}` : "";
+  return `tdump-view ${shellWord(`${page.b.address}:${row.step}/${row.rank === "all" ? 0 : row.rank}/${row.key}`)}${values}`;
 }
 
 function numbersOf(row) {
