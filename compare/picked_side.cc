@@ -1,9 +1,11 @@
 #include "compare/picked_side.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "compare/forwarding_view.h"
 #include "core/text.h"
@@ -11,6 +13,8 @@
 
 namespace tdump::compare {
 namespace {
+
+constexpr size_t kMostRoles = 8;  // named where an address names none of them
 
 // A name without a role means the output where there is one; so that one tensor is left.
 bool NamesRole(const std::string& name) { return name.find('@') != std::string::npos; }
@@ -32,6 +36,17 @@ class PickedStep : public WrappedView {
   }
 
   bool empty() const { return ids_.empty(); }
+  // Of all that is there: "@input#0", "@output#", each once.
+  void AddRolesOf(const std::string& op, std::vector<std::string>* roles) const {
+    (void)view().ForEachTensor([&](const io::Record& record) {
+      const std::string role =
+          Printable(fmt::format("@{}#{}", ToString(record.key.role), record.key.arg));
+      if (!op.empty() && io::NameMatches(op, record.key) &&
+          std::find(roles->begin(), roles->end(), role) == roles->end())
+        roles->push_back(role);
+      return roles->size() < kMostRoles;
+    });
+  }
 
   Status ForEachTensor(const VisitTensor& visit) const override {
     return view().ForEachTensor(
@@ -86,11 +101,17 @@ Status PickedSide::Find() {
 
 Status PickedSide::CheckName() const {
   if (picked_.name.empty()) return {};
+  const std::string op = picked_.name.substr(0, picked_.name.find('@'));
+  std::vector<std::string> others;  // of the operator
   for (const PassRef& pass : passes_) {
-    TDUMP_ASSIGN_OR_RETURN(auto step, side_->Open(side_->passes()[pass.index]));
-    if (!PickedStep(std::move(step), picked_.name).empty()) return {};
+    TDUMP_ASSIGN_OR_RETURN(auto opened, side_->Open(side_->passes()[pass.index]));
+    const PickedStep step(std::move(opened), picked_.name);
+    if (!step.empty()) return {};
+    step.AddRolesOf(op, &others);
   }
-  return NotFound(fmt::format("{}: no tensor there is named '{}'", label_, picked_.name));
+  const std::string has =
+      others.empty() ? "" : fmt::format("; '{}' has {}", op, fmt::join(others, ", "));
+  return NotFound(fmt::format("{}: no tensor there is named '{}'{}", label_, picked_.name, has));
 }
 
 SideInfo PickedSide::Describe() const {

@@ -369,6 +369,17 @@ TEST_F(DiffProcessTest, AWholeRunMeetsAnAddressAtThatAddress) {
   EXPECT_EQ(Diff({"a", "one", "--steps", "1", "--select", "second"}).status, 0);
 }
 
+TEST_F(DiffProcessTest, OfARoleThatThereIsNotThoseThatThereAreAreNamed) {
+  MakeRun("a", {{2, 2}});
+  const auto role = Diff({"a", "a:1/0/second@outptu"});
+  EXPECT_EQ(role.status, 2);
+  EXPECT_THAT(role.err, HasSubstr("a:1/0/second@outptu: no tensor there is named 'second@outptu'; "
+                                  "'second' has @"));
+  EXPECT_THAT(role.err, HasSubstr("@output#"));
+  EXPECT_THAT(Diff({"a:1/0/second@output#7", "a"}).err, HasSubstr("; 'second' has @"));
+  EXPECT_THAT(Diff({"a", "a:1/0/nowhere@output"}).err, Not(HasSubstr("has @")));
+}
+
 TEST_F(DiffProcessTest, NanOnBothSidesIsTold) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   MakeRun("a", {{2, 2, nan}, {2, nan, nan}});
