@@ -21,5 +21,7 @@ struct NanRecords {
 // "3 records hold NaN on both sides, first: rank 0, step 2, layers.1.mlp, output"; "at least 3
 // records hold NaN on both sides, first seen: ...".
 std::string NanNote(const NanRecords& found);
+// Whether a note is one.
+bool IsNanNote(std::string_view note);
 
 }  // namespace tdump::compare

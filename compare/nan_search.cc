@@ -174,6 +174,13 @@ std::optional<NanRecords> FindNan(const RunSide& b, const DiffReport& report,
   return NanSearch(b, report, options).Run();
 }
 
+bool IsNanNote(std::string_view note) {
+  if (note.starts_with("at least ")) note.remove_prefix(9);
+  note.remove_prefix(std::min(note.find(' '), note.size()));
+  return note.starts_with(" record holds NaN on both sides, first") ||
+         note.starts_with(" records hold NaN on both sides, first");
+}
+
 std::string NanNote(const NanRecords& found) {
   return fmt::format("{}{} hold{} NaN on both sides, first{}: {}, step {}, {}",
                      found.at_least ? "at least " : "", Plural(found.records, "record"),

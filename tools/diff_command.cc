@@ -94,12 +94,18 @@ int ExitStatus(const compare::DiffReport& report) {
   return kExitTrouble;
 }
 
-// Of what is the same on both sides, which hashes alone do not tell.
+// Of what is the same on both sides, which hashes alone do not tell; in place of a note about the
+// pairs that were read, where those are not all.
 void AddNanNote(const DiffSources& sources, const compare::DiffOptions& diff,
                 compare::DiffReport* report) {
-  if (report->overall != compare::Overall::kSame || report->counts.nan_on_both > 0) return;
+  const compare::Counts& counts = report->counts;
+  // Of ranks that are put together pairs are counted, which the search does not know.
+  const bool all_read =
+      counts.nan_on_both > 0 && (counts.read == counts.paired || report->job.has_value());
+  if (report->overall != compare::Overall::kSame || all_read) return;
   const auto found = compare::FindNan(*sources.b.side, *report, diff);
-  if (!found) return;
+  if (!found || found->records < counts.nan_on_both) return;
+  std::erase_if(report->notes, [](const std::string& note) { return compare::IsNanNote(note); });
   const std::string address = compare::AddressOf(sources.b.side->Describe());
   report->notes.push_back(
       compare::NanNote(*found) +

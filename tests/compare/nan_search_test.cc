@@ -105,6 +105,16 @@ TEST(NanSearchTest, StatisticsTell) {
             "1 record holds NaN on both sides, first: rank 0, step 0, fc, output");
 }
 
+TEST(NanSearchTest, ANoteIsKnownAgain) {
+  NanRecords found = {.records = 1, .rank = 0, .step = 3, .title = "fc, output"};
+  EXPECT_TRUE(IsNanNote(NanNote(found)));
+  found.at_least = true;
+  found.records = 1200;
+  EXPECT_TRUE(IsNanNote(NanNote(found)));
+  EXPECT_FALSE(IsNanNote("captured with different configurations"));
+  EXPECT_FALSE(IsNanNote("at least "));
+}
+
 TEST(NanSearchTest, OnlyWhatWasSelected) {
   DiffOptions options;
   options.pass.select = Named("first");
