@@ -31,15 +31,18 @@
 
 namespace tdump::compare {
 
-// A record, or all selected records of a pass (empty name), without a partner.
+// A record, all selected records of a pass (empty name), or copies of them on one rank, without a
+// partner.
 struct Unpaired {
   char side = 'A';
   uint64_t step = 0;
   int32_t rank = 0;
   std::optional<int32_t> against;  // the rank it was compared with, where that is another replica
   std::string name, key;
+  // The rank of the other side that holds no copy of them, although it should: `name` is the first.
+  std::optional<int32_t> lacking;
   bool extra = false;    // a pass the rank ran beyond the others
-  uint64_t records = 0;  // of a whole pass
+  uint64_t records = 0;  // of a whole pass, or that a rank lacks
   std::string why;       // what is known of the other side: "rank 2 was killed in step 1"
   bool allowed = false;
 };

@@ -85,12 +85,13 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   WholeTensor tensor_a, tensor_b;
   Status status = of_a.status.ok() ? of_b.status : of_a.status;
-  bool other_size = false;
+  bool other_size = false, same_shape = false;
   if (status.ok()) {
     auto layouts = ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &memory_a_, &memory_b_);
     status = layouts.status();
     other_size = !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
     if (layouts.ok()) {
+      same_shape = layouts->a.shape() == layouts->b.shape();
       tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
       tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
       AddCopies(of_a, layouts->a, tensor_a, &stages_a_);
@@ -105,6 +106,10 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   }
   const std::vector<uint64_t> ids_a = step->a->Add(std::move(tensor_a), left.members.front());
   const std::vector<uint64_t> ids_b = step->b->Add(std::move(tensor_b), right.members.front());
+  if (same_shape) {  // else it fails as a whole
+    lost_a_.Find(left, ids_a.front(), &step->opened.lost_a);
+    lost_b_.Find(right, ids_b.front(), &step->opened.lost_b);
+  }
   const uint64_t key_hash = std::hash<std::string>{}(ToText(right.key));
   RecordPairing& pairing = step->opened.pairing;
   const auto pair = [&](uint64_t a, uint64_t b) {
@@ -163,6 +168,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   }
   step.a->Gather(bound_ ? &bound_->a : nullptr);
   step.b->Gather(bound_ ? &bound_->b : nullptr);
+  lost_a_.Begin(*step.a);
+  lost_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());
   step.numbers_b.emplace(step.b.get());
 

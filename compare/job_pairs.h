@@ -11,6 +11,7 @@
 
 #include "compare/job_step.h"
 #include "compare/load_shards.h"
+#include "compare/lost_copies.h"
 #include "compare/name_map.h"
 #include "compare/pairing.h"
 #include "compare/stage_hint.h"
@@ -57,6 +58,7 @@ class JobPairs {
   std::optional<BoundMap> bound_;
   LayoutMemory memory_a_, memory_b_;
   StageHint stages_a_, stages_b_;
+  LostCopies lost_a_, lost_b_;
 };
 
 // A draft of a map from the first steps that are partners, as YAML. `maps`: the shipped ones.

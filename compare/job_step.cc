@@ -156,7 +156,8 @@ void JobStep::Gather(const MapSide* map) {
         const size_t nth = given[name]++;
         if (nth == groups.size()) {
           groups.push_back(groups_.size());
-          groups_.push_back({.key = parts[part].key, .members = {}, .skip = parts[part].skip});
+          groups_.push_back(
+              {.key = parts[part].key, .members = {}, .skip = parts[part].skip, .nth = nth});
         }
         groups_[groups[nth]].members.push_back({pass, part, record.id});
       }

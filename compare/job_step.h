@@ -42,6 +42,7 @@ struct Group {
   Key key;  // shared by both sides
   std::vector<Member> members;
   bool skip = false;  // the map says that the other side has nothing like it
+  uint64_t nth = 0;   // of the groups of this name
 };
 
 // What a member holds.
@@ -80,7 +81,7 @@ class JobStep : public StepView {
   // `side` outlives it. A pass that cannot be opened is damage of the step.
   static Result<std::unique_ptr<JobStep>> Open(const JobSide& side, const PassRef& step);
 
-  // Of the ranks, as they were captured. Before Gather.
+  // Of the ranks, as they were captured. What is shown otherwise (ShowStored) is before Gather.
   std::vector<StepView*> views() const;
 
   // Distinct names and shapes over the ranks, for binding a map.
@@ -92,6 +93,8 @@ class JobStep : public StepView {
   const Topology& topology() const { return side_.topology(); }
   int32_t world() const { return side_.world(); }
   int32_t RankOf(const Member& member) const { return refs_[member.pass].rank; }
+  const std::vector<PassRef>& passes() const { return refs_; }  // of the ranks; as views()
+  uint32_t StageOf(uint32_t pass) const;  // of a pipeline; 0 where the job is none
   Result<MemberData> DataOf(const Member& member) const;
   Result<Source> OpenShard(const ShardRef& shard) const;
   // What is to be told of the step: layers that were given other numbers, records that the map
@@ -127,7 +130,6 @@ class JobStep : public StepView {
   std::vector<Member> LabelsAmong(const std::vector<Member>& members, uint32_t first,
                                   uint32_t last) const;
   Key GlobalKey(uint32_t pass, Key key) const;
-  uint32_t StageOf(uint32_t pass) const;
   void SetTimes(uint32_t pass, io::Record* record) const;
   // What an id stands for. `copy`: none for the tensor itself.
   struct Found {

@@ -68,6 +68,14 @@ struct RecordPairing {
   std::vector<Status> errors;  // records that could not be read; the others are paired all the same
 };
 
+// A tensor of which a rank holds no copy, although it should (compare/lost_copies.h).
+struct LostCopy {
+  enum class How : uint8_t { kGone, kUnfinished, kNoPass };
+  uint64_t tensor = 0;  // its id in the view of that side
+  int32_t rank = 0;
+  How how = How::kGone;
+};
+
 // Two views, and which of their tensors belong together. A tensor may be in several pairs: copies
 // on several ranks that should be equal and are not are compared one by one.
 struct OpenedPair {
@@ -76,6 +84,7 @@ struct OpenedPair {
   // Pairs that no layout gives one shape, whatever it is: what ranks hold is too large or too
   // small.
   std::vector<RecordIds> other_sizes;
+  std::vector<LostCopy> lost_a, lost_b;
   bool is_later_stage = false;  // of a pipeline: what it was given comes from the stage before
   std::vector<std::string> notes;
 };

@@ -206,6 +206,8 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   for (const Status& status : pairing.errors) diff.damage.push_back({"", 0, status.message()});
   diff.only_a = std::move(pairing.only_a);
   diff.only_b = std::move(pairing.only_b);
+  diff.lost_a = std::move(opened.lost_a);
+  diff.lost_b = std::move(opened.lost_b);
   diff.spill = std::make_unique<SpillFile>(options.spill);
   pairing.pairs.shrink_to_fit();
   pairing.key_hashes.shrink_to_fit();

@@ -122,10 +122,17 @@ void serialize(Archive& archive, CallSpan& call) {
 }
 
 template <class Archive>
+void serialize(Archive& archive, LostCopy& copy) {
+  auto& [tensor, rank, how] = copy;
+  archive(tensor, rank, how);
+}
+
+template <class Archive>
 void serialize(Archive& archive, PassDiff& diff) {
-  auto& [a, b, spill, outcomes, only_a, only_b, calls, structure, is_later_stage, damage, notes] =
-      diff;
-  archive(outcomes, only_a, only_b, calls, structure, is_later_stage, damage, notes);
+  auto& [a, b, spill, outcomes, only_a, only_b, lost_a, lost_b, calls, structure, is_later_stage,
+         damage, notes] = diff;
+  archive(outcomes, only_a, only_b, lost_a, lost_b, calls, structure, is_later_stage, damage,
+          notes);
 }
 
 std::string ArchivePassDiff(const PassDiff& diff, const BoundRules* rules) {

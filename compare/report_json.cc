@@ -166,13 +166,15 @@ Json RowJson(const Row& row) {
 }
 
 Json UnpairedJson(const Unpaired& u) {
-  return {{"type", u.name.empty() ? "unpaired_pass" : "unpaired"},
+  const char* type = u.lacking ? "unpaired_copies" : u.name.empty() ? "unpaired_pass" : "unpaired";
+  return {{"type", type},
           {"side", std::string(1, u.side)},
           {"step", u.step},
           {"rank", RankJson(u.rank)},
           {"against", u.against ? Json(*u.against) : Json(nullptr)},
           {"name", u.name},
           {"key", u.key},
+          {"lacking", u.lacking ? Json(*u.lacking) : Json(nullptr)},
           {"extra", u.extra},
           {"records", u.records},
           {"why", u.why},

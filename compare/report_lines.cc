@@ -466,12 +466,13 @@ std::vector<std::string> OriginLines(const Origin& origin, const std::string& ac
 }
 
 std::string UnpairedLine(const Unpaired& unpaired) {
-  const std::string what =
-      unpaired.name.empty()
-          ? fmt::format("the whole step{} ({})",
-                        unpaired.extra ? ", which this rank ran beyond the others" : "",
-                        Plural(unpaired.records, "record"))
-          : Printable(unpaired.key);
+  std::string what = Printable(unpaired.key);
+  if (unpaired.name.empty())
+    what = fmt::format("the whole step{} ({})",
+                       unpaired.extra ? ", which this rank ran beyond the others" : "",
+                       Plural(unpaired.records, "record"));
+  else if (unpaired.records > 1)
+    what += fmt::format(" and {} more", unpaired.records - 1);
   return fmt::format("only in {}   {}{}, step {}: {}{}{}", unpaired.side, RankText(unpaired.rank),
                      unpaired.against ? fmt::format(" against {}", *unpaired.against) : "",
                      unpaired.step, what,

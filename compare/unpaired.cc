@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "compare/leftovers.h"
 #include "compare/metrics.h"
@@ -30,6 +32,19 @@ Unpaired NewUnpaired(char side, const PassRef& pass) {
 std::string UnfinishedText(const PassRef& here, const PassRef& other) {
   if (here.captured_rank() == other.captured_rank()) return "the other side's pass is unfinished";
   return fmt::format("the pass of rank {} is unfinished", other.captured_rank());
+}
+
+std::string LostText(const LostCopy& copy, char side, uint64_t step) {
+  const std::string holds = fmt::format("rank {} of {} holds no copy", copy.rank, side);
+  switch (copy.how) {
+    case LostCopy::How::kGone:
+      return holds + ", though it did before";
+    case LostCopy::How::kUnfinished:
+      return holds + ": its pass is unfinished";
+    case LostCopy::How::kNoPass:
+      return fmt::format("{}: it has no step {}", holds, step);
+  }
+  return holds;
 }
 
 std::vector<Leftover> LeftoversOf(const StepView& view, const std::vector<uint64_t>& ids) {
@@ -144,6 +159,32 @@ void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& 
 void UnpairedList::AddRecords(const PassDiff& pass, const PassPair& pair) {
   AddRecordsOf('A', pass, pair.a, pair.b);
   AddRecordsOf('B', pass, pair.b, pair.a);
+  AddLost('A', pass, pair);
+  AddLost('B', pass, pair);
+}
+
+// `side`: the one that has them.
+void UnpairedList::AddLost(char side, const PassDiff& pass, const PassPair& pair) {
+  const bool of_a = side == 'A';
+  const StepView& lacking = of_a ? *pass.b : *pass.a;
+  const uint64_t step = of_a ? pair.b.step : pair.a.step;
+  std::map<std::tuple<int32_t, bool>, Unpaired> by_rank;
+  for (const LostCopy& copy : of_a ? pass.lost_b : pass.lost_a) {
+    const auto record = lacking.Get(copy.tensor);
+    if (!record.ok()) continue;
+    const bool allowed = IsAllowed(*record);
+    const auto [found, added] =
+        by_rank.try_emplace({copy.rank, allowed}, NewUnpaired(side, of_a ? pair.a : pair.b));
+    Unpaired& unpaired = found->second;
+    ++unpaired.records;
+    if (!added) continue;
+    unpaired.name = NameOf(*record);
+    unpaired.key = ToText(record->key);
+    unpaired.allowed = allowed;
+    unpaired.lacking = copy.rank;
+    unpaired.why = LostText(copy, of_a ? 'B' : 'A', step);
+  }
+  for (auto& [rank, unpaired] : by_rank) Add(std::move(unpaired));
 }
 
 std::string UnpairedList::Advice() const {

@@ -28,7 +28,7 @@ class UnpairedList {
   // `why`: it has none. `paired`: texts of the keys that have one even so.
   Status AddPass(char side, const PassRef& pass, const RunSide& here, std::string why,
                  const std::set<std::string>& paired = {});
-  // The records of a pair of passes that have none.
+  // The records of a pair of passes that have none, and copies that ranks lost.
   void AddRecords(const PassDiff& pass, const PassPair& pair);
 
   // Of runs that were captured with other rules, where that may be all that leaves records alone:
@@ -46,6 +46,7 @@ class UnpairedList {
   std::string Advice() const;
 
  private:
+  void AddLost(char side, const PassDiff& pass, const PassPair& pair);
   void AddRecordsOf(char side, const PassDiff& pass, const PassRef& here, const PassRef& other);
   void Add(Unpaired unpaired);
   void CountAlone(const Key& key);

@@ -1,0 +1,72 @@
+#include "compare/lost_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compare/roles.h"
+
+namespace tdump::compare {
+
+void LostCopies::Begin(const JobStep& step) {
+  step_ = &step;
+  unfinished_.clear();
+  absent_.clear();
+  for (int32_t rank = 0; rank < step.world(); ++rank) absent_.insert(rank);
+  const std::vector<StepView*> views = step.views();
+  for (uint32_t pass = 0; pass < views.size(); ++pass) {
+    const PassRef& ref = step.passes()[pass];
+    absent_.erase(ref.rank);
+    if (!ref.part) continue;
+    Unfinished& unfinished = unfinished_[ref.rank];
+    unfinished.stage = step.StageOf(pass);
+    (void)views[pass]->ForEachTensor([&](const io::Record& record) {  // damage: told by Gather
+      unfinished.modules.insert(record.key.path);
+      unfinished.holds_states = unfinished.holds_states || IsOfOptimizer(record.key);
+      return true;
+    });
+  }
+}
+
+void LostCopies::Find(const Group& group, uint64_t tensor, std::vector<LostCopy>* lost) {
+  std::vector<bool> holds(static_cast<size_t>(std::max(0, step_->world())));
+  for (const Member& member : group.members) {
+    const auto rank = static_cast<size_t>(std::max(0, step_->RankOf(member)));
+    if (rank >= holds.size()) holds.resize(rank + 1);
+    holds[rank] = true;
+  }
+  const std::string name = fmt::format("{} {}", ToText(group.key), group.nth);
+  const auto found = held_by_.find(name);
+  for (size_t rank = 0; rank < holds.size(); ++rank) {
+    const bool before =
+        found != held_by_.end() && rank < found->second.size() && found->second[rank];
+    if (holds[rank] || !IsLost(group, static_cast<int32_t>(rank), before)) continue;
+    LostCopy copy{.tensor = tensor, .rank = static_cast<int32_t>(rank)};
+    copy.how = absent_.contains(copy.rank)       ? LostCopy::How::kNoPass
+               : unfinished_.contains(copy.rank) ? LostCopy::How::kUnfinished
+                                                 : LostCopy::How::kGone;
+    lost->push_back(copy);
+  }
+  if (found == held_by_.end()) {
+    if (group.members.size() > 1) held_by_.emplace(name, std::move(holds));
+    return;
+  }
+  found->second.resize(std::max(found->second.size(), holds.size()));
+  for (size_t rank = 0; rank < holds.size(); ++rank)
+    if (holds[rank]) found->second[rank] = true;
+}
+
+bool LostCopies::IsLost(const Group& group, int32_t rank, bool held_before) const {
+  const auto unfinished = unfinished_.find(rank);
+  if (held_before) return IsWeight(group.key.role) || unfinished != unfinished_.end();
+  if (unfinished == unfinished_.end()) return false;
+  const bool is_lost_state = IsOfOptimizer(group.key) && !unfinished->second.holds_states;
+  if (group.key.role != Role::kParam && !is_lost_state) return false;
+  return std::any_of(group.members.begin(), group.members.end(), [&](const Member& member) {
+    if (step_->StageOf(member.pass) != unfinished->second.stage) return false;
+    const auto data = step_->DataOf(member);
+    return data.ok() && unfinished->second.modules.contains(data->record.key.path);
+  });
+}
+
+}  // namespace tdump::compare
