@@ -106,6 +106,37 @@ TEST(Explain, AFactorIsSeenThroughNoiseOfItsSize) {
   EXPECT_FALSE(result[scaled].within);
 }
 
+// What comes out of a product into which 50 dB go.
+bool IsExplained(uint64_t elements, double power, double gain) {
+  Program program;
+  const size_t out = program.Add(OperatorClass::kProduct, 50, 50);
+  Sample& sample = program.samples[out];
+  sample.elements = sample.channels = elements;
+  sample.error = {.power = power, .peak = 0.01, .gain = gain};
+  return program.Run()[out].within;
+}
+
+// Chi-square with n degrees of freedom exceeds 23.928, 27.631 (-2 ln 1e-6), 33.377 once in a
+// million times, for n = 1, 2 and 4; the bound of power is 4 times the average. The formula is at
+// most 0.65 dB above.
+TEST(Explain, FewElementsMayHaveMorePowerByChance) {
+  const double most = 2.2e-5 + 20 * 1e-5;
+  const auto explains = [&](uint64_t elements, double quantile, double gain) {
+    const double power = quantile / static_cast<double>(elements) / 4 * most;
+    const double above = power * std::pow(10, 0.065);
+    return IsExplained(elements, power, gain * std::sqrt(power)) &&
+           !IsExplained(elements, above, gain * std::sqrt(above));
+  };
+  EXPECT_TRUE(explains(1, 23.928, 1));  // of a single number all error is gain
+  EXPECT_TRUE(explains(2, 27.631, 0));
+  EXPECT_TRUE(explains(4, 33.377, 0));
+  EXPECT_TRUE(IsExplained(14, 0.99 * most, 0));
+  EXPECT_FALSE(IsExplained(14, 1.01 * most, 0));
+  // Of two a half of it may be gain.
+  EXPECT_TRUE(IsExplained(2, 3.4 * most, std::sqrt(23.928 / 4 / 2 * most)));
+  EXPECT_FALSE(IsExplained(2, 3.4 * most, std::sqrt(28 / 4.0 / 2 * most)));
+}
+
 // One norm with noise of 20 dB in and out, after noise of 15 dB that explains what goes in.
 Program OneNorm(double gain, bool louder) {
   Program program;
