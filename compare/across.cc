@@ -10,6 +10,7 @@
 #include "compare/dtensor.h"
 #include "compare/forwarding_view.h"
 #include "compare/roles.h"
+#include "compare/root_calls.h"
 #include "core/key.h"
 #include "core/text.h"
 
@@ -35,9 +36,14 @@ bool IsCopy(const io::Record& record, std::string_view axis, int32_t world) {
 
 // Hashes of the inputs that the roots were given, by key.
 Result<std::map<std::string, io::Hash128>> InputsOf(const StepView& view) {
+  RootCalls roots;
+  TDUMP_RETURN_IF_ERROR(view.ForEachCall([&](const io::CallRecord& record) {
+    roots.Add(record.kind, record.root, record.call.begin);
+    return true;
+  }));
   std::map<std::string, io::Hash128> inputs;
   TDUMP_RETURN_IF_ERROR(view.ForEachTensor([&](const io::Record& record) {
-    if (IsRootInput(record.key) && record.hash) inputs.emplace(ToText(record.key), *record.hash);
+    if (roots.IsData(record) && record.hash) inputs.emplace(ToText(record.key), *record.hash);
     return true;
   }));
   return inputs;

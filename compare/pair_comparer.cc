@@ -42,6 +42,11 @@ void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
 
 }  // namespace
 
+PairComparer::PairComparer(const PassDiffOptions& options, const PassDiff* diff, PassJudge* judge)
+    : options_(options), diff_(diff), judge_(judge) {
+  for (const auto& [begin, call] : diff->calls) roots_.Add(call.kind, call.root, begin);
+}
+
 template <class Work>
 std::invoke_result_t<Work, Operand, Operand, unsigned> PairComparer::WithThreads(
     const io::Record& a, const io::Record& b, const Work& work) const {
@@ -227,7 +232,7 @@ Result<Metrics> PairComparer::MeasureRecords(const io::Record& a, const io::Reco
 }
 
 bool PairComparer::IsModelInput(const io::Record& record) const {
-  if (!IsRootInput(record.key)) return false;
+  if (!roots_.IsData(record)) return false;
   const bool is_later = diff_->is_later_stage || record.key.chunk > 0;
   return !is_later || FormatOf(record.dtype).kind == NumberKind::kInteger;
 }

@@ -8,14 +8,15 @@
 #include "compare/parts.h"
 #include "compare/pass_diff.h"
 #include "compare/pass_judge.h"
+#include "compare/root_calls.h"
 
 namespace tdump::compare {
 
 // Thread-safe. All outlive it.
 class PairComparer {
  public:
-  PairComparer(const PassDiffOptions& options, const PassDiff* diff, PassJudge* judge)
-      : options_(options), diff_(diff), judge_(judge) {}
+  // `diff`: with its calls.
+  PairComparer(const PassDiffOptions& options, const PassDiff* diff, PassJudge* judge);
 
   // `large`: where given, told whether the pair was left for later: it is worth several threads.
   // Error: a payload's.
@@ -55,13 +56,15 @@ class PairComparer {
   std::invoke_result_t<Work, Operand, Operand, unsigned> WithThreads(const io::Record& a,
                                                                      const io::Record& b,
                                                                      const Work& work) const;
-  // False of activations that another stage of a pipeline, or another chunk of it, handed on.
+  // False of activations that another stage of a pipeline, or another chunk of it, handed on, and
+  // of what a root called before may have made.
   bool IsModelInput(const io::Record& record) const;
   void Place(const io::Record& b, Outcome* outcome) const;
 
   const PassDiffOptions& options_;
   const PassDiff* diff_;
   PassJudge* judge_;
+  RootCalls roots_;
   const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();
 };
 

@@ -128,6 +128,25 @@ TEST(Across, WhatIsNotComparedIsNotSaidToBeMissing) {
   EXPECT_THAT(text, testing::Not(HasSubstr("capture role param_grad")));
 }
 
+// Copies that are given the same data, and differ in what a loss beside the model is given of it.
+TEST(Across, WhatALossIsGivenOfTheModelMakesNoOtherInputs) {
+  FakeRun run(2);
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    const Tensor in = Values({1, 2}), out = rank == 0 ? Values({3, 4}) : Values({3, 5});
+    PassBuilder pass = run.Pass(rank, 0);
+    pass.Module(".", in, out);
+    const uint64_t loss = pass.Begin(".", "", {{"0", out}});
+    pass.last()->key.root = "CrossEntropyLoss";
+    pass.End(loss, ".", "", {});
+    pass.last_call()->root = "CrossEntropyLoss";
+  }
+  const DiffReport report = Across(run, "tp", *Topology::Parse("tp=2", 2));
+  EXPECT_EQ(report.counts.paired, 3u);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, ".");
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+}
+
 // Weights at step 0 alone, as they are captured by default, and at the others what the ranks do not
 // share.
 FakeRun WeightsAtTheFirstStep(uint64_t steps) {

@@ -77,6 +77,46 @@ TEST(DiffOrigin, ADifferingInputOfTheModelIsSaidFirst) {
               HasSubstr("ORIGIN    rank 0, step 3, the whole model, input kwargs.tokens\n"));
 }
 
+// A model that returns `logits`, of which one layer is recorded, and a loss beside it.
+FakeRun ModelAndLoss(const Tensor& layer, const Tensor& logits, const Tensor& labels) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 3);
+  const uint64_t model = pass.Begin(".", "", {{"0", kInput}});
+  pass.Module("first", kInput, layer);
+  pass.End(model, ".", "", {});
+  const uint64_t loss = pass.Begin(".", "", {{"0", logits}, {"1", labels}});
+  for (io::Record& record : *pass.records()) {
+    if (record.call_begin != loss) continue;
+    record.key.root = "CrossEntropyLoss";
+    record.key.call = 0;
+  }
+  pass.End(loss, ".", "", {});
+  pass.last_call()->root = "CrossEntropyLoss";
+  return run;
+}
+
+TEST(DiffOrigin, WhatALossIsGivenOfTheModelIsNoData) {
+  const Tensor labels = Vector<int64_t>("int64", {1, 2}), others = Vector<int64_t>("int64", {1, 3});
+  const FakeRun good = ModelAndLoss(kGood, kGood, labels);
+  const DiffReport unseen = DiffOk(good, ModelAndLoss(kGood, kBad, labels));
+  ASSERT_TRUE(unseen.origin);
+  EXPECT_EQ(unseen.origin->kind, OriginKind::kInterval);
+  EXPECT_FALSE(unseen.origin->certain);
+  EXPECT_EQ(unseen.inputs.compared, 2u);  // the model's, and the labels
+  const std::string text = Joined(Text(unseen));
+  EXPECT_THAT(text, HasSubstr("inputs 2 of 2 equal"));
+  EXPECT_THAT(text, HasSubstr("DIFFERS 1 of 5 outside their bound"));
+  EXPECT_THAT(text, HasSubstr("between first (agrees) and CrossEntropyLoss input 0 (differs); what "
+                              "runs between was not recorded"));
+
+  const DiffReport seen = DiffOk(good, ModelAndLoss(kBad, kBad, labels));
+  EXPECT_EQ(seen.origin->name, "first");
+  EXPECT_THAT(Joined(Text(seen)), HasSubstr("inputs 2 of 2 equal"));
+
+  const DiffReport data = DiffOk(good, ModelAndLoss(kGood, kGood, others));
+  EXPECT_THAT(data.inputs.differing, ElementsAre("1 of CrossEntropyLoss"));
+}
+
 TEST(DiffOrigin, BetweenTwoRecordsAParameterThatDiffersIsBlamed) {
   FakeRun a(1), b(1);
   for (FakeRun* run : {&a, &b}) {
