@@ -71,7 +71,9 @@ struct ParameterReport {
   // Outside their bound at a later step, after something else was, and not counted above.
   uint64_t following_names = 0, buffers_following = 0;
   std::optional<FollowingWeight> farthest, buffers_farthest;  // of those; none: not known
-  uint64_t pairs = 0;                                         // of either, over ranks and steps
+  uint64_t allowed_names = 0;  // of either: differ, are allowed to, and are not counted above
+  uint64_t allowed_from_start = 0, buffers_allowed_from_start = 0;  // when first recorded
+  uint64_t pairs = 0;          // of either, over ranks and steps
   uint64_t by_statistics = 0;  // pairs that agree as far as these tell
   uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
   uint64_t alone = 0;          // records of either without a partner
@@ -108,13 +110,14 @@ struct JobReport {
 
 struct Counts {
   uint64_t paired = 0, judged = 0, failing = 0, allowed = 0;
+  uint64_t allowed_by_hash = 0;  // of neither: weights known to differ, and allowed to
   uint64_t agreeing = 0;         // judged, as far as that goes: neither failing nor allowed to
   uint64_t failing_by_hash = 0;  // of `failing`: known to differ, nothing says by how much
   uint64_t bits_equal = 0, equal_by_hash = 0, read = 0, not_judged = 0, unproven = 0;
   uint64_t nan_on_both = 0;       // read, and both sides hold NaN
   uint64_t by_statistics = 0;     // agree as far as these tell
   uint64_t unproven_weights = 0;  // of `unproven`: parameters, buffers, what optimizers keep
-  uint64_t unproven_states = 0;   // of those: the latter
+  uint64_t unproven_states = 0;   // of those: the latter, which are not allowed to
   // Of those: of the first step that has any, although nothing differs that they are made of
   // (compare/unexplained_states.h).
   uint64_t unexplained_states = 0;

@@ -148,13 +148,14 @@ std::vector<Observed> Timeline(const PassDiff& pass) {
     const Outcome& outcome = pass.outcomes[i];
     const bool tells = outcome.comparison.verdict.Judged() || outcome.fails;
     const bool is_event = !outcome.is_weight() || outcome.of_optimizer;
-    if (!is_event || outcome.allowed || !tells || !outcome.unresolved->empty()) continue;
+    const bool left_out = outcome.fails && outcome.allowed;
+    if (!is_event || left_out || !tells || !outcome.unresolved->empty()) continue;
     observed.push_back({.order = outcome.order,
                         .call = outcome.call,
                         .output = outcome.is_output() || outcome.of_optimizer,
                         .root_input = outcome.root_input,
                         .fails = outcome.fails,
-                        .bits_differ = outcome.bits_differ,
+                        .bits_differ = outcome.bits_differ && !outcome.allowed,
                         .outcome = i,
                         .beyond_drift = IsBeyondDrift(pass, outcome)});
   }

@@ -118,7 +118,7 @@ class PassComparer {
     const bool expected =
         options_.compute && outcome->is_weight() && verdict.tolerance == Answer::kSame;
     outcome->bits_differ = outcome->fails || (verdict.bitwise == Answer::kDiffers && !expected);
-    if (outcome->fails && options_.allow_failed) {
+    if (outcome->bits_differ && options_.allow_failed) {
       const auto b = diff_->b->Get(outcome->ids.b);
       outcome->allowed = b.ok() && options_.allow_failed.Match(*b);
     }

@@ -77,7 +77,7 @@ struct Outcome {
   // Shape, dtype, special values, tolerance, or bits where required; or not proven within.
   bool fails = false;
   bool bits_differ = false;  // includes `fails`
-  bool allowed = false;      // fails, and the user allows it
+  bool allowed = false;      // the bits differ, and the user allows it
   // Of views that put ranks together: which rank's capture decided, as far as one did.
   int32_t rank_a = kAllRanks, rank_b = kAllRanks;
 

@@ -88,12 +88,14 @@ std::string FollowingText(const ParameterReport& p, bool alone) {
 std::string WeightsText(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
   if (p.pairs == 0) return WhyNone(report, p.alone);
-  std::string text = fmt::format("{} of {} parameters",
-                                 CountText(p.compared - (p.differing_names - p.drifted_names)),
-                                 CountText(p.compared));
+  std::string text = fmt::format(
+      "{} of {} parameters",
+      CountText(p.compared - (p.differing_names - p.drifted_names) - p.allowed_from_start),
+      CountText(p.compared));
   if (p.buffers_compared > 0)
     text += fmt::format(" and {} of {} buffers",
-                        CountText(p.buffers_compared - (p.buffers_differing - p.buffers_drifted)),
+                        CountText(p.buffers_compared - (p.buffers_differing - p.buffers_drifted) -
+                                  p.buffers_allowed_from_start),
                         CountText(p.buffers_compared));
   text += " equal on every rank";
   if (report.steps.size() > 1 && !p.first_steps.empty())
@@ -128,6 +130,9 @@ std::string WeightsText(const DiffReport& report) {
                         p.by_hash == p.differing_names + p.buffers_differing
                             ? ""
                             : CountText(p.by_hash) + " of them ");
+  if (p.allowed_names > 0)
+    text += fmt::format("\n{} that {} allowed", CountText(p.allowed_names),
+                        p.allowed_names == 1 ? "differs is" : "differ are");
   if (p.following_names + p.buffers_following > 0) text += "\n" + FollowingText(p, places.empty());
   return text;
 }

@@ -59,9 +59,8 @@ std::string SameText(const DiffReport& report) {
   std::string text =
       c.bits_equal == judged
           ? fmt::format("SAME  {} of {} bit for bit", CountText(judged), CountText(judged))
-          : fmt::format("SAME  {} of {} within bounds (bitwise {}{})",
-                        CountText(judged - c.allowed - c.unproven), CountText(judged),
-                        CountText(c.bits_equal), statistics);
+          : fmt::format("SAME  {} of {} within bounds (bitwise {}{})", CountText(c.agreeing),
+                        CountText(judged), CountText(c.bits_equal), statistics);
   if (const uint64_t weights = WeightsDiffer(report); weights > 0)
     text += fmt::format("; {} differ{}{}", DifferingWeights(report), weights == 1 ? "s" : "",
                         HowWeightsDiffer(report, " in bits"));
@@ -70,6 +69,8 @@ std::string SameText(const DiffReport& report) {
         fmt::format("; {} of what the optimizer keeps differ{} {}",
                     Plural(c.unproven_states, "pair"), c.unproven_states == 1 ? "s" : "", kByHash);
   if (c.allowed > 0) text += fmt::format("; {} outside, allowed", c.allowed);
+  if (c.allowed_by_hash > 0)
+    text += fmt::format("; {} by hash, allowed", Plural(c.allowed_by_hash, "difference"));
   return text + NotJudgedText(c) + StepsNotJudgedText(report);
 }
 

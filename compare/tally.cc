@@ -45,7 +45,8 @@ void Tally::Count(const Outcome& outcome) {
   const Verdict& v = outcome.comparison.verdict;
   ++c.paired;
   c.failing += outcome.fails && !outcome.allowed;
-  c.allowed += outcome.allowed;
+  c.allowed += outcome.fails && outcome.allowed;
+  c.allowed_by_hash += outcome.allowed && !outcome.fails && v.Unproven();
   c.agreeing += v.Judged() && !outcome.fails && !v.Unproven();
   c.failing_by_hash += outcome.fails && !outcome.allowed && v.Unproven() && !v.Fails(false);
   c.judged += v.Judged();
@@ -56,7 +57,7 @@ void Tally::Count(const Outcome& outcome) {
   c.read += outcome.comparison.evidence == Evidence::kPayload;
   c.unproven += v.Unproven();
   c.unproven_weights += v.Unproven() && outcome.is_weight();
-  c.unproven_states += v.Unproven() && outcome.of_optimizer;
+  c.unproven_states += v.Unproven() && outcome.of_optimizer && !outcome.allowed;
   c.by_statistics += v.statistics == Answer::kSame && !outcome.fails;
   const bool by_values = v.tolerance == Answer::kDiffers || v.special == Answer::kDiffers;
   c.not_by_statistics += IsLeft(outcome) && by_values;

@@ -28,6 +28,10 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
   const std::pair place(rank, row.name);
   const auto first = first_steps_.find(place);
   const bool later = first != first_steps_.end() && first->second != row.step_b;
+  if (outcome.allowed) {
+    first_steps_.try_emplace(place, row.step_b);
+    return AddAllowed(row, later);
+  }
   if (later && (!outcome.bits_differ || finder_->DiffersBefore(row.step_b, !outcome.fails)))
     return AddFollowing(row, outcome);
   ParameterReport& p = report_->parameters;
@@ -64,6 +68,17 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
                            .same_special = v.HasValues() && v.special == Answer::kSame});
 }
 
+void WeightList::AddAllowed(const Row& row, bool later) {
+  ParameterReport& p = report_->parameters;
+  Names& names = row.key.role == Role::kState ? buffers_ : parameters_;
+  ++p.pairs;
+  names.seen.insert(row.name);
+  names.allowed.insert(row.name);
+  if (later) return;
+  p.first_steps.insert(row.step_b);
+  names.allowed_from_start.insert(row.name);
+}
+
 void WeightList::AddFollowing(const Row& row, const Outcome& outcome) {
   if (!outcome.fails || outcome.allowed) return;
   const Verdict& v = outcome.comparison.verdict;
@@ -92,6 +107,9 @@ void WeightList::CountNames() {
     auto& farthest = weight.buffer ? p.buffers_farthest : p.farthest;
     if (weight.has_distance() && (!farthest || weight.IsFartherThan(*farthest))) farthest = weight;
   }
+  p.allowed_names = parameters_.allowed.size() + buffers_.allowed.size();
+  p.allowed_from_start = parameters_.allowed_from_start.size();
+  p.buffers_allowed_from_start = buffers_.allowed_from_start.size();
   p.by_hash = parameters_.by_hash() + buffers_.by_hash();
 }
 

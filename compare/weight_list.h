@@ -38,10 +38,12 @@ class WeightList {
     std::set<std::string> seen, differing;
     std::set<std::string> from_start;  // of `differing`: when they were first recorded
     std::set<std::string> measured;    // of `differing`: by how much is known
+    std::set<std::string> allowed, allowed_from_start;  // differ, and may; none of `differing`
     uint64_t drifted() const { return differing.size() - from_start.size(); }
     uint64_t by_hash() const { return differing.size() - measured.size(); }
   };
 
+  void AddAllowed(const Row& row, bool later);
   void AddFollowing(const Row& row, const Outcome& outcome);
 
   const OriginFinder* finder_;

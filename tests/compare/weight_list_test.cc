@@ -1,0 +1,80 @@
+// Which weights reports count, and what they say of one that differs.
+#include "compare/weight_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/compare/diff_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::HasSubstr;
+
+const Tensor kOnes = Vector<float>("float32", {1, 1, 1, 1});
+const Tensor kOneOff = Vector<float>("float32", {1, 1, 1.5, 1});
+
+// Two steps with a parameter and a buffer, of which `full` keeps the values.
+FakeRun TwoSteps(const Tensor& weight, const Tensor& mean, bool full) {
+  FakeRun run(1);
+  for (const uint64_t step : {0, 1}) {
+    PassBuilder pass = run.Pass(0, step);
+    for (const char* name : {"weight", "running_mean"}) {
+      const bool buffer = name[0] == 'r';
+      const Tensor& value = step == 0 ? kOnes : buffer ? mean : weight;
+      pass.Param(buffer ? "bn1" : "fc", name, value);
+      if (buffer) pass.last()->key.role = Role::kState;
+      if (full) pass.last()->payload = value.record.payload;
+    }
+  }
+  return run;
+}
+
+DiffOptions Allowing(const std::string& name) {
+  DiffOptions options;
+  options.pass.allow_failed = Named(name);
+  return options;
+}
+
+TEST(WeightList, WhatMayDifferIsNoOriginAndDoesNotCount) {
+  for (const bool full : {false, true}) {
+    SCOPED_TRACE(full);
+    const FakeRun good = TwoSteps(kOnes, kOnes, full);
+    const DiffReport buffer = DiffOk(good, TwoSteps(kOnes, kOneOff, full));
+    EXPECT_EQ(buffer.overall, Overall::kDiffers);
+
+    const DiffReport allowed = DiffOk(good, TwoSteps(kOnes, kOneOff, full), Allowing("bn"));
+    EXPECT_EQ(allowed.overall, Overall::kSame);
+    EXPECT_FALSE(allowed.origin);
+    EXPECT_FALSE(allowed.first_bits);
+    const std::string text = Joined(Text(allowed));
+    EXPECT_THAT(text,
+                HasSubstr("1 of 1 parameters and 1 of 1 buffers equal on every rank at step 0 "
+                          "1 that differs is allowed"));
+    EXPECT_THAT(text, HasSubstr(full ? "SAME 3 of 4 within bounds (bitwise 3); 1 outside, allowed"
+                                     : "SAME 3 of 4 within bounds (bitwise 3); 1 difference by "
+                                       "hash, allowed"));
+
+    const DiffReport other = DiffOk(good, TwoSteps(kOneOff, kOneOff, full), Allowing("bn"));
+    EXPECT_EQ(other.overall, Overall::kDiffers);
+    ASSERT_TRUE(other.origin);
+    EXPECT_EQ(other.origin->parameter, "fc.weight");
+    EXPECT_EQ(other.parameters.buffers_differing, 0u);
+  }
+}
+
+TEST(WeightList, OneThatMayDifferFromTheStartIsNotSaidToBeEqual) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    pass.Param("fc", "weight", kOnes).Param("bn1", "weight", run == &a ? kOnes : kOneOff);
+  }
+  EXPECT_THAT(Text(DiffOk(a, b, Allowing("bn1"))),
+              HasSubstr("weights   1 of 2 parameters equal on every rank\n"
+                        "          1 that differs is allowed\n"));
+}
+
+}  // namespace
+}  // namespace tdump::compare
