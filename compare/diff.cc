@@ -241,6 +241,9 @@ class Differ {
     report_.growth = GrowthOfOrigin(choice, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);
+    for (std::optional<Origin>* origin :
+         {&report_.origin, &report_.first_bits, &report_.beyond_drift})
+      if (*origin) (*origin)->may_divide = weights_.MayDivide(b_);
     report_.steps_not_judged = judged_.NotJudged();
     if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
       report_.notes.push_back(

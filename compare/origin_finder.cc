@@ -54,8 +54,7 @@ void BlameParameter(const ParameterDifference& parameter, Origin* origin) {
   if (origin->rank == kAllRanks) origin->rank = parameter.rank;
   origin->name = origin->path = parameter.path;
   origin->op.clear();
-  origin->parameter = parameter.name;
-  origin->drifted = parameter.drifted;
+  NameParameter(parameter, origin);
 }
 
 // Whether what is known of one rank is about the other: where ranks are put together, of any.
@@ -132,6 +131,13 @@ double DbBeyond(const Outcome& outcome) {
 }
 
 }  // namespace
+
+void NameParameter(const ParameterDifference& parameter, Origin* origin) {
+  origin->parameter = parameter.name;
+  origin->of_buffer = parameter.buffer;
+  origin->drifted = parameter.drifted;
+  origin->may_be_steps = parameter.may_be_steps;
+}
 
 bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome) {
   if (!outcome.fails) return false;
@@ -420,8 +426,7 @@ std::optional<OriginFinder::Suspect> OriginFinder::Choose(Suspects* suspects,
     const ParameterDifference* own = OwnParameter(origin);
     if (own != nullptr && !MayMake(*own, suspect)) own = nullptr;
     if (own != nullptr) {
-      origin.parameter = own->name;
-      origin.drifted = own->drifted;
+      NameParameter(*own, &origin);
       if (origin.rank == kAllRanks) origin.rank = own->rank;  // every rank has the wrong sum
     }
     suspect.candidate.own_parameter = !origin.parameter.empty();

@@ -30,6 +30,8 @@ struct ParameterDifference {
   bool drifted = false;  // it was equal at an earlier step
   // Its values are known, and NaN and infinities are where they should be.
   bool same_special = false;
+  // An optimizer that divides by the size of the gradient may have made it of rounding.
+  bool may_be_steps = false;
 };
 
 struct Origin {
@@ -42,8 +44,11 @@ struct Origin {
   std::optional<Row> row;      // the first differing observation
   std::vector<Row> inputs;     // the call's recorded inputs
   std::optional<Row> last_agreeing;
-  std::string parameter;  // the operator's own parameter that differs
-  bool drifted = false;   // that parameter was equal at an earlier step
+  std::string parameter;      // the operator's own parameter that differs
+  bool of_buffer = false;     // that is a buffer
+  bool drifted = false;       // that parameter was equal at an earlier step
+  bool may_be_steps = false;  // and it may have parted as ParameterDifference::may_be_steps says
+  bool may_divide = true;     // the optimizer may be such a one
   // Weights were trained before this step, with rounding that differs, and not recorded at it.
   bool weights_unseen = false;
   // `rank`, the lowest, and the others on which the same begins: nothing tells which was first.
@@ -56,6 +61,9 @@ struct Origin {
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
 };
+
+// Says of the origin which parameter differs.
+void NameParameter(const ParameterDifference& parameter, Origin* origin);
 
 // Whether an outcome differs as weights that are a little off make nothing differ.
 bool IsBeyondDrift(const PassDiff& pass, const Outcome& outcome);

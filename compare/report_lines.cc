@@ -269,6 +269,12 @@ std::string WhatDiffers(const Origin& origin) {
   return IsStateOfOptimizer(origin) ? "what is kept does not: " : "output does not: ";
 }
 
+std::string ParameterText(const Origin& origin) {
+  if (origin.parameter.empty()) return "";
+  return fmt::format("its {} differs: {}", origin.of_buffer ? "buffer" : "parameter",
+                     Printable(origin.parameter));
+}
+
 // SQNR, cosine, ULP and quantiles of a row that was read.
 std::string DistanceText(const Metrics& m) {
   std::string text = "SQNR " + SqnrText(m.sqnr_db);
@@ -423,19 +429,20 @@ std::string OriginTitle(const Origin& origin) {
 
 std::vector<std::string> OriginLines(const Origin& origin, const std::string& across) {
   std::vector<std::string> lines = {InputsOfOrigin(origin, across)};
-  if (!origin.parameter.empty())
-    lines.push_back("its parameter differs: " + Printable(origin.parameter));
+  lines.push_back(ParameterText(origin));
   if (origin.drifted)
-    lines.push_back(
+    lines.push_back(fmt::format(
         "at an earlier step it was equal, and all operators before it agree: look at what updates "
-        "it; an optimizer that divides by the size of the gradient (Adam) turns the rounding of a "
-        "tiny one into whole steps");
+        "it{}",
+        origin.may_be_steps && origin.may_divide
+            ? "; an optimizer that divides by the size of the gradient (Adam) turns the rounding "
+              "of a tiny one into whole steps"
+            : ""));
   if (origin.weights_unseen)
-    lines.push_back(
+    lines.push_back(fmt::format(
         "weights were not recorded at this step, and the steps before it differ in rounding: they "
-        "may "
-        "have parted (Adam turns the rounding of a tiny gradient into whole steps); capture role "
-        "param at every step to see");
+        "may have parted{}; capture role param at every step to see",
+        origin.may_divide ? " (Adam turns the rounding of a tiny gradient into whole steps)" : ""));
   if (origin.row) {
     const Row& row = *origin.row;
     const std::string what = WhatDiffers(origin);

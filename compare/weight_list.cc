@@ -23,7 +23,7 @@ void WeightList::See(const Outcome& outcome, uint64_t step) {
 }
 
 void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
-  if (outcome.of_optimizer) return;
+  if (outcome.of_optimizer) return steps_.AddState(row, rank, outcome);
   report_->parameters.failing_pairs += outcome.fails && !outcome.allowed;
   const std::pair place(rank, row.name);
   const auto first = first_steps_.find(place);
@@ -65,7 +65,8 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
                            .within = outcome.comparison.verdict.tolerance == Answer::kSame,
                            .share = ShareOutside(outcome),
                            .drifted = later,
-                           .same_special = v.HasValues() && v.special == Answer::kSame});
+                           .same_special = v.HasValues() && v.special == Answer::kSame,
+                           .may_be_steps = steps_.MayHaveMade(row, rank, outcome)});
 }
 
 void WeightList::AddAllowed(const Row& row, bool later) {
@@ -120,8 +121,7 @@ Origin WeightList::FirstDiffering() const {
   origin.step = first.step;
   origin.rank = first.rank;
   origin.name = origin.path = first.path;
-  origin.parameter = first.name;
-  origin.drifted = first.drifted;
+  NameParameter(first, &origin);
   return origin;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compare/diff.h"
+#include "compare/optimizer_steps.h"
 #include "compare/origin_finder.h"
 #include "compare/pass_diff.h"
 
@@ -30,6 +31,8 @@ class WeightList {
 
   // Precondition: some weight differs.
   Origin FirstDiffering() const;
+  // Whether the optimizer of B may divide by the size of the gradient.
+  bool MayDivide(const RunSide& b) const { return steps_.MayDivide(b.Facts().boundary); }
   // Whether weights may have parted before the origin without being recorded at its step.
   bool AreUnseen(const Origin& origin, const RunSide& b) const;
 
@@ -52,6 +55,7 @@ class WeightList {
   std::map<std::string, FollowingWeight> following_;  // the farthest of each name
   // At which a weight was judged, by rank and name.
   std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;
+  OptimizerSteps steps_;
   std::set<uint64_t> seen_at_;  // steps of B
   bool trains_ = false;         // gradients were seen
 };

@@ -11,7 +11,9 @@
 namespace tdump::compare {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const Tensor kOnes = Vector<float>("float32", {1, 1, 1, 1});
 const Tensor kOneOff = Vector<float>("float32", {1, 1, 1.5, 1});
@@ -74,6 +76,13 @@ TEST(WeightList, OneThatMayDifferFromTheStartIsNotSaidToBeEqual) {
   EXPECT_THAT(Text(DiffOk(a, b, Allowing("bn1"))),
               HasSubstr("weights   1 of 2 parameters equal on every rank\n"
                         "          1 that differs is allowed\n"));
+}
+
+TEST(WeightList, ABufferIsCalledOne) {
+  const std::string text =
+      Joined(Text(DiffOk(TwoSteps(kOnes, kOnes, false), TwoSteps(kOnes, kOneOff, false))));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("its buffer differs: bn1.running_mean"), Not(HasSubstr("(Adam)"))));
 }
 
 }  // namespace
