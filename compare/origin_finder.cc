@@ -135,6 +135,7 @@ double DbBeyond(const Outcome& outcome) {
 void NameParameter(const ParameterDifference& parameter, Origin* origin) {
   origin->parameter = parameter.name;
   origin->of_buffer = parameter.buffer;
+  origin->parameter_row = parameter.row;
   origin->drifted = parameter.drifted;
   origin->may_be_steps = parameter.may_be_steps;
 }

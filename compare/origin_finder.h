@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,6 +33,7 @@ struct ParameterDifference {
   bool same_special = false;
   // An optimizer that divides by the size of the gradient may have made it of rounding.
   bool may_be_steps = false;
+  std::shared_ptr<const Row> row;  // the pair; may be null
 };
 
 struct Origin {
@@ -44,9 +46,10 @@ struct Origin {
   std::optional<Row> row;      // the first differing observation
   std::vector<Row> inputs;     // the call's recorded inputs
   std::optional<Row> last_agreeing;
-  std::string parameter;      // the operator's own parameter that differs
-  bool of_buffer = false;     // that is a buffer
-  bool drifted = false;       // that parameter was equal at an earlier step
+  std::string parameter;                     // the operator's own parameter that differs
+  bool of_buffer = false;                    // that is a buffer
+  std::shared_ptr<const Row> parameter_row;  // its pair; may be null
+  bool drifted = false;                      // that parameter was equal at an earlier step
   bool may_be_steps = false;  // and it may have parted as ParameterDifference::may_be_steps says
   bool may_divide = true;     // the optimizer may be such a one
   // Weights were trained before this step, with rounding that differs, and not recorded at it.

@@ -269,10 +269,25 @@ std::string WhatDiffers(const Origin& origin) {
   return IsStateOfOptimizer(origin) ? "what is kept does not: " : "output does not: ";
 }
 
+// The parameter that differs, with its numbers where they were read; "" where there is none.
 std::string ParameterText(const Origin& origin) {
   if (origin.parameter.empty()) return "";
-  return fmt::format("its {} differs: {}", origin.of_buffer ? "buffer" : "parameter",
-                     Printable(origin.parameter));
+  std::string text = fmt::format("its {} differs: {}", origin.of_buffer ? "buffer" : "parameter",
+                                 Printable(origin.parameter));
+  const Row* const row = origin.parameter_row.get();
+  if (row == nullptr || row->comparison.evidence != Evidence::kPayload) return text;
+  const Metrics m = row->comparison.metrics;
+  if (m.elements == 0 || m.bits_equal == m.elements) return text;
+  text += fmt::format(": {} of {} elements", CountText(m.elements - m.bits_equal),
+                      CountText(m.elements));
+  if (HasNoDistance(m))
+    text += fmt::format(", NaN or infinities on one side in {}",
+                        CountText(m.nan_mismatch + m.inf_mismatch));
+  else
+    text += ", max abs " + m.max_abs_text;
+  if (!m.has_worst) return text;
+  return text +
+         fmt::format(" at {}, A {}, B {}", ShapeText(m.worst.position), m.worst.a, m.worst.b);
 }
 
 // SQNR, cosine, ULP and quantiles of a row that was read.

@@ -188,11 +188,18 @@ std::string UnpairedText(const DiffReport& report, const Style& style) {
 
 std::string LookCloser(const DiffReport& report, const SideInfo& a, const SideInfo& b,
                        const Style& style) {
-  if (!report.origin || !report.origin->row) return "";
-  const Row& row = *report.origin->row;
-  if (const std::string command = ViewCommand(b, row); !command.empty())
-    return fmt::format("\nlook closer: {}\n", command);
-  const bool of_inputs = report.origin->kind == OriginKind::kInputs;
+  if (!report.origin) return "";
+  const Origin& origin = *report.origin;
+  std::string text;
+  for (const Row* row : {origin.row ? &*origin.row : nullptr, origin.parameter_row.get()}) {
+    const std::string command = row == nullptr ? "" : ViewCommand(b, *row);
+    if (command.empty()) continue;
+    text += fmt::format("{:<13}{}\n", text.empty() ? "look closer:" : "", command);
+  }
+  if (!text.empty()) return "\n" + text;
+  if (!origin.row) return "";
+  const Row& row = *origin.row;
+  const bool of_inputs = origin.kind == OriginKind::kInputs;
   const std::string advice = of_inputs || !a.is_ours || !b.is_ours ? "" : CaptureAdvice(row);
   if (advice.empty()) return "";
   return "\n" + Wrap("look closer: " + advice, kIndent + 3, style.prose_columns()) + "\n";

@@ -1,6 +1,7 @@
 #include "compare/weight_list.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "compare/roles.h"
 
@@ -66,7 +67,8 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
                            .share = ShareOutside(outcome),
                            .drifted = later,
                            .same_special = v.HasValues() && v.special == Answer::kSame,
-                           .may_be_steps = steps_.MayHaveMade(row, rank, outcome)});
+                           .may_be_steps = steps_.MayHaveMade(row, rank, outcome),
+                           .row = std::make_shared<const Row>(row)});
 }
 
 void WeightList::AddAllowed(const Row& row, bool later) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "tests/compare/diff_runs.h"
@@ -76,6 +77,23 @@ TEST(WeightList, OneThatMayDifferFromTheStartIsNotSaidToBeEqual) {
   EXPECT_THAT(Text(DiffOk(a, b, Allowing("bn1"))),
               HasSubstr("weights   1 of 2 parameters equal on every rank\n"
                         "          1 that differs is allowed\n"));
+}
+
+TEST(WeightList, ByHowMuchAWeightDiffersIsSaid) {
+  const DiffReport report = DiffOk(TwoSteps(kOnes, kOnes, true), TwoSteps(kOneOff, kOnes, true));
+  const std::string text = Text(report);
+  EXPECT_THAT(Joined(text), HasSubstr("its parameter differs: fc.weight: 1 of 4 elements, max abs "
+                                      "0.5 at [2], A 1, B 1.5"));
+  EXPECT_THAT(text,
+              HasSubstr("\nlook closer: tdump-view 'b@0:1/0/fc@param#weight' --values 8 --at 2\n"));
+}
+
+TEST(WeightList, OfOneWithNaNThePlaceIsSaid) {
+  const Tensor nan = Vector<float>("float32", {1, NAN, 1, 1});
+  const std::string text = Joined(Text(DiffOk(TwoSteps(kOnes, kOnes, true),  //
+                                              TwoSteps(nan, kOnes, true))));
+  EXPECT_THAT(text, HasSubstr("fc.weight: 1 of 4 elements, NaN or infinities on one side in 1 at "
+                              "[1], A 1, B nan"));
 }
 
 TEST(WeightList, ABufferIsCalledOne) {
