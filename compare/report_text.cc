@@ -7,6 +7,7 @@
 #include "compare/bounds.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
+#include "compare/roles.h"
 #include "core/utf8.h"
 
 namespace tdump::compare {
@@ -200,7 +201,11 @@ std::string LookCloser(const DiffReport& report, const SideInfo& a, const SideIn
   if (!origin.row) return "";
   const Row& row = *origin.row;
   const bool of_inputs = origin.kind == OriginKind::kInputs;
-  const std::string advice = of_inputs || !a.is_ours || !b.is_ours ? "" : CaptureAdvice(row);
+  const bool of_loss = origin.kind == OriginKind::kInterval && IsRootInput(row.key);
+  std::string advice = of_loss ? "what runs before it was not recorded; capture both with a rule "
+                                 "{role: [input, output], level: hash}"
+                               : CaptureAdvice(row);
+  if (of_inputs || !a.is_ours || !b.is_ours) advice.clear();
   if (advice.empty()) return "";
   return "\n" + Wrap("look closer: " + advice, kIndent + 3, style.prose_columns()) + "\n";
 }

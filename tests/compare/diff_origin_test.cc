@@ -109,6 +109,15 @@ TEST(DiffOrigin, WhatALossIsGivenOfTheModelIsNoData) {
   EXPECT_THAT(text, HasSubstr("between first (agrees) and CrossEntropyLoss input 0 (differs); what "
                               "runs between was not recorded"));
 
+  Tensor one = kGood, other = kBad;  // known by hash
+  one.record.payload = other.record.payload = std::nullopt;
+  one.record.parts_kept = other.record.parts_kept = static_cast<Parts>(kPartMeta | kPartHash);
+  const DiffReport unread =
+      DiffOk(ModelAndLoss(kGood, one, labels), ModelAndLoss(kGood, other, labels));
+  EXPECT_THAT(Joined(Text(unread)),
+              HasSubstr("look closer: what runs before it was not recorded; capture both with a "
+                        "rule {role: [input, output], level: hash}"));
+
   const DiffReport seen = DiffOk(good, ModelAndLoss(kBad, kBad, labels));
   EXPECT_EQ(seen.origin->name, "first");
   EXPECT_THAT(Joined(Text(seen)), HasSubstr("inputs 2 of 2 equal"));
