@@ -150,6 +150,7 @@ Status PairComparer::AllowFlushed(const io::Record& a, const io::Record& b, cons
                                   Comparison* comparison) const {
   Verdict& verdict = comparison->verdict;
   Metrics metrics = comparison->metrics;
+  if (bound.relative == 0 && bound.scale == 0) return {};  // exact
   if (verdict.special == Answer::kDiffers || !MayBeFlushed(metrics, a.dtype, b.dtype)) return {};
   TDUMP_ASSIGN_OR_RETURN(ReadBytes left, diff_->a->Open(a));
   TDUMP_ASSIGN_OR_RETURN(ReadBytes right, diff_->b->Open(b));

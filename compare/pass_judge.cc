@@ -12,6 +12,7 @@
 #include "compare/optimizer_states.h"
 #include "compare/precision_hint.h"
 #include "compare/relu_flips.h"
+#include "core/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -36,6 +37,23 @@ void TightenCast(const DType& a, const DType& b, LocalBound* local) {
   local->bound.relative = 2 * unit;
   local->bound.scale = local->bound.relative * 0x1p-8;
   local->bound.text = fmt::format("{:.2g} of |x|: a cast rounds once", local->bound.relative);
+}
+
+// float16 and coarser.
+bool IsCoarse(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() >= 0x1p-11; }
+
+// The bounds of each element hide a factor; noise within them hardly has one.
+void HoldGain(double explained, Comparison* comparison) {
+  constexpr double kSpread = 3, kAlike = 64;  // as of outputs (compare/explain.cc)
+  const Metrics m = comparison->metrics;
+  if (comparison->verdict.tolerance != Answer::kSame || !m.cosine || m.rms_a == 0) return;
+  const ErrorLevel error = LevelOf(m);
+  const double counted = std::max(1.0, static_cast<double>(m.elements) / kAlike);
+  const double most = explained + kSpread * std::sqrt(error.noise() / counted);
+  if (error.gain <= most) return;
+  comparison->verdict.tolerance = Answer::kDiffers;
+  comparison->notes.push_back(fmt::format("B is {:.4g} times A, within {:.2g} explained",
+                                          *m.cosine * m.rms_b / m.rms_a, most));
 }
 
 // Whether its values are known well enough to take part: measured numbers, or equal bits.
@@ -150,8 +168,38 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
                     // Weights are numbers that were given, not computed.
                     .compute = outcome->is_weight() ? nullptr : GivenPrecision(*outcome)});
   if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &rounding.local);
+  if (IsExpectedEqual(a, b, *outcome))
+    rounding.local = {.bound = {.text = "exact: nothing has computed this weight"}, .level = {}};
   if (options_.noise != nullptr) AddNoise(a, b, &rounding.local);
   outcome->rounding = Shared(std::move(rounding));
+}
+
+bool PassJudge::IsExpectedEqual(const io::Record& a, const io::Record& b,
+                                const Outcome& outcome) const {
+  const bool given = outcome.role == Role::kParam   ? given_.parameters
+                     : outcome.role == Role::kState ? given_.buffers && !outcome.of_optimizer
+                                                    : false;
+  const DType dtype = RecordedDType(b);
+  if (!given || !IsCoarse(dtype) || RecordedDType(a) != dtype || !KeptOf(a, b).payload)
+    return false;
+  // Other scales make other numbers of the same ones.
+  const Precision* compute = GivenPrecision(outcome);
+  const bool requantised =
+      compute != nullptr && FormatOf(dtype).bits < 16 && Explains(*compute, dtype, dtype);
+  return !requantised;
+}
+
+void PassJudge::JudgeWeight(const io::Record& a, const io::Record& b, Outcome* outcome) const {
+  Comparison& comparison = outcome->comparison;
+  if (comparison.evidence != Evidence::kPayload) return;
+  if (!IsExpectedEqual(a, b, *outcome)) {
+    if (RecordedDType(a) == RecordedDType(b) && IsCoarse(RecordedDType(b)))
+      HoldGain(outcome->local().level.gain, &comparison);
+  } else if (comparison.verdict.tolerance == Answer::kDiffers) {
+    const Metrics m = comparison.metrics;
+    comparison.notes.push_back(fmt::format("same dtype, not equal: {} of {} elements",
+                                           CountText(m.outside()), CountText(m.elements)));
+  }
 }
 
 void PassJudge::AddNoise(const io::Record& a, const io::Record& b, LocalBound* bound) const {
@@ -204,6 +252,7 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
           fmt::format("dtype differs, {} against {}; --compute {} compares the values", left.view(),
                       right.view(), needed));
   }
+  if (outcome->is_weight() && !outcome->of_optimizer) JudgeWeight(a, b, outcome);
   if (outcome->rule != nullptr) ApplyRule(*outcome->rule, &comparison);
 }
 
