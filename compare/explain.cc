@@ -225,7 +225,7 @@ class Explainer {
     out.bound = BoundOf(sample, in);
     if (IsHeldToGain(sample))
       out.bound.gain = std::max(out.bound.gain, sample.local.gain + GainOfOwnNoise(sample, in));
-    out.within = IsWithin(sample, error, sample.within_local, out.bound, in);
+    out.within = IsWithin(sample, error, sample.within_local, out.bound, in) && !IsUnlike(sample);
     if (!out.within && sample.backward && options_.unflipped) {
       const std::optional<Unflipped> rest = options_.unflipped(i);
       out.within = rest && IsWithin(sample, rest->error, rest->within_local, out.bound, in);
@@ -248,6 +248,11 @@ class Explainer {
   // Whether it is not enough that all elements are within the bound of each.
   bool IsHeldToGain(const Sample& sample) const {
     return !options_.compute && sample.within_local && sample.local.gain >= kCoarse;
+  }
+
+  bool IsUnlike(const Sample& sample) const {
+    const bool held = options_.compute || sample.local.gain >= kCoarse;
+    return held && sample.unlike && !sample.backward && !IsState(sample);
   }
 
   // Of noise, where each element is within its own bound: that may be more than roundings make.

@@ -27,7 +27,10 @@
 //   7. Where no precision was given it is enough that all elements are within what their dtype
 //      allows; of bfloat16 and coarser dtypes the gain is held to its bound even so, plus what
 //      noise of that size may have by chance.
-//   8. An observation outside its bound fails; for what follows it counts as if its operator had
+//   8. Power, peak and gain are those of a few elements where these are far larger than all others
+//      (activations of transformers by a factor of 1000). Where most others have hardly to do with
+//      A's the observation fails, in the forward, if the precision is given or coarse.
+//   9. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.
 #pragma once
@@ -60,6 +63,7 @@ struct Sample {
   uint64_t content = 0;
   ErrorLevel error;     // 0 where both sides are equal
   bool louder = false;  // B is larger than A, along A
+  bool unlike = false;  // most elements of B have hardly to do with A's (8)
   ErrorLevel local;     // what rounding explains
   ErrorLevel weights;   // of the module's own parameters, 0 where they are equal or not known
   // Of a parameter's gradient, and of what an optimizer keeps: equal for those of one parameter; 0:

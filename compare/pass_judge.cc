@@ -70,6 +70,18 @@ ErrorLevel MeasuredLevel(const Outcome& outcome, const Metrics& metrics) {
   return LevelOf(metrics);
 }
 
+// Whether most elements of B have hardly to do with those of A, which does not show in the error if
+// a few are far larger: the signs of more than noise turns (MiniLM in FP8: one in twenty), or as
+// far off as they are large. Numbers too small for the format may all become 0.
+bool AreMostUnlike(const Metrics& m) {
+  constexpr uint64_t kEnough = 64;
+  constexpr double kMostPower = 0.1, kMostTurned = 0.25, kMostRelative = 0.9, kSmall = 1e-3;
+  if (m.compared < kEnough || !(LevelOf(m).power < kMostPower)) return false;
+  const auto turned = static_cast<double>(m.sign_mismatch - m.zero_sign_mismatch);
+  const bool lost = m.mean_rel > kMostRelative && m.p50 > kSmall * m.rms_a;
+  return lost || turned > kMostTurned * static_cast<double>(m.compared);
+}
+
 Sample SampleOf(const Outcome& outcome) {
   const Metrics& m = outcome.comparison.metrics;
   Sample sample;
@@ -84,6 +96,7 @@ Sample SampleOf(const Outcome& outcome) {
   sample.elements = m.elements;
   sample.channels = m.channels;
   sample.error = MeasuredLevel(outcome, m);
+  sample.unlike = AreMostUnlike(m);
   sample.louder = m.cosine && *m.cosine * m.rms_b > m.rms_a;
   sample.local = outcome.local().level;
   const bool measured = outcome.comparison.evidence == Evidence::kPayload && m.numeric;
@@ -315,6 +328,8 @@ void PassJudge::SetExplanation(const Explanation& explanation, Outcome* outcome)
   outcome->explanation = PackedExplanation(explanation);
   if (MayBeExplained(*outcome))
     outcome->comparison.verdict.tolerance = explanation.within ? Answer::kSame : Answer::kDiffers;
+  if (!explanation.within && AreMostUnlike(outcome->comparison.metrics))
+    outcome->comparison.notes.push_back("most elements are unlike A's; a few large ones hide it");
   if (!explanation.within && !explanation.follows && !options_.compute) Suggest(outcome);
 }
 

@@ -14,6 +14,14 @@ constexpr std::string_view kLooks = "error looks like rounding; ";
 constexpr double kNearlyAll = 0.9;  // of the pairs
 constexpr double kFarBeyond = 10;   // times the error power of those that are explained
 
+// The most that elements may be off on average, relative to themselves: normal ones are, by noise
+// of that power, by some s (0.8 + 0.64 ln(1 / s)). The power alone is that of a few large ones
+// where there are some.
+double MostRelative(double power) {
+  const double s = std::sqrt(power);
+  return s < 1 ? std::min(0.5, 1.5 * s * (1 - std::log(s))) : 0.5;
+}
+
 }  // namespace
 
 std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b) {
@@ -28,7 +36,8 @@ std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DTy
     const auto precision = ParsePrecision(name);
     const LocalBound local =
         LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction(), .compute = &*precision});
-    if (error.power <= local.level.power) return name;
+    if (error.power <= local.level.power && m.mean_rel <= MostRelative(local.level.power))
+      return name;
   }
   return "";
 }

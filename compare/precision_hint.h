@@ -15,7 +15,8 @@ inline constexpr std::array<std::string_view, 6> kLowerPrecisions = {"tf32", "fp
                                                                      "fp8",  "fp8_e5m2", "fp4"};
 
 // The finest precision whose products would explain an error that looks like rounding: of nearly
-// all elements, and hardly a multiple of the signal. "" where it does not, or none would do.
+// all elements, of most of them small beside what they are, and hardly a multiple of the signal.
+// "" where it does not, or none would do.
 std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b);
 // What is noted of such a pair.
 std::string PrecisionNote(std::string_view precision);

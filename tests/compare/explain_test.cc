@@ -57,6 +57,28 @@ TEST(Explain, NoiseThatIsCarriedOnIsNoOrigin) {
   for (const Explanation& e : program.Run()) EXPECT_TRUE(e.within);
 }
 
+// What a few elements that are larger than all others hide.
+TEST(Explain, MostElementsMustBeAlikeInTheForward) {
+  const auto within = [](bool unlike, bool backward, bool compute, double gain = 0.1) {
+    Program program;
+    const size_t out = program.Add(OperatorClass::kProduct, 40, 40);
+    for (Sample& sample : program.samples) {
+      sample.local = Program::Level(30, gain);
+      sample.within_local = true;
+    }
+    program.samples[out].unlike = unlike;
+    program.samples[out].backward = backward;
+    return program.Run(compute)[out].within;
+  };
+  for (const bool compute : {true, false}) {
+    EXPECT_TRUE(within(false, false, compute));
+    EXPECT_FALSE(within(true, false, compute));
+    EXPECT_TRUE(within(true, /*backward=*/true, compute));
+  }
+  // Of sums that cancel out nothing but rounding is left.
+  EXPECT_TRUE(within(true, false, /*compute=*/false, /*gain=*/0x1p-20));
+}
+
 TEST(Explain, AnOutputThatIsWorseThanItsInputExplainsFails) {
   Program program;
   const size_t good = program.Add(OperatorClass::kNormalisation, 60, 55);

@@ -149,5 +149,45 @@ TEST(PrecisionHint, AFewOperatorsBehindAWrongWeightAreNoPrecision) {
     EXPECT_THAT(notes(kinds), Not(Contains(HasSubstr("looks like rounding"))));
 }
 
+// One element is larger than all others, which `change` takes.
+DiffReport WithOneLargeElement(float (*change)(float), const char* compute) {
+  const auto run_of = [&](bool changed) {
+    std::vector<float> values;
+    for (int i = 0; i < 4096; ++i) {
+      const auto x = static_cast<float>(0.4 * std::sin(0.7 * i * i));
+      values.push_back(changed ? change(x) : x);
+    }
+    values[7] = 3000;
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const Tensor input = Vector<float>("float32", {1, 2});
+    pass.Module("fc", input, MakeTensor<float>("float32", {64, 64}, values));
+    return run;
+  };
+  DiffOptions options;
+  if (compute != nullptr) options.pass.compute = *ParsePrecision(compute);
+  return DiffOk(run_of(false), run_of(true), options);
+}
+
+TEST(PrecisionHint, MostElementsLookLikeItNotOnlyTheLargest) {
+  const auto hint = [](float (*change)(float)) {
+    return Text(WithOneLargeElement(change, nullptr));
+  };
+  EXPECT_THAT(hint([](float) { return 0.0f; }), Not(HasSubstr("looks like")));
+  EXPECT_THAT(hint([](float x) { return -x; }), Not(HasSubstr("looks like")));
+  EXPECT_THAT(
+      hint([](float x) { return x * (x * 1e4f - std::floor(x * 1e4f) > 0.5f ? 1.02f : 0.98f); }),
+      HasSubstr("looks like rounding"));
+}
+
+TEST(PrecisionHint, NorAreTheyJudgedByTheLargest) {
+  const auto turned = [](float x) { return -x; };
+  const DiffReport report = WithOneLargeElement(turned, "fp8");
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(Text(report), HasSubstr("most elements are unlike A"));
+  EXPECT_EQ(WithOneLargeElement([](float) { return 0.0f; }, "fp8").overall, Overall::kDiffers);
+  EXPECT_EQ(WithOneLargeElement([](float x) { return 1.02f * x; }, "fp8").overall, Overall::kSame);
+}
+
 }  // namespace
 }  // namespace tdump::compare
