@@ -9,6 +9,7 @@
 
 #include "compare/leftovers.h"
 #include "compare/load_shards.h"
+#include "compare/partial_sums.h"
 #include "compare/record_numbers.h"
 #include "compare/stored_alike.h"
 #include "compare/suggest_map.h"
@@ -78,31 +79,76 @@ struct JobPairs::Step {
   std::unique_ptr<JobStep> a, b;
   std::optional<RecordNumbers> numbers_a, numbers_b;
   OpenedPair opened;
+  PartialSums sums_a, sums_b;
+  // A pair of which one side is a sum that was inferred: put together once all others are known.
+  struct Held {
+    const Group* left = nullptr;
+    const Group* right = nullptr;
+    std::string made;
+    LoadedShards of_a, of_b;
+    ResolvedLayouts layouts;
+  };
+  std::vector<Held> held;
 };
 
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& made, Step* step) {
-  const LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
-  const LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
-  WholeTensor tensor_a, tensor_b;
-  Status status = of_a.status.ok() ? of_b.status : of_a.status;
-  bool other_size = false, same_shape = false;
-  if (status.ok()) {
-    auto layouts = ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &memory_a_, &memory_b_);
-    status = layouts.status();
-    other_size = !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
-    if (layouts.ok()) {
-      same_shape = layouts->a.shape() == layouts->b.shape();
-      tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
-      tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
-      AddCopies(of_a, layouts->a, tensor_a, &stages_a_);
-      AddCopies(of_b, layouts->b, tensor_b, &stages_b_);
-      tensor_a.mean_dims = std::move(layouts->mean_a);
-      tensor_b.mean_dims = std::move(layouts->mean_b);
+  LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
+  LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
+  const Status status = of_a.status.ok() ? of_b.status : of_a.status;
+  Result<ResolvedLayouts> layouts =
+      status.ok() ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &memory_a_, &memory_b_)
+                  : Result<ResolvedLayouts>(status);
+  if (layouts.ok()) {
+    step->sums_a.Add(left.key, of_a, layouts->a, layouts->proof_a);
+    step->sums_b.Add(right.key, of_b, layouts->b, layouts->proof_b);
+    if (IsInferredSum(of_a.set, layouts->a, layouts->proof_a) !=
+        IsInferredSum(of_b.set, layouts->b, layouts->proof_b)) {
+      step->held.push_back(
+          {&left, &right, made, std::move(of_a), std::move(of_b), *std::move(layouts)});
+      return;
     }
   }
-  if (!status.ok()) {
-    tensor_a = FailedTensor(of_a, status);
-    tensor_b = FailedTensor(of_b, status);
+  AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
+}
+
+void JobPairs::AddHeld(Step* step) {
+  for (Step::Held& held : step->held) {
+    const bool of_a = IsInferredSum(held.of_a.set, held.layouts.a, held.layouts.proof_a);
+    const std::string fault =
+        of_a ? step->sums_a.Fault(held.left->key, 'A') : step->sums_b.Fault(held.right->key, 'B');
+    if (!fault.empty()) {
+      LayoutCandidate& layout = of_a ? held.layouts.a : held.layouts.b;
+      auto copies = AsCopies((of_a ? held.of_a : held.of_b).set, layout);
+      if (copies.ok()) {
+        (of_a ? held.layouts.how_a : held.layouts.how_b) = copies->how;
+        layout = *std::move(copies);
+        held.made += (held.made.empty() ? "" : "; ") + fault;
+      }
+    }
+    AddTensors(*held.left, *held.right, held.of_a, held.of_b, std::move(held.layouts), held.made,
+               step);
+  }
+  step->held.clear();
+}
+
+void JobPairs::AddTensors(const Group& left, const Group& right, const LoadedShards& of_a,
+                          const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
+                          const std::string& made, Step* step) {
+  WholeTensor tensor_a, tensor_b;
+  const bool loaded = of_a.status.ok() && of_b.status.ok();
+  const bool other_size = loaded && !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
+  bool same_shape = false;
+  if (layouts.ok()) {
+    same_shape = layouts->a.shape() == layouts->b.shape();
+    tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
+    tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
+    AddCopies(of_a, layouts->a, tensor_a, &stages_a_);
+    AddCopies(of_b, layouts->b, tensor_b, &stages_b_);
+    tensor_a.mean_dims = std::move(layouts->mean_a);
+    tensor_b.mean_dims = std::move(layouts->mean_b);
+  } else {
+    tensor_a = FailedTensor(of_a, layouts.status());
+    tensor_b = FailedTensor(of_b, layouts.status());
   }
   const std::vector<uint64_t> ids_a = step->a->Add(std::move(tensor_a), left.members.front());
   const std::vector<uint64_t> ids_b = step->b->Add(std::move(tensor_b), right.members.front());
@@ -200,6 +246,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
     if (!group.skip && !taken.contains(&group)) right.push_back(&group);
   }
   PairLeft(left, right, wanted, &step);
+  AddHeld(&step);
   NoteSkipped(*step.a, 'A', &step.opened.notes);
   NoteSkipped(*step.b, 'B', &step.opened.notes);
   for (const auto* notes : {&step.a->notes(), &step.b->notes()})

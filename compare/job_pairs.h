@@ -49,6 +49,10 @@ class JobPairs {
   struct Step;
   // `made`: how, if not by equal names.
   void AddPair(const Group& left, const Group& right, const std::string& made, Step* step);
+  void AddHeld(Step* step);
+  void AddTensors(const Group& left, const Group& right, const LoadedShards& of_a,
+                  const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
+                  const std::string& made, Step* step);
   void PairLeft(const std::vector<const Group*>& left, const std::vector<const Group*>& right,
                 const WantRecord& wanted, Step* step);
 

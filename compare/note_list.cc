@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compare/partial_sums.h"
 #include "compare/report_lines.h"
 #include "compare/text.h"
 
@@ -54,7 +55,8 @@ void NoteList::Count(const std::string& note) {
   if (const size_t in = head.find(" in "); in != std::string::npos) head.resize(in);
   if (counted_.size() >= kMostListed) return;
   Counted& counted = counted_[head];
-  if (++counted.pairs == 1 && head.starts_with("paired by "))
+  const bool names_key = head.starts_with("paired by ") || head.starts_with(kFaultOfSum);
+  if (++counted.pairs == 1 && names_key)
     counted.first = note.substr(std::min(colon + 2, note.size()));
 }
 

@@ -184,6 +184,11 @@ std::vector<LayoutCandidate> CandidatesOf(const ShardSet& set, const LayoutQuest
   return candidates;
 }
 
+Proof ProofOf(const InferredLayout& inferred) {
+  if (std::isnan(inferred.error)) return Proof::kNone;
+  return inferred.verified || inferred.error < kAgree ? Proof::kAgrees : Proof::kDisagrees;
+}
+
 std::string InferredHow(const InferredLayout& inferred) {
   const char* proof = std::isnan(inferred.error) ? "inferred from shapes"
                       : inferred.verified        ? "inferred"
@@ -231,6 +236,7 @@ struct Inferred {
   LayoutCandidate layout;
   std::string how;
   std::string mean;  // FindMean
+  Proof proof = Proof::kNone;
 };
 
 Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const Half& settled,
@@ -245,7 +251,7 @@ Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const 
     if (best->verified) memory->Remember(question, *best);
     const bool may_be_mean = best->error > kAgree || AreOwnNumbers(set, *best);
     return Inferred{best->candidate, InferredHow(*best),
-                    may_be_mean ? FindMean(candidates, error, best->error) : ""};
+                    may_be_mean ? FindMean(candidates, error, best->error) : "", ProofOf(*best)};
   }
   if (!SameShapes(set) || !SameHashes(set)) return NothingFits(set, whole);
   TDUMP_ASSIGN_OR_RETURN(LayoutCandidate copies, Replicated(set));
@@ -313,7 +319,9 @@ Result<ResolvedLayouts> InferBoth(const ShardSet& a, const ShardSet& b, bool may
                              InferredHow({left, right->verified, right->error}),
                              InferredHow(*right),
                              "",
-                             ""};
+                             "",
+                             ProofOf({left, right->verified, right->error}),
+                             ProofOf(*right)};
       if (error >= kAgree || !right->verified) continue;
       memory_a->Remember(of_a, {left, true, error});
       memory_b->Remember(of_b, *right);
@@ -415,14 +423,21 @@ Result<ResolvedLayouts> ResolveLayouts(const ShardSet& a, const ShardSet& b, boo
                            HowOf(left.front()),
                            std::move(inferred->how),
                            "",
-                           std::move(inferred->mean)};
+                           std::move(inferred->mean),
+                           Proof::kSaid,
+                           inferred->proof};
   }
   if (left.empty()) {
     auto inferred = InferAgainst(a, b, right.front(), may_reorder, memory_a);
     if (!inferred.ok()) return std::move(inferred).status();
-    return ResolvedLayouts{std::move(inferred->layout), right.front().layout,
-                           std::move(inferred->how),    HowOf(right.front()),
-                           std::move(inferred->mean),   ""};
+    return ResolvedLayouts{std::move(inferred->layout),
+                           right.front().layout,
+                           std::move(inferred->how),
+                           HowOf(right.front()),
+                           std::move(inferred->mean),
+                           "",
+                           inferred->proof,
+                           Proof::kSaid};
   }
   return ResolvedLayouts{
       left.front().layout, right.front().layout, HowOf(left.front()), HowOf(right.front()), "", ""};

@@ -3,6 +3,7 @@
 // verified on the data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,19 @@ struct ShardSet {
   Topology topology;
 };
 
+// What speaks for a layout.
+enum class Proof : uint8_t {
+  kSaid,       // somebody did, or there is one record
+  kAgrees,     // inferred, and the data agree
+  kDisagrees,  // inferred, and they do not
+  kNone,       // inferred without data
+};
+
 struct ResolvedLayouts {
   LayoutCandidate a, b;
   std::string how_a, how_b;    // for the report; "" where a tensor is one record
   std::string mean_a, mean_b;  // dims that were not taken, of an inferred layout: FindMean
+  Proof proof_a = Proof::kSaid, proof_b = Proof::kSaid;
 };
 
 // `may_reorder`: without being told, dimensions may be in another order on the other side (runs of

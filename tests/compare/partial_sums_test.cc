@@ -1,0 +1,172 @@
+// Sums over ranks that were inferred: which of them are a forgotten all-reduce.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compare/diff.h"
+#include "tests/compare/job_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const Tensor kHalf = Matrix(2, 4, {0, 1, 1, 2, 2, 3, 3, 4});
+const Tensor kRest = Matrix(2, 4, {1, 1, 2, 2, 3, 3, 4, 4});  // of kWhole
+const Tensor kNorm = Matrix(2, 4, {-3, 1, -1, 3, 2, -4, 5, 7});
+const Tensor kNormOfHalf = Matrix(2, 4, {9, -1, 4, 3, -8, 4, 2, 1});
+const Tensor kNormOfRest = Matrix(2, 4, {-6, 7, 2, 2, 7, -7, 1, 3});
+
+struct Output {
+  std::string path;
+  Tensor whole, rank0, rank1;
+};
+Output Whole(const std::string& path) { return {path, kWhole, kWhole, kWhole}; }
+Output Sum(const std::string& path) { return {path, kWhole, kHalf, kRest}; }
+
+// Row-parallel linear layers, whose input both sides split.
+void AddLinear(const Output& output, PassBuilder* one, PassBuilder* zero, PassBuilder* other) {
+  one->Module(output.path, kWhole, output.whole);
+  zero->Module(output.path, kLeft, output.rank0);
+  other->Module(output.path, kRight, output.rank1);
+}
+
+DiffReport DiffOutputs(const std::vector<Output>& outputs) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  for (const Output& output : outputs) AddLinear(output, &whole, &zero, &other);
+  return DiffOk(one, two);
+}
+
+TEST(PartialSums, OneAmongLayersThatAreWholeIsAFault) {
+  for (const size_t at : {0, 1, 2}) {
+    std::vector<Output> outputs = {Whole("l.0.down"), Whole("l.1.down"), Whole("l.2.down")};
+    outputs[at] = Sum(outputs[at].path);
+    const DiffReport report = DiffOutputs(outputs);
+    EXPECT_EQ(report.overall, Overall::kDiffers) << at;
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, outputs[at].path);
+    EXPECT_EQ(report.origin->row->key.role, Role::kOutput);
+    EXPECT_THAT(Joined(Text(report, 1, 2)),
+                HasSubstr("each rank of B holds a partial sum, and the sum alone agrees; an "
+                          "all-reduce is missing? (the same of 2 other layers is whole on every "
+                          "rank) (2 pairs), first " +
+                          outputs[at].path + "@output"));
+  }
+}
+
+TEST(PartialSums, OfTheFirstSideTheyAreFaultsToo) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  AddLinear(Whole("l.0.down"), &whole, &zero, &other);
+  AddLinear(Sum("l.1.down"), &whole, &zero, &other);
+  const DiffReport report = DiffOk(two, one);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(Joined(Text(report, 2, 1)), HasSubstr("each rank of A holds a partial sum"));
+}
+
+TEST(PartialSums, OfEveryLayerTheyAreAsTheyShouldBe) {
+  const DiffReport report = DiffOutputs({Sum("l.0.down"), Sum("l.1.down"), Sum("l.2.down")});
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.notes, IsEmpty());
+  // Layers of which most leave the reduction to what comes after.
+  EXPECT_EQ(DiffOutputs({Sum("l.0.down"), Sum("l.1.down"), Whole("l.2.down")}).overall,
+            Overall::kSame);
+  EXPECT_EQ(DiffOutputs({Whole("l.0.up"), Sum("l.1.down"), Whole("l.2.up")}).overall,
+            Overall::kSame);
+}
+
+// Modules that a list numbers, which are not alike.
+TEST(PartialSums, OperatorsWithOtherInputsAreNoneOfThese) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  whole.Module("mlp.0", kInput, kWhole);
+  zero.Module("mlp.0", kInput, kWhole);
+  other.Module("mlp.0", kInput, kWhole);
+  AddLinear(Sum("mlp.1"), &whole, &zero, &other);
+  EXPECT_EQ(DiffOk(one, two).overall, Overall::kSame);
+}
+
+TEST(PartialSums, DimsThatSomebodyGaveAreTaken) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  AddLinear(Whole("l.0.down"), &whole, &zero, &other);
+  AddLinear(Sum("l.1.down"), &whole, &zero, &other);
+  EXPECT_EQ(DiffOk(one, two, WithDims("l.1.down@output", "x y partial[rank]")).overall,
+            Overall::kSame);
+}
+
+// What takes the sum: a norm, or what adds the summands up.
+FakeRun Taken(const std::vector<Tensor>& sums, const std::vector<Tensor>& outs) {
+  FakeRun run(static_cast<int32_t>(sums.size()));
+  for (size_t rank = 0; rank < sums.size(); ++rank) {
+    PassBuilder pass = run.Pass(static_cast<int32_t>(rank), 0);
+    const std::vector<Tensor> in =
+        sums.size() == 1 ? std::vector<Tensor>{kWhole} : std::vector<Tensor>{kLeft, kRight};
+    pass.Module("down", in[rank], sums[rank]).Module("norm", sums[rank], outs[rank]);
+  }
+  return run;
+}
+
+TEST(PartialSums, WhatTakesThemTells) {
+  const FakeRun one = Taken({kWhole}, {kNorm});
+  const DiffReport missing = DiffOk(one, Taken({kHalf, kRest}, {kNormOfHalf, kNormOfRest}));
+  EXPECT_EQ(missing.overall, Overall::kDiffers);
+  ASSERT_TRUE(missing.origin);
+  EXPECT_EQ(missing.origin->name, "down");
+  EXPECT_THAT(Joined(Text(missing, 1, 2)), HasSubstr("(what takes it, norm, does not agree)"));
+  EXPECT_EQ(DiffOk(one, Taken({kHalf, kRest}, {kNorm, kNorm})).overall, Overall::kSame);
+  // One that adds them up, and then errs.
+  const DiffReport wrong = DiffOk(one, Taken({kHalf, kRest}, {kNormOfHalf, kNormOfHalf}));
+  ASSERT_TRUE(wrong.origin);
+  EXPECT_EQ(wrong.origin->name, "norm");
+}
+
+// The linear layer inside one that adds the summands up holds a sum in every layer.
+TEST(PartialSums, TheOperatorThatShouldAddThemUpIsNamed) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  for (const std::string layer : {"l.0", "l.1", "l.2"}) {
+    const bool bad = layer == "l.1";
+    const auto add = [&](PassBuilder* pass, const Tensor& in, const Tensor& sum, const Tensor& out,
+                         const Tensor& norm) {
+      const uint64_t call = pass->Begin(layer + ".down", "", {{"0", in}});
+      pass->Module(layer + ".down.linear", in, sum);
+      pass->End(call, layer + ".down", "", {{"", out}});
+      pass->Module(layer + ".norm", out, norm);
+    };
+    add(&whole, kWhole, kWhole, kWhole, kNorm);
+    add(&zero, kLeft, kHalf, bad ? kHalf : kWhole, bad ? kNormOfHalf : kNorm);
+    add(&other, kRight, kRest, bad ? kRest : kWhole, bad ? kNormOfRest : kNorm);
+  }
+  const DiffReport report = DiffOk(one, two);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "l.1.down");
+}
+
+// Where what takes it adds the summands up, other layers say nothing.
+TEST(PartialSums, WhatAddsThemUpMayBeThereInOneLayerAlone) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  AddLinear(Whole("l.0.down"), &whole, &zero, &other);
+  AddLinear(Sum("l.1.down"), &whole, &zero, &other);
+  whole.Module("norm", kWhole, kNorm);
+  zero.Module("norm", kHalf, kNorm);
+  other.Module("norm", kRest, kNorm);
+  EXPECT_EQ(DiffOk(one, two).overall, Overall::kSame);
+}
+
+TEST(PartialSums, TheModelsOwnOutputIsNone) {
+  const DiffReport report = DiffOutputs({Sum("down"), Sum(".")});
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "down");  // holds the same
+  EXPECT_THAT(Joined(Text(report, 1, 2)), HasSubstr("(it is the model's own output)"));
+  // A loss of each rank's part of a batch.
+  const auto number = [](float value) { return MakeTensor<float>("float32", {}, {value}); };
+  EXPECT_EQ(DiffOutputs({{".", number(5), number(2), number(3)}}).overall, Overall::kSame);
+}
+
+}  // namespace
+}  // namespace tdump::compare
