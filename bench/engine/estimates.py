@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 
 from engine.steps import ATEN, LEAVES, TRAINING, Amount, compare, encoder, kept, training
 from lib.build import environment
@@ -15,6 +16,7 @@ from lib.side import JobError
 
 # Of so many steps the first, which has more, is no part.
 STEPS = 10_000
+UNITS = {"%": 0.01, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 SOME = Amount(pairs=24, steps=3, processes=4)
 
 
@@ -22,16 +24,22 @@ SOME = Amount(pairs=24, steps=3, processes=4)
 class Estimate:
     records: int  # of a step
     bytes: float  # of a step
-    slowdown: float  # a share of the plain step
+    added: float  # to a step: seconds where `in_time`, else a share of the plain step
+    in_time: bool  # the step was too short to tell a share
+
+    def slowdown(self, plain: float) -> float:
+        """A share of the plain step, which takes so many seconds."""
+        return self.added / plain if self.in_time else self.added
 
     @staticmethod
     def parse(text: str) -> Estimate:
         records = re.search(r"^  rank 0 +([\d,]+) records a step", text, re.M)
         total = re.search(r"^  in all .*\((\d+) bytes\) in [\d,]+ files", text, re.M)
-        slowdown = re.search(r"^  slowdown +\+([\d.]+) %", text, re.M)
+        slowdown = re.search(r"^  slowdown +\+([\d.]+) (%|us|ms|s)", text, re.M)
         if not (records and total and slowdown):
             raise JobError(f"no estimate:\n{text}")
-        return Estimate(int(records[1].replace(",", "")), int(total[1]) / STEPS, float(slowdown[1]) / 100)
+        added = float(slowdown[1]) * UNITS[slowdown[2]]
+        return Estimate(int(records[1].replace(",", "")), int(total[1]) / STEPS, added, slowdown[2] != "%")
 
 
 def estimate(bench: Bench, config: str, command: list[str]) -> Estimate:
@@ -60,8 +68,10 @@ def estimated(what: str, job: Callable[[Bench], list[str]], config: str) -> Meas
         rows[0].note = f"{told.records:,} records a step; {told.bytes:,.0f} bytes, written {kept(side)}"
         rows[0].value = told.bytes / written
         # What the thread of the job pays is what is estimated.
-        rows[1].note = f"+{100 * told.slowdown:.1f} %, measured +{100 * (pairs.cpu - 1):.1f} %"
-        rows[1].value = (1 + told.slowdown) / pairs.cpu
+        plain = median(turn.cpu for turn in pairs.against) / SOME.of(bench).steps
+        slowdown = told.slowdown(plain)
+        rows[1].note = f"+{100 * slowdown:.1f} %, measured +{100 * (pairs.cpu - 1):.1f} %"
+        rows[1].value = (1 + slowdown) / pairs.cpu
 
     return Measurement(
         [
