@@ -254,7 +254,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   step.a->ForgetGroups();
   step.b->ForgetGroups();
   TrimHeap();
-  step.opened.given = GivenWeightsOf(a_->base(), b_->base(), pair);
+  step.opened.parameters_given = AreParametersGiven(pair);
   step.opened.a = std::move(step.a);
   step.opened.b = std::move(step.b);
   return std::move(step.opened);

@@ -12,11 +12,13 @@ void LostCopies::Begin(const JobStep& step) {
   step_ = &step;
   unfinished_.clear();
   absent_.clear();
+  extra_ = false;
   for (int32_t rank = 0; rank < step.world(); ++rank) absent_.insert(rank);
   const std::vector<StepView*> views = step.views();
   for (uint32_t pass = 0; pass < views.size(); ++pass) {
     const PassRef& ref = step.passes()[pass];
     absent_.erase(ref.rank);
+    extra_ = ref.extra;
     if (!ref.part) continue;
     Unfinished& unfinished = unfinished_[ref.rank];
     unfinished.stage = step.StageOf(pass);
@@ -29,6 +31,7 @@ void LostCopies::Begin(const JobStep& step) {
 }
 
 void LostCopies::Find(const Group& group, uint64_t tensor, std::vector<LostCopy>* lost) {
+  if (extra_) return;  // of a step that some ranks ran more
   std::vector<bool> holds(static_cast<size_t>(std::max(0, step_->world())));
   for (const Member& member : group.members) {
     const auto rank = static_cast<size_t>(std::max(0, step_->RankOf(member)));

@@ -6,9 +6,8 @@
 //   1. the rank held the tensor at a step before, and it is a weight, or the pass of the rank is
 //      unfinished: what an operator returns may come and go with the data, weights do not; or
 //   2. the pass of the rank is unfinished, holds something of the module of a parameter, and lies
-//   on
-//      a stage that holds it; the same of what an optimizer keeps of it, if the pass holds nothing
-//      that an optimizer keeps.
+//      on a stage that holds it; the same of what an optimizer keeps of it, if the pass holds
+//      nothing that an optimizer keeps.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +39,7 @@ class LostCopies {
   bool IsLost(const Group& group, int32_t rank, bool held_before) const;
 
   const JobStep* step_ = nullptr;
+  bool extra_ = false;
   std::unordered_map<int32_t, Unfinished> unfinished_;          // by rank; of the step
   std::unordered_set<int32_t> absent_;                          // ranks without a pass; of the step
   std::unordered_map<std::string, std::vector<bool>> held_by_;  // by name; by rank

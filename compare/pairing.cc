@@ -223,19 +223,13 @@ Result<PassViews> OpenViews(const RunSide& a, const RunSide& b, const PassPair& 
   return views;
 }
 
-GivenWeights GivenWeightsOf(const RunSide& a, const RunSide& b, const PassPair& pair) {
-  const auto has_no_gradients = [](const RunSide& side) {
-    return side.Facts().boundary.ends_with("gradients off");
-  };
-  const bool first = pair.a.step == 0 && pair.b.step == 0;
-  return {.parameters = first || (has_no_gradients(a) && has_no_gradients(b)), .buffers = first};
-}
+bool AreParametersGiven(const PassPair& pair) { return pair.a.step == 0 && pair.b.step == 0; }
 
 Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair& pair,
                               const WantRecord& wanted) {
   TDUMP_ASSIGN_OR_RETURN(PassViews views, OpenViews(a, b, pair));
   OpenedPair opened;
-  opened.given = GivenWeightsOf(a, b, pair);
+  opened.parameters_given = AreParametersGiven(pair);
   opened.a = std::move(views.a);
   opened.b = std::move(views.b);
   opened.pairing = PairRecords(*opened.a, *opened.b, wanted);

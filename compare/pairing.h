@@ -76,13 +76,10 @@ struct LostCopy {
   How how = How::kGone;
 };
 
-// Which weights nobody computed, but a seed or a file gave: of one dtype they are equal.
-struct GivenWeights {
-  bool parameters = false, buffers = false;
-};
-// Of step 0 all, which are recorded before anything runs; of a run without gradients the
-// parameters of any step.
-GivenWeights GivenWeightsOf(const RunSide& a, const RunSide& b, const PassPair& pair);
+// Whether nobody has computed the parameters of the pair, but a seed or a file gave them: of one
+// dtype they are equal. Those of step 0, which are recorded before anything runs. What `steps.skip`
+// left out before it is not known here.
+bool AreParametersGiven(const PassPair& pair);
 
 // Two views, and which of their tensors belong together. A tensor may be in several pairs: copies
 // on several ranks that should be equal and are not are compared one by one.
@@ -94,7 +91,7 @@ struct OpenedPair {
   std::vector<RecordIds> other_sizes;
   std::vector<LostCopy> lost_a, lost_b;
   bool is_later_stage = false;  // of a pipeline: what it was given comes from the stage before
-  GivenWeights given;
+  bool parameters_given = false;
   std::vector<std::string> notes;
 };
 

@@ -18,10 +18,10 @@ namespace {
 
 class PassComparer {
  public:
-  PassComparer(const PassDiffOptions& options, const GivenWeights& given, PassDiff* diff)
+  PassComparer(const PassDiffOptions& options, bool parameters_given, PassDiff* diff)
       : options_(options),
         diff_(diff),
-        judge_(options, *diff->a, *diff->b, given),
+        judge_(options, *diff->a, *diff->b, parameters_given),
         pairs_(options, diff, &judge_) {}
 
   void CompareAll() {
@@ -219,7 +219,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   }
   const std::vector<PairsMade> made = std::move(pairing.made);
   pairing = {};
-  PassComparer(options, opened.given, &diff).CompareAll();
+  PassComparer(options, opened.parameters_given, &diff).CompareAll();
   if (options.shared != nullptr && !options.shared->is_first()) return diff;
   for (const PairsMade& pairs : made) {
     for (size_t i = 0; i < pairs.count; ++i)

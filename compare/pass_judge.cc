@@ -48,7 +48,8 @@ void HoldGain(double explained, Comparison* comparison) {
   const Metrics m = comparison->metrics;
   if (comparison->verdict.tolerance != Answer::kSame || !m.cosine || m.rms_a == 0) return;
   const ErrorLevel error = LevelOf(m);
-  const double counted = std::max(1.0, static_cast<double>(m.elements) / kAlike);
+  const double counted = static_cast<double>(m.elements) / kAlike;
+  if (counted < 1) return;  // of few elements noise has a factor too
   const double most = explained + kSpread * std::sqrt(error.noise() / counted);
   if (error.gain <= most) return;
   comparison->verdict.tolerance = Answer::kDiffers;
@@ -189,11 +190,9 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
 
 bool PassJudge::IsExpectedEqual(const io::Record& a, const io::Record& b,
                                 const Outcome& outcome) const {
-  const bool given = outcome.role == Role::kParam   ? given_.parameters
-                     : outcome.role == Role::kState ? given_.buffers && !outcome.of_optimizer
-                                                    : false;
   const DType dtype = RecordedDType(b);
-  if (!given || !IsCoarse(dtype) || RecordedDType(a) != dtype || !KeptOf(a, b).payload)
+  if (!parameters_given_ || outcome.role != Role::kParam || !IsCoarse(dtype) ||
+      RecordedDType(a) != dtype || !KeptOf(a, b).payload)
     return false;
   // Other scales make other numbers of the same ones.
   const Precision* compute = GivenPrecision(outcome);

@@ -18,8 +18,8 @@ namespace tdump::compare {
 class PassJudge {
  public:
   PassJudge(const PassDiffOptions& options, const StepView& a, const StepView& b,
-            const GivenWeights& given)
-      : options_(options), a_(a), b_(b), given_(given) {}
+            bool parameters_given)
+      : options_(options), a_(a), b_(b), parameters_given_(parameters_given) {}
 
   // The rule that decides, if any. Thread-safe.
   const BoundRule* RuleFor(const io::Record& b, Role role) const;
@@ -39,8 +39,8 @@ class PassJudge {
   };
   static Calls Load(const StepView& view);
   Reduction ReductionIn(const Calls& calls, const io::Record& record) const;
-  // A weight that nobody computed, of one coarse dtype, both sides in full. In float32 a build of
-  // the model may round once: the bounds of rounding hold.
+  // A parameter that nobody computed, of one coarse dtype, both sides in full. In float32 a build
+  // of the model may round once: the bounds of rounding hold.
   bool IsExpectedEqual(const io::Record& a, const io::Record& b, const Outcome& outcome) const;
   void JudgeWeight(const io::Record& a, const io::Record& b, Outcome* outcome) const;
   void SetExplanation(const Explanation& explanation, Outcome* outcome) const;
@@ -55,7 +55,7 @@ class PassJudge {
   const PassDiffOptions& options_;
   const StepView& a_;
   const StepView& b_;
-  const GivenWeights given_;
+  const bool parameters_given_;
   std::once_flag loaded_;
   Calls calls_a_, calls_b_;  // loaded when the first pair differs
   using RoundingKey = std::tuple<OperatorClass, uint64_t, bool, double, double, std::string, double,

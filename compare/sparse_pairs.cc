@@ -170,7 +170,16 @@ std::optional<Coalesced> Coalesce(const StepView& view, uint64_t indices_id, uin
 }
 
 bool AreNear(double a, double b, double rounding) {
-  return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= rounding;
+  if (!std::isfinite(a) || !std::isfinite(b)) return a == b || (std::isnan(a) && std::isnan(b));
+  return std::abs(a - b) <= rounding;
+}
+
+// Of a sum of numbers whose sizes add up to `size`, in another order: what chance makes of so many
+// roundings, twice; never more than a few.
+double RoundingOf(double additions, double unit_roundoff, double size) {
+  constexpr double kMostRoundings = 8;
+  const double rounding = std::min(kMostRoundings, 2 * std::sqrt(additions)) * unit_roundoff * size;
+  return std::isfinite(rounding) ? rounding : 0;
 }
 
 // What is other once both are coalesced; "" where nothing is.
@@ -191,7 +200,7 @@ std::string DifferenceOf(const Coalesced& a, const Coalesced& b, double unit_rou
     uint64_t j = 0;
     while (j < a.width &&
            AreNear(a.sums[at(j)], b.sums[at(j)],
-                   additions * unit_roundoff * std::max(a.sizes[at(j)], b.sizes[at(j)])))
+                   RoundingOf(additions, unit_roundoff, std::max(a.sizes[at(j)], b.sizes[at(j)]))))
       ++j;
     if (j == a.width) continue;
     if (++differ == 1)

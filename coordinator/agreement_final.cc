@@ -137,17 +137,35 @@ uint64_t MostSteps(const std::vector<StepHistory>& histories, const FinalSteps& 
   return most;
 }
 
-// Adds the ranks whose extra steps were none. False: there is no other.
+uint64_t ExtrasByTime(const FinalSteps& steps, int32_t rank) {
+  return static_cast<uint64_t>(std::count_if(
+      steps.extras.begin(), steps.extras.end(),
+      [rank](const ExtraStep& extra) { return extra.rank == rank && extra.by_time; }));
+}
+
+// Adds the ranks that, with all their steps counted, ran no more than most of the others: none of
+// their steps was extra. What times alone told of the others counts for nothing. False: there is no
+// other such rank.
 bool AddThoseThatRanNoMore(const std::vector<StepHistory>& histories, const FinalSteps& steps,
                            std::set<int32_t>* keep_order) {
-  const uint64_t most = MostSteps(histories, steps);
+  const auto own = [&](const StepHistory& history) {
+    return OrdinarySteps(history, steps) + ExtrasByTime(steps, history.rank);
+  };
+  std::map<uint64_t, int> counts;
+  for (const StepHistory& history : histories) ++counts[own(history)];
   const size_t before = keep_order->size();
   for (const StepHistory& history : histories) {
-    if (OrdinarySteps(history, steps) >= most) continue;
-    const bool any = std::any_of(steps.extras.begin(), steps.extras.end(), [&](const auto& extra) {
-      return extra.rank == history.rank && (extra.by_time || history.finished);
-    });
-    if (any) keep_order->insert(history.rank);
+    const uint64_t extras = ExtrasOf(steps, history.rank);
+    const uint64_t by_time = ExtrasByTime(steps, history.rank);
+    if (extras == 0 || (by_time == 0 && !history.finished)) continue;
+    int& with_it = counts[own(history)];
+    --with_it;
+    const auto most =
+        std::max_element(counts.begin(), counts.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most->second > 0 && OrdinarySteps(history, steps) + extras <= most->first)
+      keep_order->insert(history.rank);
+    ++with_it;
   }
   return keep_order->size() > before;
 }

@@ -3,8 +3,8 @@
 // files hold what every process reported:
 //
 //   1. The reports of all ranks are aligned once more (StepAligner), now with nothing to wait for.
-//   2. A rank that with its extra steps taken out ends with fewer steps than another rank ran none
-//      more: it was in another mode, or ahead, or had been held up. It keeps its order. Of one that
+//   2. A rank that, its extra steps counted, ran no more steps than most of the others ran no extra
+//      one: it was in another mode, or ahead, or had been held up. It keeps its order. Of one that
 //      was cut short only extra steps that the begin times told are dropped so.
 //   3. A rank that ran more steps than the others: those of other calls are extra where taking them
 //      out leaves as many as the others ran. Else, where its recorded tensors equal those of

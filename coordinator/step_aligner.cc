@@ -8,7 +8,6 @@ namespace {
 
 constexpr size_t kReportsKept = 4096;  // of one rank; more wait only when another rank is silent
 constexpr size_t kLookAhead = 8;       // steps that others may be further
-constexpr size_t kModes = 4;
 constexpr size_t kLagsKept = 8;
 constexpr size_t kLagsNeeded = 2;
 constexpr int64_t kClockGrainNs = 1'000'000;
@@ -115,6 +114,19 @@ bool StepAligner::EveryoneReported(int64_t now_ns, Progress* progress) {
   return all;
 }
 
+void StepAligner::CountFollowers(const std::vector<int32_t>& ranks,
+                                 std::array<Support, kModes>* supports) const {
+  for (int32_t rank : ranks) {
+    const Member& member = members_[Index(rank)];
+    std::array<bool, kModes> comes_to{};
+    for (const StepReport& report : member.reports)
+      comes_to[static_cast<size_t>(report.mode) % kModes] = true;
+    comes_to[static_cast<size_t>(member.reports.front().mode) % kModes] = false;
+    for (size_t mode = 0; mode < kModes; ++mode)
+      (*supports)[mode].followers += comes_to[mode] ? 1 : 0;
+  }
+}
+
 // The mode most ranks are in; among equals the one that more of the other ranks come to, else that
 // of the lowest rank. Ranks that do something else count where there are no others.
 StepAligner::Column StepAligner::ColumnOf(const std::vector<int32_t>& ranks) {
@@ -127,14 +139,9 @@ StepAligner::Column StepAligner::ColumnOf(const std::vector<int32_t>& ranks) {
     Support& support = supports[static_cast<size_t>(member.reports.front().mode) % kModes];
     if (support.fronts++ == 0) support.first = rank;
   }
-  for (int32_t rank : ranks) {
-    const Member& member = members_[Index(rank)];
-    std::array<bool, kModes> comes_to{};
-    for (const StepReport& report : member.reports)
-      comes_to[static_cast<size_t>(report.mode) % kModes] = true;
-    comes_to[static_cast<size_t>(member.reports.front().mode) % kModes] = false;
-    for (size_t mode = 0; mode < kModes; ++mode) supports[mode].followers += comes_to[mode] ? 1 : 0;
-  }
+  const auto in_column = [](const Support& support) { return support.fronts > 0; };
+  const bool one_mode = std::count_if(supports.begin(), supports.end(), in_column) == 1;
+  if (!one_mode) CountFollowers(ranks, &supports);
   const auto less = [](const Support& x, const Support& y) {
     if (x.fronts != y.fronts) return x.fronts < y.fronts;
     if (x.fronts == 0) return false;
@@ -179,9 +186,12 @@ bool StepAligner::Fits(const Member& member, const StepReport& report, const Col
   return !member.by_shape || column.shape == 0 || report.shape == column.shape;
 }
 
-// How many steps the rank ran before one that fits; 0: none of its next steps does.
+// How many steps the rank ran before one that fits; 0: none of its next steps does. Of a rank that
+// does something else not all of them are looked at.
 size_t StepAligner::StepsUntil(const Member& member, const Column& column) {
-  for (size_t i = 1; i < member.reports.size(); ++i) {
+  const size_t end =
+      member.apart ? std::min(member.reports.size(), kLookAhead + 1) : member.reports.size();
+  for (size_t i = 1; i < end; ++i) {
     if (Fits(member, member.reports[i], column)) return i;
   }
   return 0;
@@ -237,6 +247,7 @@ StepAligner::Outcome StepAligner::ByMode(const std::vector<int32_t>& ranks, bool
     if (fits(member)) member.apart = false;
   }
   if (patient && MustWait(ranks, column)) return Outcome::kUndecided;
+  bool found = false;
   for (int32_t rank : ranks) {
     Member& member = members_[Index(rank)];
     if (fits(member) || member.keeps_order) continue;
@@ -245,9 +256,9 @@ StepAligner::Outcome StepAligner::ByMode(const std::vector<int32_t>& ranks, bool
     member.apart = extra == 0;
     if (RanAlong(ranks, member, extra, column)) continue;
     for (size_t i = 0; i < extra; ++i) TakeOut(rank, false, progress);
-    if (extra != 0) return Outcome::kExtraFound;
+    found = found || extra != 0;
   }
-  return Outcome::kDecided;
+  return found ? Outcome::kExtraFound : Outcome::kDecided;
 }
 
 std::optional<int64_t> StepAligner::OthersBegan(const std::vector<int32_t>& ranks, int32_t except,

@@ -6,8 +6,7 @@
 //      mode most of them are in is that of g. Ranks in that mode have it in common, whatever they
 //      call in it: a rank that skips a layer or runs a micro-batch more is in the same step.
 //   3. A rank whose step has another mode, but one of whose next steps has that one, ran extra
-//   steps
-//      (an evaluation, say): they are taken out, the rank's later steps are that much lower. It is
+//      steps (an evaluation, say): they are taken out, its later steps are that much lower. It is
 //      waited for until others are kLookAhead steps further; then it does something else (another
 //      program) and is numbered in its own order. Of a rank that is known to have run more
 //      (TakeOutOtherShapes), steps of other calls are extra as well.
@@ -78,6 +77,7 @@ class StepAligner {
   uint64_t columns() const { return column_; }  // global steps below are settled
 
  private:
+  static constexpr size_t kModes = 4;
   struct Member {
     // Not placed yet. A vector: a step or two as a rule, and then it allocates nothing.
     std::vector<StepReport> reports;
@@ -107,7 +107,15 @@ class StepAligner {
     uint64_t shape = 0;  // of the ranks that are not taken by their shape
     bool draw = false;
   };
+  // How many ranks stand behind a mode.
+  struct Support {
+    int fronts = 0;     // have it in this column
+    int followers = 0;  // come to it
+    int32_t first = 0;  // rank
+  };
   Column ColumnOf(const std::vector<int32_t>& ranks);
+  void CountFollowers(const std::vector<int32_t>& ranks,
+                      std::array<Support, kModes>* supports) const;
   uint64_t ShapeOf(const std::vector<int32_t>& ranks, StepMode mode);
   static bool Fits(const Member& member, const StepReport& report, const Column& column);
   static size_t StepsUntil(const Member& member, const Column& column);
@@ -121,13 +129,6 @@ class StepAligner {
   // The median; `which`: 0 for their present step, 1 for the next. None: a rank has not got so far.
   std::optional<int64_t> OthersBegan(const std::vector<int32_t>& ranks, int32_t except,
                                      size_t which);
-
-  // How many ranks stand behind a mode.
-  struct Support {
-    int fronts = 0;     // have it in this column
-    int followers = 0;  // come to it
-    int32_t first = 0;  // rank
-  };
 
   Options options_;
   std::vector<Member> members_;

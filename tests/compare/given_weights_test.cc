@@ -93,9 +93,10 @@ TEST(GivenWeights, SmallNumbersMayNotBecomeZero) {
   EXPECT_EQ(DiffOf(codes, Changed(codes, pruned)).overall, Overall::kDiffers);
 }
 
-TEST(GivenWeights, ABufferIsOneToo) {
+// Tables are computed, by each side for itself.
+TEST(GivenWeights, ABufferMayBeRoundedOtherwise) {
   const Codes codes = Drawn("bfloat16"), other = Changed(codes, OneMoreOfOne);
-  EXPECT_EQ(DiffOf(codes, other, {.role = Role::kState}).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOf(codes, other, {.role = Role::kState}).overall, Overall::kSame);
 }
 
 TEST(GivenWeights, AnOptimizerMayRoundOtherwise) {
@@ -103,12 +104,19 @@ TEST(GivenWeights, AnOptimizerMayRoundOtherwise) {
   EXPECT_EQ(DiffOf(codes, other, {.step = 1}).overall, Overall::kSame);
 }
 
-TEST(GivenWeights, WithoutGradientsParametersStayAsTheyWere) {
+// The rule that ends steps is told once: a job may evaluate first and train then.
+TEST(GivenWeights, ARunThatBeganWithoutGradientsMayTrainLater) {
   const Codes codes = Drawn("bfloat16"), other = Changed(codes, OneMoreOfOne);
-  Where where = {.step = 1, .role = Role::kParam, .boundary = "forward (Net), gradients off"};
-  EXPECT_EQ(DiffOf(codes, other, where).overall, Overall::kDiffers);
-  where.role = Role::kState;  // what a forward may write
+  const Where where = {.step = 1, .role = Role::kParam, .boundary = "forward (Net), gradients off"};
   EXPECT_EQ(DiffOf(codes, other, where).overall, Overall::kSame);
+}
+
+// One unit in the last place of a single element is a factor, and noise.
+TEST(GivenWeights, OfFewElementsNoiseHasAFactorToo) {
+  const auto scalar = [](uint16_t code) {
+    return RunWith(MakeTensor<uint16_t>("bfloat16", {1}, {code}), {.step = 1});
+  };
+  EXPECT_EQ(DiffOk(scalar(0x3F80), scalar(0x3F81)).overall, Overall::kSame);
 }
 
 // Of one unit in the last place each; the bound of each element is wider.

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "compare/report_lines.h"
 #include "tests/compare/diff_runs.h"
 
@@ -61,6 +63,17 @@ TEST(SparsePairsTest, ACoalescedTwinIsEqual) {
   const Sparse turned = {.rows = {1, 0}, .columns = {0, 2}, .values = {5, 4}};
   EXPECT_EQ(DiffOk(RunOf(sorted), RunOf(turned)).overall, Overall::kSame);
   EXPECT_EQ(DiffOk(RunOf(turned), RunOf(sorted)).overall, Overall::kSame);
+}
+
+// An infinite sum hides nothing beside it.
+TEST(SparsePairsTest, AnInfiniteEntryEqualsNoFiniteSum) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Sparse twice = {.rows = {0, 0}, .columns = {1, 1}, .values = {inf, 1}};
+  const Sparse finite = {.rows = {0}, .columns = {1}, .values = {5}, .coalesced = true};
+  const Sparse infinite = {.rows = {0}, .columns = {1}, .values = {inf}, .coalesced = true};
+  EXPECT_EQ(DiffOk(RunOf(twice), RunOf(finite)).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOk(RunOf(finite), RunOf(twice)).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOk(RunOf(twice), RunOf(infinite)).overall, Overall::kSame);
 }
 
 TEST(SparsePairsTest, BitsAreBits) {

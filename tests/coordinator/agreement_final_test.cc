@@ -73,6 +73,17 @@ TEST(AlignHistories, ARankThatRanNoMoreWasInAnotherMode) {
   EXPECT_EQ(steps.settled, 4u);
 }
 
+// Another rank ran more steps for reasons of its own, or another program.
+TEST(AlignHistories, OneRankWithMoreStepsMakesNoEvaluationOfAnotherAStep) {
+  const StepHistory evaluates = InModes(0, {kTrain, kEval, kTrain, kTrain});
+  const StepHistory usual = InModes(1, {kTrain, kTrain, kTrain});
+  for (const StepHistory& more : {InModes(2, {kTrain, kTrain, kTrain, kTrain}),
+                                  InModes(2, std::vector<StepMode>(50, StepMode::kForward))}) {
+    const FinalSteps steps = AlignHistories({evaluates, usual, more}, 3, false);
+    EXPECT_EQ(steps.extras, (Extras{{0, 1, false}}));
+  }
+}
+
 TEST(AlignHistories, OfARankThatWasCutShortTheModeTells) {
   StepHistory cut = InModes(1, {kTrain, kEval, kTrain});
   cut.finished = false;
