@@ -3,6 +3,7 @@ each rank has its part of one batch, and its loss is the mean over it. What the 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -14,8 +15,7 @@ from torch import nn
 RANK, WORLD = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
 
 
-def main() -> None:
-    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=WORLD)
+def train() -> None:
     torch.manual_seed(4)
     model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -26,6 +26,14 @@ def main() -> None:
         for name, parameter in model.named_parameters():
             tdump.tap(parameter.grad, f"reduced.{name}")
         optimizer.step()
+
+
+def main() -> None:
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=WORLD)
+    train()
+    # A model that lives keeps gloo's threads, and one of these that lets go of its last work while the interpreter
+    # ends aborts the process: it wants the interpreter's lock in a destructor.
+    gc.collect()
     dist.destroy_process_group()
 
 
