@@ -1,6 +1,8 @@
 #include "coordinator/step_clock.h"
 
-#include <atomic>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <new>
 #include <string_view>
@@ -13,10 +15,9 @@ namespace {
 
 constexpr uint64_t kStepsTold = 3;  // in which an exception left calls
 
-uint64_t ThreadNumber() {
-  static std::atomic<uint64_t> next{1};
-  static thread_local const uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine;
+int64_t ThreadOf(const Boundary& boundary) {
+  static thread_local const int64_t mine = ::syscall(SYS_gettid);
+  return boundary.thread != 0 ? boundary.thread : mine;
 }
 
 int64_t WallNs() {
@@ -43,12 +44,17 @@ bool Joins(BoundaryKind kind) {
   return kind == BoundaryKind::kMpiInit || kind == BoundaryKind::kProcessGroup;
 }
 
-std::string WhatWasLeft(const std::string& calls, const char* word, bool backward) {
-  if (!backward) return calls;
-  return calls.empty() ? "a backward" : calls + word + "a backward";
+}  // namespace
+
+const char* StepClock::Left::By() const {
+  if (!thread_ended) return "an exception";
+  return threw ? "an exception or the end of a thread" : "the end of a thread";
 }
 
-}  // namespace
+std::string StepClock::Left::What(const std::string& calls_text, const char* word) const {
+  if (!backward) return calls_text;
+  return calls == 0 ? "a backward" : calls_text + word + "a backward";
+}
 
 StepClock::StepClock(Gate* gate, Activator* activator, StepClockOptions options)
     : gate_(gate), activator_(activator), options_(std::move(options)), tracker_(options_.rule) {}
@@ -68,12 +74,12 @@ void StepClock::Handle(const Boundary& boundary) {
   const bool active = EnsureActive(boundary);
   if (gate_->off()) return;
   if (recording_) {
-    left_ += boundary.left;
-    (boundary.number >= 0 ? thread_ended_ : threw_) |= boundary.left != 0;
-    backward_left_ |= boundary.kind == BoundaryKind::kBackwardLeft;
-    threw_ |= backward_left_;
+    left_.calls += boundary.left;
+    (boundary.number >= 0 ? left_.thread_ended : left_.threw) |= boundary.left != 0;
+    left_.backward |= boundary.kind == BoundaryKind::kBackwardLeft;
+    left_.threw |= left_.backward;
   }
-  StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadNumber());
+  StepTracker::Verdict verdict = tracker_.Observe(boundary, ThreadOf(boundary));
   if (!active) {
     if (verdict.begins && boundary.kind == BoundaryKind::kExplicit) pending_ = verdict;
     return;
@@ -176,7 +182,7 @@ void StepClock::OpenPass(const StepTracker::Verdict& verdict, uint64_t mode_step
 
 void StepClock::EndStep() {
   if (recording_) gate_->state.store(GateState::kIdle, std::memory_order_release);
-  if (left_ != 0 || backward_left_) NoteWhatWasLeft();
+  if (left_.any()) NoteWhatWasLeft();
   if (step_.counted && session_.agreement) session_.agreement->Ended(step_.told);
   step_.counted = false;
 }
@@ -185,20 +191,18 @@ void StepClock::EndStep() {
 void StepClock::NoteWhatWasLeft() {
   const uint64_t local = step_.told.local;
   last_left_ = session_.agreement ? session_.agreement->NumberOf(local) : local;
-  const std::string calls = left_ != 0 ? Plural(left_, "module call") : "";
   if (++steps_left_ <= kStepsTold) {
-    const char* by = !thread_ended_ ? "an exception"
-                     : threw_       ? "an exception or the end of a thread"
-                                    : "the end of a thread";
-    Note("step " + std::to_string(last_left_) + ": " + by + " left " +
-         WhatWasLeft(calls, " and ", backward_left_) + (exited_ ? "" : " and the job went on") +
-         "; what " + (left_ != 0 ? "they" : "it") + " had not done is missing");
+    Note("step " + std::to_string(last_left_) + ": " + left_.By() + " left " +
+         left_.What(Plural(left_.calls, "module call"), " and ") +
+         (exited_ ? "" : " and the job went on") + "; what " + (left_.calls != 0 ? "they" : "it") +
+         " had not done is missing");
   } else {
-    more_calls_left_ |= left_ != 0;
-    more_backwards_left_ |= backward_left_;
+    more_left_.calls += left_.calls;
+    more_left_.backward |= left_.backward;
+    more_left_.threw |= left_.threw;
+    more_left_.thread_ended |= left_.thread_ended;
   }
-  left_ = 0;
-  backward_left_ = threw_ = thread_ended_ = false;
+  left_ = {};
 }
 
 void StepClock::Note(const std::string& text) {
@@ -231,16 +235,12 @@ void StepClock::Exit(int64_t status) {
   if (state_ != Activation::kActive) return;
   if (status > 0 && recording_ && !tracker_.StepIsOver()) failed_ = static_cast<int>(status);
   undone_ = status == 0 && recording_ &&
-            (tracker_.CallIsOpen() || ((left_ != 0 || backward_left_) && !tracker_.StepIsOver()) ||
+            (tracker_.CallIsOpen() || (left_.any() && !tracker_.StepIsOver()) ||
              (tracker_.AwaitsOptimizer() && session_.passes->has_backward()));
-  if (status != 0) {  // nothing went on
-    left_ = 0;
-    backward_left_ = threw_ = thread_ended_ = false;
-  }
+  if (status != 0) left_ = {};  // nothing went on
   EndStep();
   if (steps_left_ > kStepsTold) {
-    Note("an exception left " +
-         WhatWasLeft(more_calls_left_ ? "module calls" : "", " or ", more_backwards_left_) +
+    Note(std::string(more_left_.By()) + " left " + more_left_.What("module calls", " or ") +
          " in " + Plural(steps_left_ - kStepsTold, "further step") + ", the last one " +
          std::to_string(last_left_));
   }
@@ -262,8 +262,8 @@ void StepClock::AfterFork() noexcept {
   session_ = {};
   step_ = {};
   recording_ = false;
-  left_ = steps_left_ = 0;
-  backward_left_ = threw_ = thread_ended_ = more_calls_left_ = more_backwards_left_ = false;
+  left_ = more_left_ = {};
+  steps_left_ = 0;
   pending_ = {};
   asked_ = true;
   told_first_ = false;

@@ -123,6 +123,17 @@ class StepClock : public Clock {
     EndedStep told;
   };
 
+  // What an exception, or the end of a thread, left in a step.
+  struct Left {
+    uint64_t calls = 0;  // of modules
+    bool backward = false;
+    bool threw = false, thread_ended = false;  // by which
+    bool any() const { return calls != 0 || backward; }
+    const char* By() const;
+    // "2 module calls or a backward"
+    std::string What(const std::string& calls_text, const char* word) const;
+  };
+
   bool EnsureActive(const Boundary& boundary);
   void TellOfFork(const Boundary& boundary);
   void Handle(const Boundary& boundary);
@@ -159,13 +170,10 @@ class StepClock : public Clock {
   uint64_t passes_ = 0;
   int failed_ = 0;
   bool undone_ = false;
-  // What an exception left: module calls and a backward in the present step; recorded steps that
-  // had some, and the last of them.
-  uint64_t left_ = 0, steps_left_ = 0, last_left_ = 0;
-  bool backward_left_ = false;
-  bool threw_ = false, thread_ended_ = false;                   // what left them
-  bool more_calls_left_ = false, more_backwards_left_ = false;  // in steps not told of one by one
-  uint32_t micros_ = 0;                                         // root calls in the step so far
+  Left left_;                                // in the present step
+  Left more_left_;                           // in steps not told of one by one
+  uint64_t steps_left_ = 0, last_left_ = 0;  // recorded steps in which something was; the last one
+  uint32_t micros_ = 0;                      // root calls in the step so far
 };
 
 }  // namespace tdump::coordinator

@@ -4,7 +4,7 @@
 
 namespace tdump::coordinator {
 
-StepTracker::Verdict StepTracker::Observe(const Boundary& boundary, uint64_t thread) {
+StepTracker::Verdict StepTracker::Observe(const Boundary& boundary, int64_t thread) {
   switch (boundary.kind) {
     case BoundaryKind::kRootBegin:
     case BoundaryKind::kOutermostBegin:
@@ -45,7 +45,7 @@ bool StepTracker::MatchesOp(std::string_view name) {
   return op_matches_.emplace(name, rule_.matches(name)).first->second;
 }
 
-StepTracker::Verdict StepTracker::OutermostBegin(const Boundary& boundary, uint64_t thread) {
+StepTracker::Verdict StepTracker::OutermostBegin(const Boundary& boundary, int64_t thread) {
   // An earlier call of this thread is over, however it ended: this one is outermost.
   std::erase(threads_inside_, thread);
   const bool concurrent = open_ && !threads_inside_.empty();

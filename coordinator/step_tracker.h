@@ -46,7 +46,7 @@ class StepTracker {
   explicit StepTracker(StepRule rule) : rule_(std::move(rule)) {}
 
   // `thread`: any number that tells threads apart.
-  Verdict Observe(const Boundary& boundary, uint64_t thread);
+  Verdict Observe(const Boundary& boundary, int64_t thread);
   // "optimizer (AdamW)", "forward (BertModel)"; "auto" while nothing was seen.
   std::string RuleInForce() const;
   // The process becomes a rank only now: the next call begins a step. What is
@@ -71,7 +71,7 @@ class StepTracker {
   };
 
   bool MatchesOp(std::string_view name);
-  Verdict OutermostBegin(const Boundary& boundary, uint64_t thread);
+  Verdict OutermostBegin(const Boundary& boundary, int64_t thread);
   Verdict AutoCall(const Boundary& boundary, const Caller& caller, bool concurrent);
   Verdict ForwardCall(const Boundary& boundary, const Caller& caller, bool concurrent);
   Verdict MarkedCall(const Caller& caller);  // optimizer, backward
@@ -103,9 +103,9 @@ class StepTracker {
   int64_t pending_number_ = -1;
   std::map<std::string, bool, std::less<>> op_matches_;
   struct Inside {
-    uint64_t thread = 0;
+    int64_t thread = 0;
     uint64_t step = 0;  // in which the call began, as in steps_
-    bool operator==(uint64_t other) const { return thread == other; }
+    bool operator==(int64_t other) const { return thread == other; }
   };
   std::vector<Inside> threads_inside_;  // threads with an open outermost call
   uint64_t steps_ = 0;                  // begun so far

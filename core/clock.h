@@ -38,6 +38,7 @@ struct Boundary {
   std::string_view cls = {};
   // Of kRootEnd and kOutermostEnd: how many module calls, itself among them, an exception left.
   uint32_t left = 0;
+  int64_t thread = 0;  // whose call it is, a thread id of the system; 0: the calling thread's
 };
 
 class Clock {

@@ -7,6 +7,7 @@
 #include "collectors/python/error_guard.h"
 #include "collectors/python/flatten.h"
 #include "collectors/python/in_python.h"
+#include "collectors/python/left_calls.h"
 #include "collectors/python/module_state.h"
 #include "collectors/python/module_table.h"
 #include "collectors/python/resting_hooks.h"
@@ -97,19 +98,31 @@ constexpr int kDirection = -1;  // counts frames in use
 #endif
 
 constexpr int kFramesOfHooks = 4;
+constexpr int64_t kFramesOfCall = 4;  // three of torch's and the hook's
 thread_local int given_frames = 0;
 
 }  // namespace
 
-int64_t InterpreterDepth() {
-  return int64_t{given_frames} - int64_t{kDirection} * Remaining(PyThreadState_Get());
+int64_t DepthOf(PyThreadState* state, int given) {
+  return int64_t{given} - int64_t{kDirection} * Remaining(state);
 }
+
+int64_t InterpreterDepth() { return DepthOf(PyThreadState_Get(), given_frames); }
 
 void BalanceDepth(size_t open) {
   const int wanted = open == 0 ? 0 : static_cast<int>(open) + kFramesOfHooks;
   if (wanted == given_frames) return;
   Remaining(PyThreadState_Get()) += kDirection * (wanted - given_frames);
   given_frames = wanted;
+}
+
+ModuleFrame* BeginCall(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
+                       int64_t frames, bool silent) noexcept {
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  if (calls.empty()) TellOfLeftCalls(runtime);
+  ModuleFrame* frame = calls.Push(runtime, identity, depth, silent);
+  if (frame != nullptr && frame->announced) NoteOpenCall(calls, depth - frames + 1, &given_frames);
+  return frame;
 }
 
 ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const ModuleEntry& entry) {
@@ -150,7 +163,8 @@ void BeforeForward(PyObject* module, PyObject* args) {
   if (frame != nullptr && frame->waiting && frame->module == module)
     frame->waiting = false;
   else
-    frame = calls.Push(runtime, IdentityOf(runtime, module, *entry), depth, tracing != nullptr);
+    frame = BeginCall(runtime, IdentityOf(runtime, module, *entry), depth, kFramesOfCall,
+                      tracing != nullptr);
   if (frame == nullptr) return;
   BalanceDepth(calls.size());
   if (tracing != nullptr) {

@@ -24,10 +24,17 @@ bool Inert(const Runtime* runtime);
 // How deep the interpreter is: a frame that is not shallower than a new
 // call was left behind by an exception.
 int64_t InterpreterDepth();
+// The same of any thread; `given`: the frames that BalanceDepth() gave it. Needs the GIL.
+int64_t DepthOf(PyThreadState* state, int given);
 // A module with hooks takes one frame of the interpreter more than one without. Lets the thread go
 // as much deeper as its open module calls, and a little for the hooks themselves, so that a job
 // meets its recursion limit where it would have met it. `open`: module calls of this thread.
 void BalanceDepth(size_t open);
+
+// Begins the call of a module. Of the interpreter's frames at `depth`, `frames` are torch's and
+// tdump's for this call. Null: out of memory.
+ModuleFrame* BeginCall(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
+                       int64_t frames, bool silent = false) noexcept;
 
 // The module as the clock sees it. Valid as long as the entry.
 ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const ModuleEntry& entry);

@@ -10,6 +10,7 @@
 namespace tdump::collectors {
 namespace {
 
+constexpr int64_t kFramesOfCall = 2;    // _watched_call's, and before 3.12 that of what it calls
 constexpr uint32_t kSteady = 16;        // outermost calls of known modules before the hooks go
 constexpr uint32_t kLongestRest = 256;  // outermost calls until they come back to look
 
@@ -97,7 +98,8 @@ uint64_t EnterWatched(PyObject* module) {
     StandHooks();
     return 0;
   }
-  ModuleFrame* frame = calls.Push(runtime, IdentityOf(runtime, module, *entry), depth);
+  ModuleFrame* frame =
+      BeginCall(runtime, IdentityOf(runtime, module, *entry), depth, kFramesOfCall);
   if (frame == nullptr) return 0;
   frame->waiting = true;
   const uint64_t serial = frame->serial;

@@ -45,6 +45,10 @@ void ModuleCalls::DropUnwound(Runtime* runtime, const void* here) noexcept {
 ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
                                bool silent) noexcept {
   try {
+    if (shared_ == nullptr) {
+      shared_ = std::make_shared<OpenCalls>();
+      shared_->thread = ::syscall(SYS_gettid);
+    }
     if (depth_ == frames_.size()) frames_.push_back(std::make_unique<ModuleFrame>());
   } catch (...) {
     return nullptr;
@@ -72,7 +76,11 @@ ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity,
     boundary.cls = identity.cls;
     TellClock(runtime, boundary);
   }
-  ++depth_;
+  if (depth_ == 0) {
+    shared_->is_root.store(identity.is_root, std::memory_order_relaxed);
+    shared_->told.store(false);
+  }
+  SetDepth(depth_ + 1);
   return frame;
 }
 
@@ -95,6 +103,22 @@ void ModuleCalls::UnwindTo(Runtime* runtime, const ModuleFrame* frame) noexcept 
   while (depth_ > 0 && top() != frame) Pop(runtime, /*threw=*/true);
 }
 
+void ModuleCalls::SetDepth(size_t depth) {
+  depth_ = depth;
+  shared_->open.store(static_cast<uint32_t>(depth), std::memory_order_relaxed);
+}
+
+void ModuleCalls::TellLeft(Runtime* runtime, OpenCalls* calls, bool thread_ended) noexcept {
+  Boundary end;
+  end.left = calls->open.load(std::memory_order_relaxed);
+  if (end.left == 0 || calls->told.exchange(true)) return;
+  end.kind = calls->is_root.load(std::memory_order_relaxed) ? BoundaryKind::kRootEnd
+                                                            : BoundaryKind::kOutermostEnd;
+  if (thread_ended) end.number = 1;
+  end.thread = calls->thread;
+  TellClock(runtime, end);
+}
+
 void ModuleCalls::Pop(Runtime* runtime, bool threw) noexcept {
   Boundary end;
   if (Close(runtime, threw, &end)) TellClock(runtime, end);
@@ -104,11 +128,11 @@ bool ModuleCalls::Close(Runtime* runtime, bool threw, Boundary* end) noexcept {
   ModuleFrame* frame = frames_[depth_ - 1].get();
   runtime->recorder->End(&frame->scope, threw);
   frame->scope.call.begin = 0;
-  --depth_;
+  SetDepth(depth_ - 1);
   // A recomputed forward ends by an exception as soon as it has made what backward waits for.
   if (threw && !frame->recompute && !frame->silent) ++left_;
   const uint32_t left = depth_ == 0 ? std::exchange(left_, 0) : 0;
-  if (!frame->announced) return false;
+  if (!frame->announced || shared_->told.exchange(false)) return false;
   end->kind = frame->is_root ? BoundaryKind::kRootEnd : BoundaryKind::kOutermostEnd;
   end->grad_enabled = GradEnabled();
   end->left = left;

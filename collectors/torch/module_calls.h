@@ -3,6 +3,7 @@
 // tells the clock about outermost calls.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -46,6 +47,14 @@ inline std::string ToldAs(const OperatorInfo& info, bool is_root) {
   return info.root + "." + info.path;
 }
 
+// What other threads may know of a stack: whether it has calls that nobody is in any more.
+struct OpenCalls {
+  std::atomic<uint32_t> open{0};
+  std::atomic<bool> told{false};  // the clock heard, from another thread, that they are over
+  std::atomic<bool> is_root{false};
+  int64_t thread = 0;  // a thread id of the system
+};
+
 // Stack of one thread. Frames are reused, so a call allocates nothing
 // once the stack has been that deep. A thread that ends within a call leaves it, as if by an
 // exception: the clock would wait for its end for good.
@@ -56,6 +65,11 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   ~ModuleCalls();
 
   bool empty() const { return depth_ == 0; }
+  // Null before the first Push().
+  const std::shared_ptr<OpenCalls>& shared() const { return shared_; }
+  // Tells the clock, once for each outermost call, that an exception or the end of its thread left
+  // the calls of another thread, which comes back to its stack later or never.
+  static void TellLeft(Runtime* runtime, OpenCalls* calls, bool thread_ended) noexcept;
   size_t size() const { return depth_; }
   ModuleFrame* top() { return depth_ == 0 ? nullptr : frames_[depth_ - 1].get(); }
   // Closes frames that an exception left behind: those not shallower than `depth`.
@@ -80,7 +94,10 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   // Ends the call of the innermost frame and pops it. True: the clock is to be told of `end`.
   bool Close(Runtime* runtime, bool threw, Boundary* end) noexcept;
 
+  void SetDepth(size_t depth);
+
   Runtime* runtime_ = nullptr;  // of the last Push()
+  std::shared_ptr<OpenCalls> shared_;
   std::vector<std::unique_ptr<ModuleFrame>> frames_;
   size_t depth_ = 0;
   uint64_t serial_ = 0;

@@ -23,13 +23,18 @@ using End = void (*)(void* token, const void* result);
 
 void* Next(const char* name) { return tdump_shim_next(name, nullptr, "libtorch_cpu.so"); }
 
-// Null while, or where, the LibTorch collector is not in the process.
-void* Collector(const char* function, void** found) {
+// What `look` says of the function, asked again while that is null. Any thread.
+void* Found(void* (*look)(const char*), const char* function, void** found) {
   void* known = __atomic_load_n(found, __ATOMIC_RELAXED);
   if (known != nullptr) return known;
-  known = tdump_shim_torch(function);
+  known = look(function);
   __atomic_store_n(found, known, __ATOMIC_RELAXED);
   return known;
+}
+
+// Null while, or where, the LibTorch collector is not in the process.
+void* Collector(const char* function, void** found) {
+  return Found(tdump_shim_torch, function, found);
 }
 
 template <class... Tensors>
@@ -70,9 +75,9 @@ extern "C" __attribute__((visibility("hidden"), used)) int tdump_shim_forward_pe
   using Place = const void* (*)(void* context);
   using Unwound = void (*)(const void* frame);
   if ((actions & kCleanup) == 0) return kContinueUnwind;
-  if (place == nullptr) place = Unwinder("_Unwind_GetCFA");
+  const auto place_of = reinterpret_cast<Place>(Found(Unwinder, "_Unwind_GetCFA", &place));
   const auto tell = reinterpret_cast<Unwound>(Collector("tdump_torch_forward_unwound", &unwound));
-  if (place != nullptr && tell != nullptr) tell(reinterpret_cast<Place>(place)(context));
+  if (place_of != nullptr && tell != nullptr) tell(place_of(context));
   return kContinueUnwind;
 }
 

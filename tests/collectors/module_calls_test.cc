@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <semaphore>
 #include <thread>
 
 #include "tests/collectors/collector_rig.h"
@@ -107,6 +108,34 @@ TEST_F(ModuleCallsTest, AThreadThatEndsWithinACallLeavesIt) {
   EXPECT_EQ(rig.clock.kinds, (std::vector{BoundaryKind::kRootBegin, BoundaryKind::kRootEnd}));
   EXPECT_EQ(rig.clock.left, 2u);
   EXPECT_EQ(rig.Calls(), (Names{"x!", ".!"}));
+}
+
+// Python lets others go on before the variables of an ended thread are destroyed; a pool's thread
+// lives on.
+TEST_F(ModuleCallsTest, AnotherThreadTellsOfCallsThatWereLeft) {
+  std::shared_ptr<OpenCalls> open;
+  std::binary_semaphore pushed(0), goes_on(0);
+  std::thread thread([&] {
+    ModuleCalls& own = ModuleCalls::OfThread();
+    own.Push(&rig.runtime, {.module = &a, .is_root = true}, 0);
+    own.Push(&rig.runtime, {.module = &b}, 1);
+    open = own.shared();
+    pushed.release();
+    goes_on.acquire();
+    own.DropStale(&rig.runtime, 0);  // the pool's next call: the clock has heard of the end
+    own.Push(&rig.runtime, {.module = &a, .is_root = true}, 0);
+    own.Pop(&rig.runtime, false);
+  });
+  pushed.acquire();
+  ModuleCalls::TellLeft(&rig.runtime, open.get(), /*thread_ended=*/false);
+  ModuleCalls::TellLeft(&rig.runtime, open.get(), false);
+  EXPECT_EQ(rig.clock.kinds, (std::vector{BoundaryKind::kRootBegin, BoundaryKind::kRootEnd}));
+  EXPECT_EQ(rig.clock.left, 2u);
+  goes_on.release();
+  thread.join();
+  EXPECT_EQ(rig.clock.kinds, (std::vector{BoundaryKind::kRootBegin, BoundaryKind::kRootEnd,
+                                          BoundaryKind::kRootBegin, BoundaryKind::kRootEnd}));
+  EXPECT_EQ(rig.clock.left, 2u);
 }
 
 TEST_F(ModuleCallsTest, ASilentCallIsFollowedAndNotTold) {

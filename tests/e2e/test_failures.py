@@ -623,6 +623,35 @@ def test_steps_go_on_when_an_exception_ended_a_thread_within_its_call(tmp_path, 
     assert left in done.stderr, done.stderr
 
 
+# The thread lives on: its next call comes when the other one has made one.
+POOL_GOES_ON = """
+import torch
+from concurrent.futures import ThreadPoolExecutor
+
+class Leaves(torch.nn.Module):
+    def forward(self, x):
+        if step == 0:
+            raise SystemExit
+        return x
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), Leaves())
+pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
+for step in range(4):
+    try:
+        pools[step % 2].submit(lambda: model(torch.ones(2, 4))).result()
+    except SystemExit:
+        print("left")
+"""
+
+
+def test_steps_go_on_when_an_exception_left_a_call_of_a_thread_that_lives_on(tmp_path, app, python):
+    done = execute([TDUMP_RUN, "--dump", "--", python, app(POOL_GOES_ON)], tmp_path)
+    assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr
+    assert "  steps      0-3 written (4 of 4 seen)\n" in done.stderr, done.stderr
+    left = "step 0: an exception left 2 module calls and the job went on; what they had not done is missing\n"
+    assert left in done.stderr, done.stderr
+
+
 # Recomputed forwards end by an exception of torch's own: nothing of the job's is missing.
 RECOMPUTES = """
 import torch

@@ -1,0 +1,60 @@
+#include "collectors/python/left_calls.h"
+
+#include <memory>
+#include <vector>
+
+#include "collectors/python/hooks.h"
+
+namespace tdump::collectors {
+namespace {
+
+struct OpenCall {
+  uint64_t state = 0;          // PyThreadState_GetID()
+  int64_t least = 0;           // depth of the interpreter within the call
+  const int* given = nullptr;  // lives as long as the thread
+  std::shared_ptr<OpenCalls> calls;
+};
+
+// Of each thread that has called a module. Guarded by the GIL; never destroyed, threads may outlive
+// the end of the interpreter.
+std::vector<OpenCall>& All() {
+  static auto* all = new std::vector<OpenCall>;
+  return *all;
+}
+
+PyThreadState* StateOf(uint64_t id) {
+  PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  while (state != nullptr && PyThreadState_GetID(state) != id) state = PyThreadState_Next(state);
+  return state;
+}
+
+}  // namespace
+
+void NoteOpenCall(const ModuleCalls& calls, int64_t least, const int* given) noexcept try {
+  const uint64_t id = PyThreadState_GetID(PyThreadState_Get());
+  for (OpenCall& known : All()) {
+    if (known.calls != calls.shared()) continue;
+    known.state = id;
+    known.least = least;
+    return;
+  }
+  All().push_back({id, least, given, calls.shared()});
+} catch (...) {  // out of memory: if this call is left, its thread tells of it
+}
+
+void TellOfLeftCalls(Runtime* runtime) noexcept {
+#ifndef Py_GIL_DISABLED  // no thread may look at another one's state there
+  std::vector<OpenCall>& all = All();
+  if (all.empty() || (all.size() == 1 && all[0].calls == ModuleCalls::OfThread().shared())) return;
+  std::erase_if(all, [&](const OpenCall& known) {
+    if (known.calls == ModuleCalls::OfThread().shared()) return false;
+    if (known.calls->open.load(std::memory_order_relaxed) == 0) return true;
+    PyThreadState* state = StateOf(known.state);
+    if (state != nullptr && DepthOf(state, *known.given) >= known.least) return false;
+    ModuleCalls::TellLeft(runtime, known.calls.get(), /*thread_ended=*/state == nullptr);
+    return true;
+  });
+#endif
+}
+
+}  // namespace tdump::collectors
