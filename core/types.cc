@@ -124,6 +124,8 @@ std::string_view ToString(SkipReason reason) {
       return "device staging limit";
     case SkipReason::kDeviceError:
       return "device error";
+    case SkipReason::kRewritten:
+      return "autograd has no gradient of a view once it was written in place";
   }
   return "unknown";
 }

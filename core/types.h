@@ -176,6 +176,7 @@ enum class SkipReason : uint8_t {
   kCompiled,      // inside a compiled or traced region
   kStagingLimit,  // no room in the device's staging
   kDeviceError,   // the device refused the copy
+  kRewritten,     // a gradient of a view that was written in place: autograd has none
 };
 std::string_view ToString(SkipReason reason);
 std::string_view ToString(Role role);

@@ -1,17 +1,20 @@
 #include "collectors/torch/gradients.h"
 
 #include <ATen/record_function.h>
+#include <c10/util/DimVector.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
 
 #include "collectors/torch/capture.h"
+#include "collectors/torch/dtype_table.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/pool.h"
 
@@ -32,6 +35,8 @@ constexpr const char* kNoneCame =
     "gradients were asked for, but calls ended without a backward: of these none is recorded";
 constexpr const char* kTooLate =
     "gradients arrived after the step of their forward had ended: not recorded";
+constexpr const char* kRewrittenBefore =
+    "views were written in place, and autograd has no gradient of what they were: not recorded";
 
 // How many calls of an operator the forward had, so far, in the micro-batch seen last.
 class ForwardCalls {
@@ -104,12 +109,45 @@ struct Place {
   }
 };
 
+// A tensor that is a view, as it was. Written in place it gets a new node in the graph, and the one
+// with its hook may go without a gradient, maybe after the tensor itself.
+class WatchedView {
+ public:
+  void Watch(const at::TensorBase& tensor) {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (!tensor.is_view() || impl.has_symbolic_sizes_strides()) return;
+    counter_ = impl.version_counter();
+    version_ = counter_->current_version();
+    dtype_ = tensor.scalar_type();
+    sizes_ = impl.sizes_default();
+  }
+  bool rewritten() const { return counter_ && counter_->current_version() != version_; }
+  TensorMeta meta() const {
+    TensorMeta meta;
+    meta.dtype = InfoOf(dtype_).dtype;
+    meta.sizes = {sizes_.data(), sizes_.size()};
+    return meta;
+  }
+
+ private:
+  std::optional<c10::VariableVersion> counter_;  // shared with the tensor and what it is a view of
+  uint32_t version_ = 0;
+  at::ScalarType dtype_ = at::ScalarType::Undefined;
+  c10::DimVector sizes_;
+};
+
 // Of one tensor: all places it had, for which it is one gradient.
 class GradientHook final : public FunctionPreHook {
  public:
-  explicit GradientHook(uint32_t output) : output_(output) {}
+  explicit GradientHook(const at::TensorBase& tensor)
+      : output_(static_cast<uint32_t>(tensor.output_nr())) {
+    view_.Watch(tensor);
+  }
   ~GradientHook() override {
-    if (!any_came.load(std::memory_order_relaxed)) NoteNoneCame();
+    if (view_.rewritten())
+      RecordAsLost();
+    else if (!any_came.load(std::memory_order_relaxed))
+      NoteNoneCame();
     for (Place* place = places_.load(); place != nullptr;)
       GiveBack<Place>()(std::exchange(place, place->next));
   }
@@ -148,6 +186,7 @@ class GradientHook final : public FunctionPreHook {
 
  private:
   void Record(const at::TensorBase& gradient) noexcept;
+  void RecordAsLost() const noexcept;
 
   // The graph goes before the first gradient of all came. (Later on it is usual that some outputs
   // are not used.)
@@ -157,6 +196,7 @@ class GradientHook final : public FunctionPreHook {
   }
 
   const uint32_t output_;
+  WatchedView view_;
   std::atomic<Place*> places_{nullptr};  // the newest first
 };
 
@@ -170,23 +210,49 @@ void GradientHook::operator delete(void* hook) noexcept {
   PoolOf<HookMemory>().Give(static_cast<HookMemory*>(hook));
 }
 
+bool IsPresent(const Runtime* runtime, const Place& place) {
+  return place.call.pass == runtime->gate->pass.load(std::memory_order_acquire);
+}
+
+// The backward call of the place behind `before` others. Null: nothing is to be recorded.
+Pooled<Recorder::CallScope> BeginAt(Runtime* runtime, const Place& place, uint64_t before) {
+  Pooled<Recorder::CallScope> scope(PoolOf<Recorder::CallScope>().Take());
+  if (!runtime->recorder->BeginDetached(place.call.op, scope.get())) return nullptr;
+  Call& call = scope->call;
+  call.index = place.call.index;
+  if (before != 0) call.index += before * ForwardCalls::Get().Of(place.call);
+  call.micro = place.call.micro;
+  call.chunk = place.call.chunk;
+  call.lane = place.call.lane;
+  call.recompute = place.call.recompute;
+  call.phase = Phase::kBackward;
+  return scope;
+}
+
 void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
               SharedRecord* shared) {
   const uint64_t before = place->fired.fetch_add(1, std::memory_order_relaxed);
-  Recorder& recorder = *runtime->recorder;
-  if (place->call.pass != runtime->gate->pass.load(std::memory_order_acquire))
-    return runtime->sink->note(kTooLate);
-  const Pooled<Recorder::CallScope> scope(PoolOf<Recorder::CallScope>().Take());
-  if (!recorder.BeginDetached(place->call.op, scope.get())) return;
-  Call& call = scope->call;
-  call.index = place->call.index;
-  if (before != 0) call.index += before * ForwardCalls::Get().Of(place->call);
-  call.micro = place->call.micro;
-  call.chunk = place->call.chunk;
-  call.lane = place->call.lane;
-  call.recompute = place->call.recompute;
-  call.phase = Phase::kBackward;
-  Capture(recorder, scope.get(), {place->role, place->arg, place->late, "", shared}, gradient);
+  if (!IsPresent(runtime, *place)) return runtime->sink->note(kTooLate);
+  const Pooled<Recorder::CallScope> scope = BeginAt(runtime, *place, before);
+  if (scope == nullptr) return;
+  Capture(*runtime->recorder, scope.get(), {place->role, place->arg, place->late, "", shared},
+          gradient);
+}
+
+void SkipAt(Runtime* runtime, const Place& place, const TensorMeta& meta) {
+  if (!IsPresent(runtime, place)) return runtime->sink->note(kRewrittenBefore);
+  const Pooled<Recorder::CallScope> scope = BeginAt(runtime, place, 0);
+  if (scope == nullptr || !Wants(*runtime->recorder, *scope, place.role)) return;
+  Observation observation;
+  observation.role = place.role;
+  observation.arg = place.arg;
+  observation.meta = meta;
+  observation.late = place.late;
+  const Decision decision = runtime->recorder->Ask(scope.get(), observation);
+  if (decision.parts == kPartNone) return;
+  observation.dims = decision.dims;
+  observation.filter_sets = decision.filter_sets;
+  runtime->sink->skip(scope->call, observation, decision, SkipReason::kRewritten, "");
 }
 
 void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
@@ -198,6 +264,18 @@ void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
   for (Place* place = places_.load(std::memory_order_acquire); place != nullptr;
        place = place->next) {
     if (!place->over.load(std::memory_order_relaxed)) RecordAt(runtime, place, gradient, &shared);
+  }
+} catch (...) {  // out of memory
+}
+
+void GradientHook::RecordAsLost() const noexcept try {
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr || runtime->gate->off()) return;
+  for (const Place* place = places_.load(std::memory_order_acquire); place != nullptr;
+       place = place->next) {
+    const bool came = place->fired.load(std::memory_order_relaxed) != 0;
+    if (!came && !place->over.load(std::memory_order_relaxed))
+      SkipAt(runtime, *place, view_.meta());
   }
 } catch (...) {  // out of memory
 }
@@ -217,7 +295,7 @@ GradientHook* HookOf(const at::TensorBase& tensor, uint64_t pass) {
   if (const auto& node = tensor.grad_fn()) {
     const auto output = static_cast<uint32_t>(tensor.output_nr());
     if (GradientHook* hook = Find(node->tensor_pre_hooks(), output)) return hook;
-    auto hook = std::make_unique<GradientHook>(output);
+    auto hook = std::make_unique<GradientHook>(tensor);
     GradientHook* added = hook.get();
     node->add_tensor_pre_hook(std::move(hook));
     return added;
@@ -230,7 +308,7 @@ GradientHook* HookOf(const at::TensorBase& tensor, uint64_t pass) {
            static_cast<GradientHook*>(hook.get())->IsOld(pass);
   });
   if (GradientHook* hook = Find(hooks, 0)) return hook;
-  auto hook = std::make_unique<GradientHook>(0);
+  auto hook = std::make_unique<GradientHook>(tensor);
   GradientHook* added = hook.get();
   torch::autograd::impl::add_hook(tensor, std::move(hook));
   return added;

@@ -244,3 +244,45 @@ def test_a_job_without_a_backward_is_told(tmp_path, app):
     job = app("import torch\nmodel = torch.nn.Linear(2, 1)\nfor n in range(3): model(torch.ones(1, 2))\n")
     done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, job], tmp_path)
     assert "gradients were asked for, but calls ended without a backward" in done.stderr
+
+
+# A view that its ReLU writes in place; where a module made another one, nothing is lost.
+IN_PLACE = """
+import torch
+from torch.nn import Conv2d, Flatten, Identity, Linear, ReLU
+flatten, relu = {parts}
+model = torch.nn.Sequential(Conv2d(1, 2, 3, padding=1), flatten, relu, Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(2):
+    optimizer.zero_grad()
+    model(torch.ones(2, 1, 4, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "parts, lost",
+    [
+        ("Flatten(), ReLU(inplace=True)", ["0:1@grad_output#", "0:2@grad_input#0"]),
+        ("Flatten(), ReLU()", []),
+        ("Flatten(), Identity()", []),
+        ("ReLU(inplace=True), Flatten()", []),
+    ],
+)
+def test_gradients_of_views_written_in_place_are_told(tmp_path, app, parts, lost):
+    gradients = "{leaf: true, role: [grad_output, grad_input], level: full}"
+    (tmp_path / "c.yaml").write_text(f"capture: [{gradients}, {{role: [param], level: hash}}]\n")
+    job = [sys.executable, app(IN_PLACE.replace("{parts}", parts))]
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", *job], tmp_path)
+    assert done.returncode == 0, done.stderr
+    reason = "autograd has no gradient of a view once it was written in place"
+    assert (f"not kept   4 records: {reason} (rank 0)\n" in done.stderr) == bool(lost), done.stderr
+    assert ("tdump: COMPLETE  " in done.stderr) == (not lost), done.stderr
+
+    import tdump
+
+    for step, file in enumerate(latest(tmp_path).passes(0)):
+        records = list(tdump.load_pass(file).records())
+        assert sum(record["role"].startswith("grad_") for record in records) == 7, records
+        without = [f"{step}:{record['name']}" for record in records if record["reason"]]
+        assert without == [f"{step}:{key[2:]}~b" for key in lost], records

@@ -140,7 +140,7 @@ TEST(Estimate, GathersWhatWasLostOfTheStepsLookedAt) {
     done.file_bytes = bytes->size();
     const std::string path = process.directory() + "/" + done.file;
     ASSERT_TRUE(WriteFileAtomically(env.get(), path, *bytes, 0600).ok());
-    for (int reason = 1; reason <= static_cast<int>(SkipReason::kDeviceError); ++reason)
+    for (int reason = 1; reason <= static_cast<int>(SkipReason::kRewritten); ++reason)
       done.not_kept.push_back({static_cast<uint8_t>(reason), 10 * step});
     process.Add(done);
   }
