@@ -9,6 +9,7 @@
 
 #include "compare/damage_list.h"
 #include "compare/diff_progress.h"
+#include "compare/later_steps.h"
 #include "compare/main_dtype.h"
 #include "compare/note_list.h"
 #include "compare/parting.h"
@@ -76,6 +77,7 @@ class Differ {
 
   Result<DiffReport> Run() {
     report_.across = options_.across;
+    report_.lists_all = options_.top == ~size_t{0};
     if (std::string why = WhyNotStages(a_, b_, options_); !why.empty()) {
       if (!options_.pass.select) {
         report_.why_not = std::move(why);
@@ -243,8 +245,15 @@ class Differ {
     tally_.Judge(a, b, pairing, unpaired_, weights_);
     for (std::optional<Origin>* origin :
          {&report_.origin, &report_.first_bits, &report_.beyond_drift})
-      if (*origin) (*origin)->may_divide = weights_.MayDivide(b_);
+      if (*origin) {
+        (*origin)->may_divide = weights_.MayDivide(b_);
+        (*origin)->in_lower_precision = options_.pass.compute.has_value();
+      }
     report_.steps_not_judged = judged_.NotJudged();
+    if (std::string hint =
+            LaterStepsHint(report_, first_failing_step_, options_.pass.compute.has_value());
+        !hint.empty())
+      report_.notes.push_back(std::move(hint));
     if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
       report_.notes.push_back(
           fmt::format("layers of ranks {} and {} differ throughout, and no coordinates say where "
@@ -415,6 +424,8 @@ class Differ {
     if (outcome.rule != nullptr) report_.rules_used.insert(outcome.rule);
     if (!outcome.error->empty()) return AddUnreadable(pass, pair, outcome);
     if (of_unknown_ranks_) HintAtStages(pass, outcome);
+    if (outcome.fails && !outcome.allowed)
+      first_failing_step_ = std::min(first_failing_step_.value_or(pair.b.step), pair.b.step);
     tally_.Add(pass, outcome);
     weights_.See(outcome, pair.b.step);
     if (!outcome.fails) report_.bounds.Add(pass, pair, outcome);
@@ -470,8 +481,9 @@ class Differ {
   StepsJudged judged_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
-  std::vector<Row> allowed_;   // that fail; the first ones
-  uint32_t paired_roles_ = 0;  // bits
+  std::optional<uint64_t> first_failing_step_;  // of B; what is allowed to is none
+  std::vector<Row> allowed_;                    // that fail; the first ones
+  uint32_t paired_roles_ = 0;                   // bits
   // Of jobs whose ranks are put together.
   const JobSide *job_a_ = nullptr, *job_b_ = nullptr;
   bool signature_checked_ = false;

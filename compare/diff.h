@@ -71,7 +71,8 @@ struct ParameterReport {
   // Outside their bound at a later step, after something else was, and not counted above.
   uint64_t following_names = 0, buffers_following = 0;
   std::optional<FollowingWeight> farthest, buffers_farthest;  // of those; none: not known
-  uint64_t allowed_names = 0;  // of either: differ, are allowed to, and are not counted above
+  // Differ, are allowed to, and are not counted above.
+  uint64_t allowed_names = 0, buffers_allowed = 0;
   uint64_t allowed_from_start = 0, buffers_allowed_from_start = 0;  // when first recorded
   uint64_t pairs = 0;          // of either, over ranks and steps
   uint64_t by_statistics = 0;  // pairs that agree as far as these tell
@@ -81,6 +82,14 @@ struct ParameterReport {
   uint64_t by_hash = 0;        // of the names that differ: nothing says by how much
   std::set<uint64_t> first_steps;  // of B, at which those that are counted were first recorded
   std::vector<ParameterDifference> differing;  // the first ones
+};
+
+// Of the root inputs that fail: how far they are apart.
+struct InputDistance {
+  bool is_read = true;       // values of all of them were, in one dtype and shape
+  double least_sqnr_db = 0;  // of what was read
+  std::string max_abs_text;  // of that one; "" none was
+  std::map<std::string, std::set<std::string>> args;  // by the plain name of the root
 };
 
 struct InputReport {
@@ -93,6 +102,7 @@ struct InputReport {
   std::optional<uint64_t> first_differing_step;  // of B
   // Argument names, of a second root with that: "kwargs.tokens", "1 of CrossEntropyLoss".
   std::vector<std::string> differing;
+  std::optional<InputDistance> distance;
   uint64_t alone = 0;  // root inputs without a partner
   // Token ids (integer inputs of the model) differ from first_differing_step on: what follows is
   // other work, and nothing of it was judged.
@@ -181,6 +191,7 @@ struct DiffReport {
   std::vector<std::pair<uint64_t, uint64_t>> steps;  // paired: A, B
   bool steps_aligned = false;                        // by equal integer inputs
   std::vector<StepsNotJudged> steps_not_judged;      // one for each reason
+  bool lists_all = false;                            // of what differs, however much it is
   bool selects = false;                              // some names only
   bool named = false;                                // records that an address names only
   std::string across;                                // of the options

@@ -52,6 +52,7 @@ struct Origin {
   bool drifted = false;                      // that parameter was equal at an earlier step
   bool may_be_steps = false;  // and it may have parted as ParameterDifference::may_be_steps says
   bool may_divide = true;     // the optimizer may be such a one
+  bool in_lower_precision = false;  // B's operators computed, as the user says
   // Weights were trained before this step, with rounding that differs, and not recorded at it.
   bool weights_unseen = false;
   // `rank`, the lowest, and the others on which the same begins: nothing tells which was first.

@@ -106,6 +106,18 @@ Sample SampleOf(const Outcome& outcome) {
   return sample;
 }
 
+// All of its error goes into what follows.
+void Excuse(Sample* sample) {
+  ErrorLevel& local = sample->local;
+  const ErrorLevel& error = sample->error;
+  local = {.power = std::max(local.power, error.power),
+           .peak = std::max(local.peak, error.peak),
+           .gain = std::max(local.gain, error.gain),
+           .common = std::max(local.common, error.common)};
+  sample->within_local = true;
+  sample->unlike = false;
+}
+
 // Finite numbers alone are explained; a special value on one side only is not.
 bool MayBeExplained(const Outcome& outcome) {
   const Metrics& m = outcome.comparison.metrics;
@@ -297,11 +309,18 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
   for (const auto& [begin, call] : pass->calls) {
     if (call.kind != OperatorKind::kTap) calls.push_back({begin, call.end});
   }
+  // Of what the model was given.
+  const auto may_differ = [&](const Outcome& outcome) {
+    if (!outcome.root_input || !options_.allow_failed) return false;
+    const auto record = b_.Get(outcome.ids.b);
+    return record.ok() && options_.allow_failed.Match(*record);
+  };
   const auto sample_of = [&](size_t i) {
     Sample sample = SampleOf(outcomes[indices[i]]);
     if (const auto own = weights.find(sample.path); own != weights.end())
       sample.weights = own->second;
     states.Complete(indices[i], &sample);
+    if (may_differ(outcomes[indices[i]])) Excuse(&sample);
     return sample;
   };
   ReluFlips flips(pass);
@@ -314,7 +333,11 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
   const ExplainOptions options = {.compute = options_.compute.has_value(), .unflipped = unflipped};
   Explain({indices.size(), sample_of}, calls, options,
           [&](size_t i, const Explanation& explanation) {
-            SetExplanation(explanation, &outcomes[indices[i]]);
+            Outcome& outcome = outcomes[indices[i]];
+            const Answer own = outcome.comparison.verdict.tolerance;
+            SetExplanation(explanation, &outcome);
+            // What is excused is listed as allowed all the same.
+            if (may_differ(outcome)) outcome.comparison.verdict.tolerance = own;
             if (const auto rest = flipped.find(i); rest != flipped.end() && explanation.within)
               outcomes[indices[i]].comparison.notes.push_back(FlipsText(rest->second));
             outcomes[indices[i]].explanation.MoveTo(pass->spill.get());

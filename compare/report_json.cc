@@ -259,6 +259,7 @@ Json CountsJson(const Counts& c) {
           {"judged", c.judged},
           {"failing", c.failing},
           {"allowed", c.allowed},
+          {"allowed_by_hash", c.allowed_by_hash},
           {"bitwise_equal", c.bits_equal},
           {"equal_by_hash", c.equal_by_hash},
           {"read", c.read},
@@ -358,11 +359,13 @@ void WriteJson(const DiffReport& report, const SideInfo& a, const SideInfo& b, b
   json["parameters"] = {{"compared", parameters.compared},
                         {"first_steps", parameters.first_steps},
                         {"differing_names", parameters.differing_names},
+                        {"allowed_names", parameters.allowed_names},
                         {"following_names", parameters.following_names},
                         {"farthest", FarthestJson(parameters.farthest)},
                         {"differing", DifferingJson(parameters, false)}};
   json["buffers"] = {{"compared", parameters.buffers_compared},
                      {"differing_names", parameters.buffers_differing},
+                     {"allowed_names", parameters.buffers_allowed},
                      {"following_names", parameters.buffers_following},
                      {"farthest", FarthestJson(parameters.buffers_farthest)},
                      {"differing", DifferingJson(parameters, true)}};

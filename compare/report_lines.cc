@@ -114,25 +114,25 @@ std::string WeightsText(const DiffReport& report) {
     where.ranks.push_back(difference.rank);
     where.drifted = where.drifted || difference.drifted;
   }
-  size_t shown = 0;
-  for (const auto& [name, where] : places) {
-    if (shown++ == kMostNames) break;
+  const size_t shown = report.lists_all ? places.size() : std::min(kMostNames, places.size());
+  for (size_t left = shown; const auto& [name, where] : places) {
+    if (left-- == 0) break;
     text += fmt::format(
         "\nnot on {}{}: {}",
         where.ranks.front() == kAllRanks ? RankText(kAllRanks) : RanksText(where.ranks),
         where.drifted ? fmt::format(" from step {} on", where.step) : "", Printable(name));
   }
-  if (places.size() > kMostNames)
-    text += fmt::format("\n{} more: --json",
-                        CountText(p.differing_names + p.buffers_differing - kMostNames));
+  if (const uint64_t names = p.differing_names + p.buffers_differing; names > shown)
+    text += fmt::format("\n{} more: {}", CountText(names - shown),
+                        report.lists_all ? "--jsonl FILE" : "--all, or --jsonl FILE");
   if (p.by_hash > 0)
     text += fmt::format("\n{}by hash, which does not say by how much",
                         p.by_hash == p.differing_names + p.buffers_differing
                             ? ""
                             : CountText(p.by_hash) + " of them ");
-  if (p.allowed_names > 0)
-    text += fmt::format("\n{} that {} allowed", CountText(p.allowed_names),
-                        p.allowed_names == 1 ? "differs is" : "differ are");
+  if (const uint64_t allowed = p.allowed_names + p.buffers_allowed; allowed > 0)
+    text += fmt::format("\n{} that {} allowed", CountText(allowed),
+                        allowed == 1 ? "differs is" : "differ are");
   if (p.following_names + p.buffers_following > 0) text += "\n" + FollowingText(p, places.empty());
   return text;
 }
@@ -452,7 +452,10 @@ std::vector<std::string> OriginLines(const Origin& origin, const std::string& ac
         origin.may_be_steps && origin.may_divide
             ? "; an optimizer that divides by the size of the gradient (Adam) turns the rounding "
               "of a tiny one into whole steps"
-            : ""));
+        : origin.in_lower_precision ? "; where B computes in another precision, the rounding of "
+                                      "its gradients parts weights "
+                                      "from update to update"
+                                    : ""));
   if (origin.weights_unseen)
     lines.push_back(fmt::format(
         "weights were not recorded at this step, and the steps before it differ in rounding: they "

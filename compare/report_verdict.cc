@@ -74,6 +74,32 @@ std::string SameText(const DiffReport& report) {
   return text + NotJudgedText(c) + StepsNotJudgedText(report);
 }
 
+// An error of a tenth: beyond it what follows is other work.
+constexpr double kNearDb = 20;
+
+// "--allow-failed '^\.@input#0'": of the inputs that differ.
+std::string AllowInputs(const InputDistance& distance) {
+  std::vector<std::string> options;
+  for (const auto& [name, args] : distance.args) {
+    std::vector<std::string> patterns;
+    for (const std::string& arg : args) patterns.push_back(RegexOf(arg));
+    std::string any = fmt::format("{}", fmt::join(patterns, "|"));
+    if (args.size() > 1) any = "(" + any + ")";
+    const std::string root = name == "." ? "\\." : RegexOf(name);
+    options.push_back("--allow-failed " +
+                      ShellWord(Printable(fmt::format("^{}@input#{}", root, any))));
+  }
+  return fmt::format("{}", fmt::join(options, " "));
+}
+
+// " by little (SQNR 120.4 dB, max abs 3.6e-06)"; "" where their values were not read.
+std::string InputDistanceText(const InputReport& inputs) {
+  if (!inputs.distance || !inputs.distance->is_read || inputs.judging_stopped) return "";
+  return fmt::format("{} (SQNR {}, max abs {})",
+                     inputs.distance->least_sqnr_db >= kNearDb ? " by little" : "",
+                     SqnrText(inputs.distance->least_sqnr_db), inputs.distance->max_abs_text);
+}
+
 // Of runs that were given different data: nothing before it differs.
 std::string InputsText(const DiffReport& report) {
   const Origin& origin = *report.origin;
@@ -90,8 +116,14 @@ std::string InputsText(const DiffReport& report) {
   for (std::string& name : names) {
     if (IsDigits(name.substr(0, name.find(' ')))) name.insert(0, "input ");
   }
-  return fmt::format("INPUTS DIFFER  {} from step {} on; {}",
-                     Printable(fmt::format("{}", fmt::join(names, ", "))), origin.step, judged);
+  const std::string distance = InputDistanceText(report.inputs);
+  std::string text = fmt::format("INPUTS DIFFER  {} from step {} on{}; {}",
+                                 Printable(fmt::format("{}", fmt::join(names, ", "))), origin.step,
+                                 distance, judged);
+  if (!distance.empty() && report.inputs.distance->least_sqnr_db >= kNearDb)
+    text +=
+        "; to judge what follows by what that explains: " + AllowInputs(*report.inputs.distance);
+  return text;
 }
 
 // Of runs that were given other tokens: what was judged even so.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compare/record_patterns.h"
+#include "core/key.h"
 #include "core/text.h"
 
 namespace tdump::compare {
@@ -31,6 +32,21 @@ bool IsLeft(const Outcome& outcome) {
   const bool agrees =
       !outcome.fails && (!c.verdict.Judged() || c.verdict.statistics == Answer::kSame);
   return !told && !agrees;
+}
+
+// Of a root input that fails.
+void Measure(const Row& row, InputReport* inputs) {
+  InputDistance& distance = inputs->distance ? *inputs->distance : inputs->distance.emplace();
+  distance.args[PlainName(row.key.root, row.key.path, row.key.op)].insert(row.key.arg);
+  const Verdict& v = row.comparison.verdict;
+  const Metrics m = row.comparison.metrics;
+  const bool is_read = row.comparison.evidence == Evidence::kPayload && m.numeric && m.sqnr_db &&
+                       v.dtype == Answer::kSame && v.shape == Answer::kSame &&
+                       v.special != Answer::kDiffers;
+  distance.is_read = distance.is_read && is_read;
+  if (!is_read || (!distance.max_abs_text.empty() && *m.sqnr_db >= distance.least_sqnr_db)) return;
+  distance.least_sqnr_db = *m.sqnr_db;
+  distance.max_abs_text = m.max_abs_text;
 }
 
 }  // namespace
@@ -90,6 +106,7 @@ void Tally::AddInput(const Row& row, const Outcome& outcome) {
   ++inputs.differing_pairs;
   inputs.differing_by_hash += outcome.comparison.verdict.Unproven();
   if (!inputs.first_differing_step) inputs.first_differing_step = row.step_b;
+  Measure(row, &inputs);
   const std::string name = RootInputName(row.key);
   const bool listed =
       std::find(inputs.differing.begin(), inputs.differing.end(), name) != inputs.differing.end();

@@ -110,7 +110,8 @@ void WeightList::CountNames() {
     auto& farthest = weight.buffer ? p.buffers_farthest : p.farthest;
     if (weight.has_distance() && (!farthest || weight.IsFartherThan(*farthest))) farthest = weight;
   }
-  p.allowed_names = parameters_.allowed.size() + buffers_.allowed.size();
+  p.allowed_names = parameters_.allowed.size();
+  p.buffers_allowed = buffers_.allowed.size();
   p.allowed_from_start = parameters_.allowed_from_start.size();
   p.buffers_allowed_from_start = buffers_.allowed_from_start.size();
   p.by_hash = parameters_.by_hash() + buffers_.by_hash();

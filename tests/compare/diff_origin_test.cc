@@ -71,10 +71,49 @@ TEST(DiffOrigin, ADifferingInputOfTheModelIsSaidFirst) {
   EXPECT_THAT(report.inputs.differing, ElementsAre("kwargs.tokens"));
   EXPECT_THAT(Text(report), HasSubstr("inputs    differ from step 3 on: input kwargs.tokens\n"));
   EXPECT_THAT(Text(report),
-              HasSubstr("\nINPUTS DIFFER  kwargs.tokens from step 3 on; no step before "
-                        "it was compared\n"));
+              HasSubstr("\nINPUTS DIFFER  kwargs.tokens from step 3 on (SQNR -4.1 dB, max abs 3); "
+                        "no step before it was\n         compared\n"));
   EXPECT_THAT(Text(report),
               HasSubstr("ORIGIN    rank 0, step 3, the whole model, input kwargs.tokens\n"));
+}
+
+// A model that was given `first` and `mask`.
+FakeRun Given(const Tensor& first, const Tensor& mask) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  const uint64_t root = pass.Begin(".", "", {{"0", first}, {"kwargs.mask", mask}});
+  pass.Module("first", first, kGood);
+  pass.End(root, ".", "", {{"", kGood}});
+  return run;
+}
+
+TEST(DiffOrigin, OfInputsThatDifferByLittleHowToGoOnIsSaid) {
+  const Tensor near = Vector<float>("float32", {1, 2.001f}), far = Vector<float>("float32", {1, 9});
+  const auto text_of = [&](const Tensor& first, const Tensor& mask) {
+    return Joined(Text(DiffOk(Given(kInput, kInput), Given(first, mask))));
+  };
+  EXPECT_THAT(text_of(near, kInput),
+              HasSubstr("INPUTS DIFFER input 0 from step 0 on by little (SQNR 67.0 dB, max abs "
+                        "0.0009999); no step before it was compared; to judge what follows by what "
+                        "that explains: --allow-failed '^\\.@input#0'"));
+  EXPECT_THAT(text_of(near, near), HasSubstr("--allow-failed '^\\.@input#(0|kwargs.mask)'"));
+  // Other data, and what was not read: nothing to go on with.
+  for (const auto& [first, mask] : {std::pair(far, kInput), {near, far}})
+    EXPECT_THAT(text_of(first, mask), Not(HasSubstr("--allow-failed")));
+  EXPECT_THAT(text_of(far, kInput), HasSubstr("from step 0 on (SQNR -9.9 dB, max abs 7);"));
+  EXPECT_THAT(
+      text_of(Vector<double>("float64", {1, 2.001}), kInput),
+      AllOf(HasSubstr("input 0 from step 0 on; no step"), Not(HasSubstr("--allow-failed"))));
+  EXPECT_THAT(text_of(Vector<int64_t>("int64", {1, 2}), kInput), Not(HasSubstr("--allow-failed")));
+}
+
+TEST(DiffOrigin, WhatIsSaidOfInputsThatDifferByLittleIsTaken) {
+  const Tensor near = Vector<float>("float32", {1, 2.001f});
+  DiffOptions options;
+  options.pass.allow_failed = {NameFilter(), Named(".@input#0")};
+  const DiffReport report = DiffOk(Given(kInput, kInput), Given(near, kInput), options);
+  EXPECT_NE(report.origin ? report.origin->kind : OriginKind::kOperator, OriginKind::kInputs);
+  EXPECT_EQ(report.overall, Overall::kSame);
 }
 
 // A model that returns `logits`, of which one layer is recorded, and a loss beside it.

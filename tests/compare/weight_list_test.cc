@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/compare/diff_runs.h"
@@ -77,6 +78,38 @@ TEST(WeightList, OneThatMayDifferFromTheStartIsNotSaidToBeEqual) {
   EXPECT_THAT(Text(DiffOk(a, b, Allowing("bn1"))),
               HasSubstr("weights   1 of 2 parameters equal on every rank\n"
                         "          1 that differs is allowed\n"));
+}
+
+TEST(WeightList, WhatMayDifferIsCountedInTheDocumentToo) {
+  for (const bool full : {false, true}) {
+    SCOPED_TRACE(full);
+    const DiffReport report = DiffOk(TwoSteps(kOnes, kOnes, full), TwoSteps(kOneOff, kOneOff, full),
+                                     Allowing("running_mean"));
+    const auto json = nlohmann::json::parse(RenderJson(report, {}, {}, false));
+    EXPECT_EQ(json["parameters"]["allowed_names"], 0);
+    EXPECT_EQ(json["buffers"]["allowed_names"], 1);
+    EXPECT_EQ(json["counts"]["allowed"], full ? 1 : 0);
+    EXPECT_EQ(json["counts"]["allowed_by_hash"], full ? 0 : 1);
+  }
+}
+
+TEST(WeightList, AllAreNamedWhereAllAreAskedFor) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    PassBuilder pass = run->Pass(0, 0);
+    for (int i = 0; i < 5; ++i)
+      pass.Param("fc", "weight" + std::to_string(i), run == &a ? kOnes : kOneOff);
+  }
+  const std::string few = Text(DiffOk(a, b));
+  EXPECT_THAT(few, AllOf(HasSubstr("not on rank 0: fc.weight2\n          2 more: --all, or --jsonl "
+                                   "FILE\n"),
+                         Not(HasSubstr("fc.weight3"))));
+  DiffOptions options;
+  options.top = ~size_t{0};
+  const std::string all = Text(DiffOk(a, b, options));
+  EXPECT_THAT(all, AllOf(HasSubstr("not on rank 0: fc.weight3\n          not on rank 0: "
+                                   "fc.weight4\n"),
+                         Not(HasSubstr(" more: "))));
 }
 
 TEST(WeightList, ByHowMuchAWeightDiffersIsSaid) {
