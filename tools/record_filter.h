@@ -17,7 +17,7 @@ namespace tdump::tools {
 
 struct RecordFilter {
   std::optional<Spec> steps, ranks;
-  std::string name;                                // of an address, see io::NameMatches; empty: all
+  std::string name;                                // of an address, or as printed; empty: all
   std::function<bool(const std::string&)> select;  // on plain names; empty: all
   std::function<bool(const std::string&)> arg;     // on argument names
   std::vector<Role> roles;                         // empty: all

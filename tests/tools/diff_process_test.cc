@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <regex>
 
 #include "core/utf8.h"
 #include "tests/tools/diff_process.h"
@@ -54,6 +55,62 @@ TEST_F(DiffProcessTest, TheJsonDocument) {
   EXPECT_EQ(report["counts"]["differing"]["bitwise"], 2);
   EXPECT_EQ(Report({"a", "a"})["verdict"], "same");
   EXPECT_TRUE(Report({"a", "a"})["origin"].is_null());
+}
+
+// The third column of the table of what differs.
+std::vector<std::string> NamesOfTable(const std::string& report) {
+  std::vector<std::string> names;
+  std::istringstream lines(report);
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (inside && line.empty()) break;
+    // Figures behind a long name stand below it.
+    if (static const std::regex row("^ +[0-9]+ +[0-9]+  ([^ ].*?)(  .*)?$"); inside) {
+      std::smatch match;
+      if (std::regex_match(line, match, row)) names.push_back(match[1]);
+    }
+    inside = inside || line.starts_with("  rank  step  operator");
+  }
+  return names;
+}
+
+TEST_F(DiffProcessTest, TheViewTakesEveryNameOfTheTable) {
+  const auto run_of = [&](const std::string& name, float value) {
+    std::vector<TensorImage> tensors;
+    const auto add = [&](const std::string& path, Role role, const std::string& arg) {
+      tensors.push_back(Out<float>(path, "float32", {value, 2.5f}));
+      tensors.back().role = role;
+      tensors.back().arg = arg;
+      if (role == Role::kParamGrad) tensors.back().phase = Phase::kBackward;
+    };
+    add(".", Role::kParam, "pos");
+    add(".", Role::kState, "scale");
+    add("fc", Role::kParam, "weight");
+    add("fc", Role::kParamGrad, "weight");
+    add("fc", Role::kState, "weight.exp_avg");
+    add("fc", Role::kInput, "0");
+    add("fc", Role::kOutput, "");
+    add(".", Role::kOutput, "logits");
+    MakeOneStep(name, tensors);
+  };
+  run_of("a", 1);
+  run_of("b", 2);
+  const auto done = Diff({"a", "b", "--all"});
+  EXPECT_EQ(done.status, 1) << done.err;
+  const std::vector<std::string> names = NamesOfTable(done.out);
+  EXPECT_EQ(names.size(), 8u) << done.out;
+  EXPECT_THAT(names, testing::Contains("pos, param pos"));
+  EXPECT_THAT(names, testing::Contains(HasSubstr("…")));  // one that is cut
+  for (const std::string& name : names) {
+    const auto seen = Run("tdump-view", {"b:0/0/" + name});
+    EXPECT_EQ(seen.status, 0) << name << ": " << seen.err;
+    EXPECT_THAT(seen.out, HasSubstr("= 2  2.5\n")) << name;
+    EXPECT_EQ(Diff({"a:0/0/" + name, "b:0/0/" + name}).status, 1) << name;
+  }
+  // Those of parameters, as the lines on weights and origins have them.
+  for (const char* name : {"pos", "scale", "fc.weight", "fc.weight.exp_avg"})
+    EXPECT_EQ(Run("tdump-view", {std::string("b:0/0/") + name}).status, 0) << name;
+  EXPECT_EQ(Run("tdump-view", {"b:0/0/fc, output 1"}).status, 2);
 }
 
 TEST_F(DiffProcessTest, EveryPairAsALine) {
