@@ -85,6 +85,8 @@ class Writer {
       word = fmt::format("\033[{}m{}\033[0m", code, word);
     }
     text_ = fmt::format("tdump: {}  {}", word, Printable(shown_));
+    if (shown_ == "latest" && store_.run() != shown_)
+      text_ += fmt::format(" = {}", Printable(store_.run()));
     if (index_.generation != 0) text_ += fmt::format("  generation {}", index_.generation);
     if (index_.files != 0)
       text_ += fmt::format("  {} in {}", BytesText(index_.bytes), Plural(index_.files, "file"));
@@ -93,13 +95,16 @@ class Writer {
 
   std::string StepsLine() const {
     const std::set<uint64_t>& whole = steps_.everywhere;
+    const uint64_t seen = std::max<uint64_t>(index_.steps_seen, written_.size());
+    const bool only_begun = whole.empty() && !written_.empty() && selected_ == 1;
     std::string text = !whole.empty()     ? Steps(whole) + " written"
                        : written_.empty() ? "none written"
                        : selected_ > 1    ? "none written on every rank"
-                                          : "none whole";
-    text += fmt::format(" ({} of {} seen{})", CountText(whole.size()),
-                        CountText(std::max<uint64_t>(index_.steps_seen, written_.size())), Modes());
-    text += StepsInPart();
+                                          : Steps(written_) + " begun, none whole";
+    text += only_begun ? fmt::format(" ({} seen{})", CountText(seen), Modes())
+                       : fmt::format(" ({} of {} seen{})", CountText(whole.size()), CountText(seen),
+                                     Modes());
+    if (!only_begun) text += StepsInPart();
     std::vector<std::string> extra;
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (!ranks_[i].extra.empty())

@@ -1,6 +1,7 @@
 #include "tools/run_source.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,15 @@ bool TakeMerged(Env* env, const io::PassStore& store, uint32_t generation, io::R
     return true;
   }
   return false;
+}
+
+// "outputs/tdump_1" of "outputs/latest", which the next job leads elsewhere.
+std::string WithoutLink(const std::string& path) {
+  const std::filesystem::path link(path);
+  if (link.filename() != "latest") return path;
+  std::error_code failed;
+  const std::filesystem::path target = std::filesystem::read_symlink(link, failed);
+  return failed ? path : (link.parent_path() / target).string();
 }
 
 std::string ListOf(const std::vector<uint32_t>& numbers) {
@@ -64,9 +74,11 @@ Result<LoadedRun> LoadRun(const std::string& text) {
   return LoadRun(ref);
 }
 
-Result<LoadedRun> LoadRun(const io::RunRef& ref) {
+Result<LoadedRun> LoadRun(const io::RunRef& wanted) {
   LoadedRun run;
-  run.ref = ref;
+  run.ref = wanted;
+  run.ref.path = WithoutLink(wanted.path);
+  const io::RunRef ref = run.ref;
   TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(Env::Posix(), ref.path));
   const std::vector<uint32_t> generations = coordinator::Generations(*run.store);
   if (generations.empty()) {

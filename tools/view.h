@@ -33,6 +33,10 @@ struct ViewRequest {
 std::string PassesText(const LoadedRun& run);
 // That no record is what was asked for, with names that come near. Status 2.
 int FailWithoutRecords(const ViewRequest& request);
+// The same of the passes that are asked for: which there are.
+int FailWithoutPass(const ViewRequest& request);
+// "ranks 0-7", of the whole job.
+std::string RanksText(const io::RunIndex& index);
 
 int ViewRun(const ViewRequest& request);       // coverage and signature; without a face asked for
 int ViewCoverage(const ViewRequest& request);  // the same at length, by rank

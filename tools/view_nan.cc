@@ -50,6 +50,7 @@ class NanFinder {
 
   int Run() {
     const std::vector<const io::IndexedPass*> passes = SelectPasses(request_.run, request_.filter);
+    if (passes.empty()) return FailWithoutPass(request_);
     for (const io::IndexedPass* place : passes) {
       if (!ranks_.empty() && place->global_step != ranks_.front().step) break;
       LookInto(*place);
@@ -163,6 +164,12 @@ class NanFinder {
         unknown_ == 0
             ? ""
             : fmt::format("; of {} neither values nor statistics were kept", CountText(unknown_));
+    if (ranks_.empty() && seen_ == unknown_)
+      return fmt::format(
+          "not known: of {} neither values nor statistics were kept; to see NaN capture with "
+          "level: "
+          "stats (or full)\n",
+          Plural(seen_, "record"));
     if (ranks_.empty())
       return fmt::format("no NaN in {}{}\n", Plural(seen_ - unknown_, "record"), unknown);
     const FirstOfRank& first = ranks_.front();

@@ -230,6 +230,34 @@ std::string OverwrittenText(const ViewRequest& request) {
                      steps.size() == 1 ? "was" : "were");
 }
 
+// "; rank 1 was not selected (ranks)" of ranks that were asked for and recorded nothing; "" where
+// one of them recorded something.
+std::string WhyNoRank(const ViewRequest& request) {
+  const io::RunIndex& index = request.run.index;
+  if (!request.filter.ranks) return "";
+  RecordFilter of_ranks;
+  of_ranks.ranks = request.filter.ranks;
+  if (!SelectPasses(request.run, of_ranks).empty()) return "";
+  std::vector<uint64_t> not_selected, others;
+  for (const io::RankState& state : index.ranks) {
+    const auto rank = static_cast<uint64_t>(state.rank);
+    if (!request.filter.ranks->Contains(rank, static_cast<uint64_t>(index.world))) continue;
+    (state.selected || state.processes.empty() ? others : not_selected).push_back(rank);
+  }
+  if (not_selected.empty() && others.empty())
+    return fmt::format("; the job has {}", RanksText(index));
+  std::string text;
+  const auto add = [&](const std::vector<uint64_t>& ranks, std::string_view one,
+                       std::string_view several) {
+    if (ranks.empty()) return;
+    text += fmt::format("; rank{} {} {}", ranks.size() == 1 ? "" : "s", RangesText(ranks),
+                        ranks.size() == 1 ? one : several);
+  };
+  add(not_selected, "was not selected (ranks)", "were not selected (ranks)");
+  add(others, "wrote none", "wrote none");
+  return text;
+}
+
 }  // namespace
 
 std::string PassesText(const LoadedRun& run) {
@@ -244,7 +272,20 @@ std::string PassesText(const LoadedRun& run) {
     const bool one = text.find_first_of("-,") == std::string::npos;
     return fmt::format("{}{} {}", what, one ? "" : "s", text);
   };
-  return fmt::format("there are {} on {}", numbers("step", steps), numbers("rank", ranks));
+  const std::string of_steps = numbers("step", std::move(steps));
+  return fmt::format("there {} {} on {}", of_steps.starts_with("steps") ? "are" : "is", of_steps,
+                     numbers("rank", std::move(ranks)));
+}
+
+std::string RanksText(const io::RunIndex& index) {
+  return index.world == 1 ? "rank 0 alone" : fmt::format("ranks 0-{}", index.world - 1);
+}
+
+int FailWithoutPass(const ViewRequest& request) {
+  return Fail(kViewTool,
+              fmt::format("no pass of these steps and ranks{}{}; {}; see tdump-view {} --coverage",
+                          WhyNoRank(request), OverwrittenText(request), PassesText(request.run),
+                          ShellWord(Printable(request.shown))));
 }
 
 int FailWithoutRecords(const ViewRequest& request) {
@@ -265,11 +306,7 @@ int FailWithoutRecords(const ViewRequest& request) {
 }
 
 int ViewRecords(const ViewRequest& request) {
-  if (SelectPasses(request.run, request.filter).empty())
-    return Fail(kViewTool,
-                fmt::format("no pass of these steps and ranks{}; {}; see tdump-view {} --coverage",
-                            OverwrittenText(request), PassesText(request.run),
-                            ShellWord(Printable(request.shown))));
+  if (SelectPasses(request.run, request.filter).empty()) return FailWithoutPass(request);
   const int status = request.sort == "none" ? InOrder(request) : Sorted(request);
   return status;
 }

@@ -197,7 +197,7 @@ int ViewCoverage(const ViewRequest& request) {
     if (narrowed) Print(RankAtLength(request, state));
   }
   if (!any) {
-    return Fail(kViewTool, fmt::format("no such rank; the run has ranks 0-{}", index.world - 1));
+    return Fail(kViewTool, "no such rank; the job has " + RanksText(index));
   }
   return kExitOk;
 }

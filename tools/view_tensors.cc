@@ -311,12 +311,7 @@ class Viewer {
   }
 
   int NothingFound() {
-    if (SelectPasses(request_.run, request_.filter).empty()) {
-      return Fail(kViewTool,
-                  fmt::format("no pass of that step and rank; {}; see tdump-view {} "
-                              "--coverage",
-                              PassesText(request_.run), ShellWord(Printable(request_.shown))));
-    }
+    if (SelectPasses(request_.run, request_.filter).empty()) return FailWithoutPass(request_);
     for (const io::OperatorCoverage& op : request_.run.index.operators) {
       if (op.name != request_.filter.name || op.ranks_called != 0) continue;
       if (coordinator::IsIdleContainer(op))

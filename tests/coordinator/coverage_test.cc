@@ -38,7 +38,7 @@ TEST_F(CoverageTest, ACleanRunIsFourLines) {
   }
   const std::string text = Text();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
-  EXPECT_THAT(text, HasSubstr("tdump: COMPLETE  latest  "));
+  EXPECT_THAT(text, HasSubstr("tdump: COMPLETE  latest = run  "));
   EXPECT_THAT(text, HasSubstr("  steps      0-1 written (2 of 3 seen); 0-2 agreed on all 2 ranks "
                               "(transport file, lag 1 step)\n"));
   EXPECT_THAT(text, HasSubstr("  ranks      2 of 2 wrote all 2 steps; operators: 3 selected, 1 "
@@ -158,7 +158,7 @@ TEST_F(CoverageTest, ARankThatNeverStartedCounts) {
 TEST_F(CoverageTest, OfOneRankAStepIsWholeOrNot) {
   ProcessImage killed(env_.get(), "run", {.rank = 0, .world = 1});
   killed.TornPass(0, {"a"}, 100);
-  EXPECT_THAT(Text(), HasSubstr("  steps      none whole (0 of 1 seen); 0 not whole\n"));
+  EXPECT_THAT(Text(), HasSubstr("  steps      0 begun, none whole (1 seen)\n"));
   killed.Expect("a").Pass(1).TornPass(2, {"a"}, 100);
   EXPECT_THAT(Text(), HasSubstr("  steps      1 written (1 of 3 seen); 0,2 not whole\n"));
   EXPECT_THAT(Text(), HasSubstr("0 complete on every rank, 1 more in step 1\n"));
@@ -175,7 +175,8 @@ TEST_F(CoverageTest, AStepThatNoRankEndedIsOnNoRank) {
 TEST_F(CoverageTest, ARunWithoutAPassIsNotComplete) {
   ProcessImage others(env_.get(), "run", {.selected = false});
   others.Exit(2);
-  EXPECT_THAT(Text(), HasSubstr("tdump: INCOMPLETE  latest\n  steps      none written (0 of 2 "));
+  EXPECT_THAT(Text(),
+              HasSubstr("tdump: INCOMPLETE  latest = run\n  steps      none written (0 of 2 "));
   EXPECT_THAT(Text(), HasSubstr("  ranks      none of 1 rank is selected (ranks), so nothing was "
                                 "written; operators: none selected was seen\n"));
   const auto holes = [&](const std::string& run) {
@@ -196,7 +197,8 @@ TEST_F(CoverageTest, ARunThatWasToWriteNothingIsComplete) {
   rank1.Exit(2);
   EXPECT_THAT(Text(), HasSubstr("tdump: INCOMPLETE"));  // rank 1 was to write something
   rank1.Add(io::NoteSection{0, 1, std::string(kNoStepAsked)});
-  EXPECT_THAT(Text(), HasSubstr("tdump: COMPLETE  latest\n  steps      none written (0 of 2 "));
+  EXPECT_THAT(Text(),
+              HasSubstr("tdump: COMPLETE  latest = run\n  steps      none written (0 of 2 "));
   EXPECT_THAT(Text(), HasSubstr("  notes      ranks 0-1: no step is selected (steps: none)\n"));
 }
 

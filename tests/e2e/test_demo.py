@@ -101,7 +101,7 @@ def test_the_last_line_runs_in_any_shell(demo, tmp_path):
     line = demo[1].splitlines()[-1]
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, env=bare, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "\ntdump: COMPLETE  latest  " in "\n" + done.stdout and "4 of 4 wrote all" in done.stdout, done.stdout
+    assert "\ntdump: COMPLETE  latest = " in "\n" + done.stdout and "4 of 4 wrote all" in done.stdout, done.stdout
 
 
 def words(report: str) -> list[str]:

@@ -98,7 +98,7 @@ def test_a_clean_run_is_complete_in_four_lines(clean):
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 4, done.stdout
-    assert lines[0].startswith("tdump: COMPLETE  latest  ")
+    assert lines[0].startswith("tdump: COMPLETE  latest = outputs/")
     assert re.match(
         r"  steps      0-1 written \(2 of 2 seen\); 0-1 agreed on all 2 ranks \(transport file, lag \d+ steps?\)$",
         lines[1],

@@ -405,8 +405,9 @@ TEST_F(ViewProcessTest, LatestIsTheDefault) {
   ASSERT_TRUE(env_->MakeDirs(Path("outputs"), 0700).ok());
   ASSERT_TRUE(env_->Rename(Path("run"), Path("outputs/tdump_1")).ok());
   ASSERT_TRUE(env_->Symlink("tdump_1", Path("outputs/latest")).ok());
-  EXPECT_THAT(View({}).out, StartsWith("tdump: COMPLETE  latest  "));
+  EXPECT_THAT(View({}).out, StartsWith("tdump: COMPLETE  latest = outputs/tdump_1  "));
   EXPECT_THAT(View({"latest:0/0/norm"}).out, HasSubstr("value = 18446744073709551615"));
+  EXPECT_THAT(Run("tdump-diff", {"latest", "latest"}).out, StartsWith("A outputs/tdump_1@0 "));
 }
 
 TEST_F(ViewProcessTest, AReaderThatLeavesIsNoTrouble) {

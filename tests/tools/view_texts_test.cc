@@ -242,13 +242,45 @@ TEST_F(ViewTextsTest, AnAddressThatIsNoneGetsWhatThereIs) {
     return done.err;
   };
   EXPECT_THAT(err({"run:9/1/fc"}),
-              HasSubstr("no pass of that step and rank; there are steps 0-1 on "
-                        "ranks 0-1; see tdump-view run --coverage"));
-  EXPECT_THAT(err({"run:0/7/fc"}), HasSubstr("there are steps 0-1 on ranks 0-1"));
+              HasSubstr("no pass of these steps and ranks; there are steps 0-1 on ranks 0-1; see "
+                        "tdump-view run --coverage"));
+  EXPECT_THAT(err({"run:0/7/fc"}),
+              HasSubstr("ranks; the job has ranks 0-1; there are steps 0-1 on ranks 0-1"));
   EXPECT_THAT(err({"run:9", "--records"}), HasSubstr("there are steps 0-1 on ranks 0-1"));
   EXPECT_THAT(err({"run:0/0/fc@outptu"}),
               HasSubstr("no record 'fc@outptu' there; 'fc' has @input#0, @output#. See"));
   EXPECT_THAT(err({"run:1/0/fc@input#0"}), HasSubstr("'fc' has @output#. See"));
+}
+
+TEST_F(ViewTextsTest, OfARankThatWasNotRecordedIsSaidWhy) {
+  for (const int32_t rank : {0, 1, 2}) {
+    ProcessImage process(env_, Path("run"), {.rank = rank, .world = 4, .selected = rank != 2});
+    if (rank == 0) process.Tensors(0, {Floats("fc", {2})});
+    process.Exit(1);
+  }
+  const std::string there = "; there is step 0 on rank 0; see";
+  for (const auto& [asked, why] : std::vector<std::pair<std::string, std::string>>{
+           {"1", "; rank 1 wrote none"},
+           {"2", "; rank 2 was not selected (ranks)"},
+           {"2-3", "; rank 2 was not selected (ranks); rank 3 wrote none"},
+           {"7", "; the job has ranks 0-3"}}) {
+    for (const char* face : {"--records", "--nan"}) {
+      const auto done = Run("tdump-view", {"run", face, "--rank", asked});
+      EXPECT_EQ(done.status, 2);
+      EXPECT_THAT(done.err, HasSubstr("no pass of these steps and ranks" + why + there)) << asked;
+    }
+  }
+  // That rank has some, of another step.
+  EXPECT_THAT(Run("tdump-view", {"run", "--records", "--rank", "0", "--step", "5"}).err,
+              HasSubstr("no pass of these steps and ranks" + there));
+}
+
+TEST_F(ViewTextsTest, WhereNothingTellsOfNanThatIsSaid) {
+  MakeRun({Floats("x", {1, 2}, kPartMeta | kPartHash), Floats("y", {1}, kPartMeta)});
+  EXPECT_EQ(View({"run", "--nan"}),
+            "not known: of 2 records neither values nor statistics were kept; to see NaN capture "
+            "with level: stats (or full)\n");
+  EXPECT_EQ(View({"run", "--nan", "--select", "x"}).find("not known: of 1 record "), 0u);
 }
 
 TEST_F(ViewTextsTest, AMistypedOptionIsNamed) {
