@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "compare/dequantised.h"
+#include "compare/judged_lines.h"
 #include "compare/pass_diff.h"
 #include "core/text.h"
 #include "io/address.h"
@@ -180,12 +181,14 @@ std::string ForeignSide::CoordinatesOf(int32_t rank) const {
 }
 
 std::string ForeignSide::WhyMissing(int32_t rank) const {
-  std::vector<uint64_t> steps;
+  const bool of_all = rank == kAllRanks;
+  std::set<uint64_t> steps;
   for (const DumpUnit& unit : catalog_.units) {
-    if (unit.rank == rank) steps.push_back(unit.step);
+    if (of_all || unit.rank == rank) steps.insert(unit.step);
   }
-  if (steps.empty()) return fmt::format("'{}' has nothing of rank {}", path_, rank);
-  return fmt::format("'{}' has steps {} of rank {}", path_, RangesText(steps), rank);
+  const std::string of_rank = of_all ? "" : fmt::format(" of rank {}", rank);
+  if (steps.empty()) return fmt::format("'{}' has nothing{}", path_, of_rank);
+  return fmt::format("'{}' has {}{}", path_, StepRanges({steps.begin(), steps.end()}), of_rank);
 }
 
 DumpContents ForeignSide::Read(const PassRef& pass) const {

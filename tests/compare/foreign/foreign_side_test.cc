@@ -239,6 +239,18 @@ TEST_F(ForeignSideTest, FilesOfTensors) {
   EXPECT_THAT(Keys(*Side("g")), ElementsAre("x@output#"));
 }
 
+// Where the ranks of the other side are put together a file is no rank's.
+TEST_F(ForeignSideTest, WhichStepsThereAreIsSaidOfARankOrOfTheWhole) {
+  Store("g/x.npy", Array(1));
+  const auto file = Side("g/x.npy");
+  EXPECT_THAT(file->WhyMissing(kAllRanks), testing::EndsWith("g/x.npy' has step 0"));
+  EXPECT_THAT(file->WhyMissing(0), testing::EndsWith("x.npy' has step 0 of rank 0"));
+  EXPECT_THAT(file->WhyMissing(3), testing::EndsWith("x.npy' has nothing of rank 3"));
+  for (const char* rank : {"TP0_PP0_Rank0_pid9", "TP1_PP0_Rank1_pid10"})
+    Store(std::string("dump/") + rank + "/Pass00010.pt", Pass({"model.a"}));
+  EXPECT_THAT(Side("dump")->WhyMissing(kAllRanks), testing::EndsWith("dump' has step 10"));
+}
+
 TEST_F(ForeignSideTest, WhatIsNoneSaysWhatWasLookedFor) {
   Store("g/readme.txt", "x");
   EXPECT_THAT(Why("g"), testing::AllOf(HasSubstr("SGLang"), HasSubstr("dump.json"),
