@@ -94,6 +94,13 @@ std::string PrintTopologySize(const Config& c) {
   return "{" + text + "}";
 }
 
+std::string TopologyMisfit(const Config& config, int world) {
+  if (config.topology_size.empty() || world <= 0 || Ranks(config) == static_cast<uint64_t>(world))
+    return "";
+  return "topology: the sizes make " + std::to_string(Ranks(config)) + " rank" +
+         (Ranks(config) == 1 ? "" : "s") + ", the job has " + std::to_string(world);
+}
+
 void CheckTopology(const Config& config, int world, Mistakes* mistakes) {
   const Position at{config.topology_line, config.topology_column};
   if (config.topology_order.empty() && config.topology_size.empty()) return;
@@ -108,11 +115,8 @@ void CheckTopology(const Config& config, int world, Mistakes* mistakes) {
       mistakes->Add(at, "topology: the axis " + axis + " has no size",
                     "every axis of 'order' in 'size'");
   }
-  if (world <= 0 || Ranks(config) == static_cast<uint64_t>(world)) return;
-  mistakes->Add(at,
-                "topology: the sizes make " + std::to_string(Ranks(config)) +
-                    " ranks, the job has " + std::to_string(world),
-                "sizes whose product is the number of ranks");
+  if (const std::string misfit = TopologyMisfit(config, world); !misfit.empty())
+    mistakes->Add(at, misfit, "sizes whose product is the number of ranks");
 }
 
 std::string CoordinatesOf(const Config& config, int rank, int world) {

@@ -21,4 +21,7 @@ void CheckTopology(const Config& config, int world, Mistakes* mistakes);
 // not say, or says it for another number of ranks.
 std::string CoordinatesOf(const Config& config, int rank, int world);
 
+// "topology: the sizes make 4 ranks, the job has 2"; "" where they fit, or either is not known.
+std::string TopologyMisfit(const Config& config, int world);
+
 }  // namespace tdump::filters

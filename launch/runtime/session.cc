@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "filters/settings.h"
+#include "filters/topology.h"
 #include "launch/config/effective_config.h"
 #include "launch/config/first_on_node.h"
 #include "launch/runtime/launcher.h"
@@ -198,6 +199,7 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
   session->manifest = active_->manifest.get();
   session->agreement = active_->agreement.get();
   TellMissingRanks();
+  TellMisfitOfTopology();
   return coordinator::Activation::kActive;
 }
 
@@ -211,6 +213,13 @@ void Session::TellMissingRanks() {
       misfit, world, world == 1 ? "" : "s");
   sink_.note(text);
   Report(text);
+}
+
+// The same of the layout, which then says nothing of where ranks lie.
+void Session::TellMisfitOfTopology() {
+  const std::string misfit = filters::TopologyMisfit(config_, active_->identity.world);
+  if (misfit.empty()) return;
+  Report(misfit + "; it is not used: give sizes whose product is the number of ranks");
 }
 
 // The lines wait for the first step, so that they can name what marks steps.

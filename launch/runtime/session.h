@@ -66,6 +66,7 @@ class Session final : public coordinator::Activator {
   void AdoptPlan(const Identity& identity);
   void Introduce(const std::string& rule);
   void TellMissingRanks();
+  void TellMisfitOfTopology();
   void TellForkedWork();
   void Report(const std::string& text) noexcept;
   std::string ClockDirectory(const Identity& identity) const;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -131,6 +132,26 @@ def test_the_configuration_gives_each_rank_its_place(tmp_path):
         2: ("tp=0 dp=1", "config"),
         3: ("tp=1 dp=1", "config"),
     }
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_layout_for_another_number_of_ranks_is_refused_or_told_and_not_used(tmp_path, inside):
+    (tmp_path / "c.yaml").write_text(ALL + "topology: {order: [tp, dp], size: {dp: 2, tp: 4}}\n")
+    tool = [TDUMP_RUN, "-c", "c.yaml", "--"]
+    if not inside:  # its launcher has said how many ranks there are
+        done = mpirun(RANKS, [*tool, *JOB], tmp_path)
+        assert done.returncode == 125 and "ended" not in done.stdout
+        assert "the sizes make 8 ranks, the job has 4; expected sizes whose product" in done.stderr, done.stderr
+        return
+    launcher = [shutil.which("mpirun") or "mpirun", "--oversubscribe", "-n", str(RANKS)]
+    done = execute([*tool, *launcher, *JOB], tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = "tdump: topology: the sizes make 8 ranks, the job has 4; it is not used: give sizes whose product is the number of ranks\n"
+    assert done.stderr.count(told) == 1, done.stderr
+    for (directory,) in latest(tmp_path).ranks().values():
+        manifest = independent_reader.File((directory / "manifest.tdm").read_bytes())
+        identity = next(frame.section(0x2001) for frame in manifest.frames if frame.has(0x2001))
+        assert identity["coordinates"] == ""
 
 
 def test_a_program_outside_tdump_is_left_alone(tmp_path):

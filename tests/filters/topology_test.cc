@@ -34,6 +34,14 @@ TEST(Topology, OrderAndSizesMustAgreeWithEachOtherAndTheJob) {
               HasSubstr("the axis dp has no size"));
 }
 
+TEST(Topology, SizesOfAnotherNumberOfRanksAreToldOnceThatIsKnown) {
+  const Config config = Parsed("topology: {order: [tp, dp], size: {tp: 2, dp: 2}}\n");
+  EXPECT_EQ(TopologyMisfit(config, 2), "topology: the sizes make 4 ranks, the job has 2");
+  EXPECT_EQ(TopologyMisfit(config, 4), "");
+  EXPECT_EQ(TopologyMisfit(config, 0), "");
+  EXPECT_EQ(TopologyMisfit(Parsed(""), 2), "");
+}
+
 TEST(Topology, MistakesAreNamed) {
   EXPECT_THAT(Mistaken("topology: {order: tp}\n"), HasSubstr("c.yaml:1:19: topology.order: 'tp'"));
   EXPECT_THAT(Mistaken("topology: {order: [tp, tp]}\n"), HasSubstr("'tp' a second time"));
