@@ -56,6 +56,13 @@ bool IsModelOutput(const Key& key) {
   return key.path == "." && key.op.empty() && key.role == Role::kOutput;
 }
 
+// Ranks on these axes compute parts of one result from the same inputs.
+bool SharesInputs(std::string_view axis) { return axis == "tp" || axis == "etp"; }
+
+bool AllShareInputs(const std::vector<std::string>& axes) {
+  return std::all_of(axes.begin(), axes.end(), SharesInputs);
+}
+
 uint64_t UnitsIn(const Shape& shape) {
   uint64_t units = 1;
   for (const uint64_t size : shape) units *= size;  // checked when it was planned
@@ -81,6 +88,7 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   if (IsOfParameters(key.role) || set.shards.size() < 2) return;
   const bool is_sum = layout.plan.summands.size() > 1;
   const size_t copies = EqualCopies(set, layout);
+  if (IsRootInput(key)) (copies == set.shards.size() ? has_copied_input_ : has_other_input_) = true;
   if (IsOutput(key.role) && !is_sum && proof == Proof::kAgrees) made_[CallOf(key)].agrees = true;
   if (IsOutput(key.role) && copies == 0 && proof == Proof::kDisagrees &&
       (is_sum || !layout.plan.replicas.empty()) &&
@@ -96,6 +104,8 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   sum.call = CallOf(key);
   sum.module = module;
   sum.is_model_output = IsModelOutput(key) && UnitsIn(layout.shape()) > 1;
+  sum.is_unknown_axis = set.topology.is_unknown();
+  sum.shares_inputs = !sum.is_unknown_axis && AllShareInputs(layout.dims.partial);
   sums_.push_back(std::move(sum));
 }
 
@@ -123,6 +133,14 @@ PartialSums::Made PartialSums::TakenBy(const Sum& sum, std::string* taker) const
   const auto [begin, end] = taken_.equal_range(sum.content);
   for (auto other = begin; other != end; ++other) add(sums_[other->second]);
   return all;
+}
+
+// Whether nothing but a missing all-reduce makes it: ranks that were given other data count other
+// things, and the job adds them up where it likes.
+bool PartialSums::ShouldBeWhole(const Sum& sum) const {
+  if (!sum.is_model_output) return false;
+  const bool all_given_the_same = has_copied_input_ && !has_other_input_;
+  return sum.shares_inputs || (sum.is_unknown_axis && all_given_the_same);
 }
 
 void PartialSums::Judge() {
@@ -165,7 +183,7 @@ void PartialSums::Judge() {
     std::string taker;
     if (TakenBy(*sum, &taker).disagrees)
       blame(*sum, fmt::format(" (what takes it, {}, does not agree)", taker));
-    else if (sum->is_model_output)
+    else if (ShouldBeWhole(*sum))
       blame(*sum, " (it is the model's own output)");
   }
   for (const Sum* sum : open) {

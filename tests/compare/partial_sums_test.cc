@@ -157,13 +157,58 @@ TEST(PartialSums, WhatAddsThemUpMayBeThereInOneLayerAlone) {
   EXPECT_EQ(DiffOk(one, two).overall, Overall::kSame);
 }
 
-TEST(PartialSums, TheModelsOwnOutputIsNone) {
-  const DiffReport report = DiffOutputs({Sum("down"), Sum(".")});
+// A model that returns two numbers, of ranks at these places.
+struct Counted {
+  std::vector<std::string> places = {"", ""};
+  bool same_inputs = true;
+};
+DiffReport DiffCounts(const Counted& of) {
+  const auto counts = [](float hits, float of) { return Vector<float>("float32", {hits, of}); };
+  const Tensor batch = MakeTensor<int64_t>("int64", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor first = MakeTensor<int64_t>("int64", {2, 2}, {1, 2, 3, 4});
+  const Tensor second = MakeTensor<int64_t>("int64", {2, 2}, {5, 6, 7, 8});
+  FakeRun one(1), two(2);
+  one.Pass(0, 0).Module(".", batch, counts(5, 8));
+  two.Pass(0, 0).Module(".", of.same_inputs ? batch : first, counts(2, 4));
+  two.Pass(1, 0).Module(".", of.same_inputs ? batch : second, counts(3, 4));
+  for (int32_t rank : {0, 1}) two.Place(rank, of.places[static_cast<size_t>(rank)]);
+  return DiffOk(one, two);
+}
+
+TEST(PartialSums, TheModelsOwnOutputIsNoneWhereRanksShareItsInputs) {
+  for (const std::vector<std::string>& places :
+       {std::vector<std::string>{"", ""}, {"tp=0", "tp=1"}}) {
+    const DiffReport report = DiffCounts({.places = places});
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, ".");
+    EXPECT_THAT(Joined(Text(report, 1, 2)), HasSubstr("(it is the model's own output)"));
+  }
+}
+
+TEST(PartialSums, OfRanksWithOtherDataItIsOne) {
+  for (const std::vector<std::string>& places :
+       {std::vector<std::string>{"", ""}, {"dp=0", "dp=1"}}) {
+    const DiffReport report = DiffCounts({.places = places, .same_inputs = false});
+    EXPECT_EQ(report.overall, Overall::kSame) << Text(report, 1, 2);
+  }
+}
+
+TEST(PartialSums, WhatHoldsTheSameAsTheModelsOutputIsNoneEither) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  AddLinear(Sum("down"), &whole, &zero, &other);
+  whole.Module(".", kInput, kWhole);
+  zero.Module(".", kInput, kHalf);
+  other.Module(".", kInput, kRest);
+  const DiffReport report = DiffOk(one, two);
   EXPECT_EQ(report.overall, Overall::kDiffers);
   ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->name, "down");  // holds the same
-  EXPECT_THAT(Joined(Text(report, 1, 2)), HasSubstr("(it is the model's own output)"));
-  // A loss of each rank's part of a batch.
+  EXPECT_EQ(report.origin->name, "down");
+}
+
+// A loss of each rank's part of a batch.
+TEST(PartialSums, ASingleNumberOfTheModelIsOne) {
   const auto number = [](float value) { return MakeTensor<float>("float32", {}, {value}); };
   EXPECT_EQ(DiffOutputs({{".", number(5), number(2), number(3)}}).overall, Overall::kSame);
 }
