@@ -11,6 +11,7 @@
 #include "compare/diff_progress.h"
 #include "compare/later_steps.h"
 #include "compare/main_dtype.h"
+#include "compare/missing_work.h"
 #include "compare/note_list.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
@@ -59,6 +60,12 @@ bool AreUnknownRanks(const RunSide& a, const RunSide& b) {
          (a.CoordinatesOf(*a.rank()).empty() || b.CoordinatesOf(*b.rank()).empty());
 }
 
+// Of the capture.
+bool HaveOtherRules(const RunSide& a, const RunSide& b) {
+  const std::string of_a = a.Facts().config_hash, of_b = b.Facts().config_hash;
+  return !of_a.empty() && !of_b.empty() && of_a != of_b;
+}
+
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
@@ -72,6 +79,7 @@ class Differ {
         damage_(&pairing_options_, &report_),
         notes_(&options, &report_),
         unpaired_(&options, &report_),
+        missing_(&options.allow_unpaired, !HaveOtherRules(a, b)),
         unexplained_(&a, &b, &options.pass.allow_failed),
         progress_(options.on_progress) {}
 
@@ -231,6 +239,7 @@ class Differ {
     OriginFinder::Choice choice = finder_.Choose();
     report_.origin = std::move(choice.origin);
     report_.notes.insert(report_.notes.end(), choice.notes.begin(), choice.notes.end());
+    missing_.Replace(&report_.origin);
     if (report_.origin) report_.origin->weights_unseen = weights_.AreUnseen(*report_.origin, b_);
     if (report_.origin && (report_.origin->drifted || report_.origin->weights_unseen))
       report_.beyond_drift = std::move(choice.beyond_drift);
@@ -292,10 +301,9 @@ class Differ {
 
   // Of rules of the capture that differ.
   void AddRulesHint() {
-    const RunFacts of_a = a_.Facts(), of_b = b_.Facts();
-    const bool other_rules = !of_a.config_hash.empty() && !of_b.config_hash.empty() &&
-                             of_a.config_hash != of_b.config_hash;
-    if (!other_rules || report_.overall != Overall::kDiffers || report_.counts.failing > 0) return;
+    if (!HaveOtherRules(a_, b_) || report_.overall != Overall::kDiffers ||
+        report_.counts.failing > 0)
+      return;
     if (std::string note = unpaired_.RulesHint(paired_roles_); !note.empty())
       report_.notes.push_back(std::move(note));
   }
@@ -391,7 +399,8 @@ class Differ {
       if (report_.job) CountLayout(pass, outcome);
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
-    finder_.AddPass(pass, pair, /*judged=*/!parted);
+    const auto first = finder_.AddPass(pass, pair, /*judged=*/!parted);
+    if (!parted) missing_.AddPass(pass, pair, first);
     // Of copies, and of ranks that are put together, others decide.
     if (!parted && !report_.job && options_.across.empty()) unexplained_.AddPass(pass, pair);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
@@ -476,6 +485,7 @@ class Differ {
   const bool of_unknown_ranks_ = AreUnknownRanks(a_, b_);
   StageHint stage_hint_;  // of those
   UnpairedList unpaired_;
+  MissingWorkFinder missing_;
   UnexplainedStates unexplained_;
   DiffProgress progress_;
   StepsJudged judged_;

@@ -55,6 +55,8 @@ std::string_view ToString(OriginKind kind) {
       return "inputs";
     case OriginKind::kParameter:
       return "parameter";
+    case OriginKind::kMissing:
+      return "missing";
   }
   return "unknown";
 }

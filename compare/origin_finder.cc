@@ -191,7 +191,8 @@ bool OriginFinder::Suspects::Enter(uint64_t next) {
   return true;
 }
 
-void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair, bool judged) {
+std::optional<FirstDifference> OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair,
+                                                     bool judged) {
   const PassFinding finding = Find(pass, pair.b.step);
   AddSuspect(pass, pair, finding.beyond_bound, &beyond_bound_,
              [](const Outcome& o) { return o.fails; });
@@ -202,6 +203,7 @@ void OriginFinder::AddPass(const PassDiff& pass, const PassPair& pair, bool judg
   const auto fails = [](const Outcome& o) { return IsGradient(o.role) && o.fails && !o.allowed; };
   if (pair.b.rank != kAllRanks && std::any_of(pass.outcomes.begin(), pass.outcomes.end(), fails))
     gradients_fail_.emplace(pair.b.rank, pair.b.step);
+  return finding.beyond_bound;
 }
 
 PassFinding OriginFinder::Find(const PassDiff& pass, uint64_t step) {

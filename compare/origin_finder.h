@@ -13,6 +13,7 @@
 
 #include "compare/growth.h"
 #include "compare/handed_on.h"
+#include "compare/missing_work.h"
 #include "compare/origin.h"
 #include "compare/row.h"
 #include "compare/stages.h"
@@ -64,6 +65,7 @@ struct Origin {
   bool unexplained = false;
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
+  std::optional<MissingWork> missing;  // of kMissing
 };
 
 // Says of the origin which parameter differs.
@@ -82,8 +84,10 @@ class OriginFinder {
       : parameters_(parameters), stages_(stages) {}
 
   // Precondition: the outcomes are in order of time. `judged`: false where inputs parted, and what
-  // was computed from them says nothing of the error.
-  void AddPass(const PassDiff& pass, const PassPair& pair, bool judged = true);
+  // was computed from them says nothing of the error. Returns the first difference beyond its
+  // bound.
+  std::optional<FirstDifference> AddPass(const PassDiff& pass, const PassPair& pair,
+                                         bool judged = true);
 
   struct Choice {
     std::optional<Origin> origin;

@@ -181,6 +181,14 @@ Json UnpairedJson(const Unpaired& u) {
           {"allowed", u.allowed}};
 }
 
+Json MissingJson(const MissingWork& work) {
+  return {{"only_in", std::string(1, work.side)},
+          {"key", ToText(work.key)},
+          {"records", work.records},
+          {"micro_batches_a", work.micro_batches_a},
+          {"micro_batches_b", work.micro_batches_b}};
+}
+
 Json OriginJson(const Origin& o) {
   Json json = {{"rank", RankJson(o.rank)},
                {"name", o.name},
@@ -202,6 +210,7 @@ Json OriginJson(const Origin& o) {
   json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);
   json["inputs"] = Json::array();
   for (const Row& input : o.inputs) json["inputs"].push_back(RowJson(input));
+  json["missing"] = o.missing ? MissingJson(*o.missing) : Json(nullptr);
   json["last_agreeing"] = o.last_agreeing ? Json(o.last_agreeing->name) : Json(nullptr);
   return json;
 }

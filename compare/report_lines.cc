@@ -201,6 +201,19 @@ std::string GradientOfOrigin(const Origin& origin, const std::string& across) {
   return "its gradient agrees " + HowTheyAgree(origin.inputs);
 }
 
+std::string MissingText(const MissingWork& work, uint64_t step) {
+  const char other = work.side == 'A' ? 'B' : 'A';
+  std::string text =
+      work.is_micro_batch()
+          ? fmt::format("step {} has {} in A and {} in B: {} only in {}, the first {}", step,
+                        Plural(work.micro_batches_a, "micro-batch"), work.micro_batches_b,
+                        Plural(work.records, "record"), work.side, Printable(ToText(work.key)))
+          : fmt::format("{} does not run it: its records are only in {}, the first {}", other,
+                        work.side, Printable(ToText(work.key)));
+  if (!work.follows.empty()) text += fmt::format("; what differs next is {}", work.follows);
+  return text;
+}
+
 // What is known of the data that went into the origin.
 std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
   switch (origin.kind) {
@@ -235,6 +248,8 @@ std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
                        ObservationText(*origin.row))
                  : fmt::format("before {} {}, the first record that can tell",
                                ShownName(origin.row->name), ObservationText(*origin.row));
+    case OriginKind::kMissing:
+      return MissingText(*origin.missing, origin.step);
   }
   return "";
 }
@@ -437,6 +452,12 @@ std::string SqnrText(std::optional<double> sqnr_db) {
 std::string OriginTitle(const Origin& origin) {
   std::string title =
       fmt::format("{}, step {}, {}", RanksOfOrigin(origin), origin.step, ShownName(origin.name));
+  if (origin.missing)
+    return fmt::format("{}, step {}, {}, only in {}", RanksOfOrigin(origin), origin.step,
+                       origin.missing->is_micro_batch()
+                           ? fmt::format("micro-batch {}", origin.missing->key.micro)
+                           : ShownName(origin.name),
+                       origin.missing->side);
   if (!origin.row || origin.kind == OriginKind::kParameter) return title;
   return title + ", " +
          (IsTap(origin) ? Printable("tap " + origin.row->key.op) : ObservationText(*origin.row));

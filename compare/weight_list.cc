@@ -130,8 +130,8 @@ Origin WeightList::FirstDiffering() const {
 
 bool WeightList::AreUnseen(const Origin& origin, const RunSide& b) const {
   const bool trains = trains_ || b.Facts().boundary.starts_with("optimizer");
-  return trains && origin.kind != OriginKind::kInputs && !seen_at_.contains(origin.step) &&
-         finder_->DiffersBefore(origin.step, /*bits=*/true);
+  return trains && origin.kind != OriginKind::kInputs && origin.kind != OriginKind::kMissing &&
+         !seen_at_.contains(origin.step) && finder_->DiffersBefore(origin.step, /*bits=*/true);
 }
 
 }  // namespace tdump::compare

@@ -69,7 +69,7 @@ std::string Plural(uint64_t count, std::string_view noun) {
   std::string text = CountText(count) + " " + std::string(noun);
   if (count == 1) return text;
   if (noun.ends_with("y")) return text.substr(0, text.size() - 1) + "ies";
-  return text + (noun.ends_with("s") ? "es" : "s");
+  return text + (noun.ends_with("s") || noun.ends_with("ch") ? "es" : "s");
 }
 
 std::string LocalTimeText() {

@@ -28,6 +28,7 @@ TEST(Text, Numbers) {
   EXPECT_EQ(CountText(1234567), "1,234,567");
   EXPECT_EQ(Plural(1, "rank"), "1 rank");
   EXPECT_EQ(Plural(2, "pass"), "2 passes");
+  EXPECT_EQ(Plural(2, "batch"), "2 batches");
 }
 
 TEST(Text, BytesHaveThreeDigitsAtMost) {

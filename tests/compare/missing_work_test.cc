@@ -1,0 +1,208 @@
+// Where one side alone did some work, and that explains what differs later.
+#include "compare/missing_work.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/compare/diff_chain.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kMost = 2;  // micro-batches
+
+struct Step {
+  uint32_t micro_batches = kMost;
+  bool same_state = true;
+  bool same_output = true;  // of the first micro-batch
+  uint64_t step = 0;
+};
+
+// A forward of `second` in each micro-batch, and what the optimizer keeps.
+void AddStep(FakeRun* run, const Step& of, int32_t rank = 0) {
+  PassBuilder pass = run->Pass(rank, of.step);
+  for (uint32_t micro = 0; micro < of.micro_batches; ++micro) {
+    const size_t before = pass.records()->size();
+    pass.Module("second", kInput, micro == 0 && !of.same_output ? kBad : kGood);
+    for (size_t i = before; i < pass.records()->size(); ++i) {
+      Key& key = (*pass.records())[i].key;
+      key.micro = micro;
+      key.call = 0;
+    }
+  }
+  pass.Param("second", "weight.exp_avg", of.same_state ? kGood : kBad);
+  pass.last()->key.role = Role::kState;
+  pass.last()->payload = kGood.record.payload;
+}
+
+DiffReport DiffSteps(const Step& a, const Step& b, const DiffOptions& options = {}) {
+  FakeRun of_a(1), of_b(1);
+  AddStep(&of_a, a);
+  AddStep(&of_b, b);
+  return DiffOk(of_a, of_b, options);
+}
+
+RecordPatterns OfMicroBatch1() {
+  return {NameFilter(),
+          [](const std::string& key) { return key.find("~m1") != std::string::npos; }};
+}
+
+TEST(MissingWork, AMicroBatchLessIsTheOriginOfTheStatesThatFollow) {
+  const DiffReport report = DiffSteps({}, {.micro_batches = 1, .same_state = false});
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kMissing);
+  EXPECT_EQ(report.origin->missing->side, 'A');
+  EXPECT_EQ(report.origin->missing->records, 2);
+  EXPECT_EQ(ToText(report.origin->missing->key), "second@input#0~m1");
+  EXPECT_THAT(
+      Joined(Text(report)),
+      HasSubstr("ORIGIN rank 0, step 0, micro-batch 1, only in A step 0 has 2 micro-batches in A "
+                "and 1 in B: 2 records only in A, the first second@input#0~m1; what differs next "
+                "is second, state weight.exp_avg"));
+}
+
+TEST(MissingWork, AMicroBatchMoreIsToo) {
+  const DiffReport report = DiffSteps({.micro_batches = 1}, {.same_state = false});
+  ASSERT_TRUE(report.origin);
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("step 0 has 1 micro-batch in A and 2 in B: 2 records "
+                                              "only in B, the first second@input#0~m1"));
+}
+
+TEST(MissingWork, WhatDiffersInAnEarlierMicroBatchStaysTheOrigin) {
+  const DiffReport report =
+      DiffSteps({}, {.micro_batches = 1, .same_state = false, .same_output = false});
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+  EXPECT_EQ(report.origin->name, "second");
+}
+
+TEST(MissingWork, RecordsThatNeedNoPartnerAreNone) {
+  DiffOptions options;
+  options.allow_unpaired = OfMicroBatch1();
+  const DiffReport report = DiffSteps({}, {.micro_batches = 1, .same_state = false}, options);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+  EXPECT_EQ(report.origin->row->key.arg, "weight.exp_avg");
+  EXPECT_FALSE(DiffSteps({}, {.micro_batches = 1}, options).origin);
+}
+
+TEST(MissingWork, ItIsTheOriginOfALaterStepToo) {
+  FakeRun a(1), b(1);
+  AddStep(&a, {});
+  AddStep(&b, {.micro_batches = 1});
+  AddStep(&a, {.step = 1});
+  AddStep(&b, {.same_output = false, .step = 1});
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kMissing);
+  EXPECT_EQ(report.origin->step, 0);
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("what differs next is second, output, of step 1"));
+}
+
+TEST(MissingWork, NotOfAnEarlierStep) {
+  FakeRun a(1), b(1);
+  AddStep(&a, {});
+  AddStep(&b, {.same_output = false});
+  AddStep(&a, {.step = 1});
+  AddStep(&b, {.micro_batches = 1, .step = 1});
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->step, 0);
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+}
+
+TEST(MissingWork, TheRankThatLacksItIsNamed) {
+  FakeRun a(2), b(2);
+  for (const int32_t rank : {0, 1}) {
+    AddStep(&a, {}, rank);
+    AddStep(&b, {.micro_batches = rank == 1 ? 1u : kMost, .same_state = false}, rank);
+  }
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kMissing);
+  EXPECT_THAT(Text(report, 2, 2), HasSubstr("rank 1, step 0, micro-batch 1, only in A"));
+}
+
+TEST(MissingWork, RulesThatDifferAndUnfinishedPassesTellNothing) {
+  const auto origin_of = [](bool other_rules, bool unfinished) {
+    FakeRun a(1), b(1);
+    AddStep(&a, {});
+    AddStep(&b, {.micro_batches = 1, .same_state = false});
+    a.identity(0)->config_hash = "1";
+    b.identity(0)->config_hash = other_rules ? "2" : "1";
+    if (unfinished) b.MakePart(0);
+    return DiffOk(a, b).origin->kind;
+  };
+  EXPECT_EQ(origin_of(false, false), OriginKind::kMissing);
+  EXPECT_EQ(origin_of(true, false), OriginKind::kOperator);
+  EXPECT_EQ(origin_of(false, true), OriginKind::kOperator);
+}
+
+// Modules in a row; one that B leaves out.
+struct Row3 {
+  Tensor out = kGood;  // of the module that B does not run
+  bool runs = true;
+  bool by_function = false;  // which does the same
+  bool late = false;         // another module runs after it that agrees
+  Tensor last = kGood;
+};
+
+FakeRun InARow(const Row3& of) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  pass.Module("first", kInput, kNear);
+  if (of.runs) pass.Module("second", kNear, of.out);
+  if (of.late) pass.Module("other", kInput, kGood);
+  pass.Module("third", of.runs || of.by_function ? of.out : kBad, of.last);
+  return run;
+}
+
+TEST(MissingWork, AModuleThatOneSideLeavesOutIsTheOriginOfWhatComesNext) {
+  const DiffReport report = DiffOk(InARow({}), InARow({.runs = false, .last = kBad}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kMissing);
+  EXPECT_THAT(Joined(Text(report)),
+              HasSubstr("ORIGIN rank 0, step 0, second, only in A B does not run it: its records "
+                        "are only in A, the first second@input#0; what differs next is third, "
+                        "input 0"));
+  const DiffReport reverse = DiffOk(InARow({.runs = false, .last = kBad}), InARow({}));
+  ASSERT_TRUE(reverse.origin);
+  EXPECT_THAT(Text(reverse), HasSubstr("second, only in B"));
+}
+
+TEST(MissingWork, OneThatChangesNothingExplainsNothing) {
+  const DiffReport report = DiffOk(InARow({.out = kNear}), InARow({.runs = false, .last = kBad}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "third");
+}
+
+TEST(MissingWork, NorDoesOneAfterWhichOthersAgree) {
+  const DiffReport report =
+      DiffOk(InARow({.late = true}), InARow({.runs = false, .late = true, .last = kBad}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "third");
+}
+
+TEST(MissingWork, NorOneOfWhichAFunctionDoesTheWork) {
+  const DiffReport report =
+      DiffOk(InARow({}), InARow({.runs = false, .by_function = true, .last = kBad}));
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "third");
+}
+
+TEST(MissingWork, NorOneUnderAnotherName) {
+  FakeRun a = InARow({}), b(1);
+  PassBuilder pass = b.Pass(0, 0);
+  pass.Module("first", kInput, kNear).Module("renamed", kNear, kGood).Module("third", kBad, kBad);
+  const DiffReport report = DiffOk(a, b);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "third");
+}
+
+}  // namespace
+}  // namespace tdump::compare
