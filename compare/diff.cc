@@ -27,6 +27,7 @@
 #include "compare/topology.h"
 #include "compare/unexplained_states.h"
 #include "compare/unpaired.h"
+#include "compare/update_fault.h"
 #include "compare/weight_list.h"
 #include "core/key.h"
 
@@ -252,6 +253,7 @@ class Differ {
     report_.growth = GrowthOfOrigin(choice, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);
+    update_.Explain(&report_.origin);
     for (std::optional<Origin>* origin :
          {&report_.origin, &report_.first_bits, &report_.beyond_drift})
       if (*origin) {
@@ -401,6 +403,7 @@ class Differ {
     if (!parted) unpaired_.AddRecords(pass, pair);
     const auto first = finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (!parted) missing_.AddPass(pass, pair, first);
+    if (!parted && options_.across.empty()) update_.AddPass(pass, pair);
     // Of copies, and of ranks that are put together, others decide.
     if (!parted && !report_.job && options_.across.empty()) unexplained_.AddPass(pass, pair);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
@@ -486,6 +489,7 @@ class Differ {
   StageHint stage_hint_;  // of those
   UnpairedList unpaired_;
   MissingWorkFinder missing_;
+  UpdateFaultFinder update_;
   UnexplainedStates unexplained_;
   DiffProgress progress_;
   StepsJudged judged_;

@@ -17,6 +17,7 @@
 #include "compare/origin.h"
 #include "compare/row.h"
 #include "compare/stages.h"
+#include "compare/update_fault.h"
 
 namespace tdump::compare {
 
@@ -66,6 +67,8 @@ struct Origin {
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
   std::optional<MissingWork> missing;  // of kMissing
+  // It is what became of gradients that agree (compare/update_fault.h).
+  std::optional<UpdateFault> update;
 };
 
 // Says of the origin which parameter differs.

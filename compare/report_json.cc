@@ -189,6 +189,14 @@ Json MissingJson(const MissingWork& work) {
           {"micro_batches_b", work.micro_batches_b}};
 }
 
+Json UpdateJson(const UpdateFault& fault) {
+  return {{"step", fault.step},         {"parameters", fault.parameters},
+          {"parted", fault.parted},     {"of_weights", fault.of_weights},
+          {"apart", fault.apart},       {"more_apart", fault.more_apart},
+          {"apart_db", fault.apart_db}, {"median_db", fault.median_db},
+          {"ranks", fault.ranks},       {"ranks_smaller", fault.others}};
+}
+
 Json OriginJson(const Origin& o) {
   Json json = {{"rank", RankJson(o.rank)},
                {"name", o.name},
@@ -211,6 +219,7 @@ Json OriginJson(const Origin& o) {
   json["inputs"] = Json::array();
   for (const Row& input : o.inputs) json["inputs"].push_back(RowJson(input));
   json["missing"] = o.missing ? MissingJson(*o.missing) : Json(nullptr);
+  json["update"] = o.update ? UpdateJson(*o.update) : Json(nullptr);
   json["last_agreeing"] = o.last_agreeing ? Json(o.last_agreeing->name) : Json(nullptr);
   return json;
 }

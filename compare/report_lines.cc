@@ -214,6 +214,34 @@ std::string MissingText(const MissingWork& work, uint64_t step) {
   return text;
 }
 
+std::string DbText(double db) { return fmt::format("{:.1f}", db); }
+
+void AddUpdateLines(const UpdateFault& fault, std::vector<std::string>* lines) {
+  lines->push_back(fmt::format(
+      "in {} of {} of step {} the gradients, as recorded, agree{}, and {}: look between backward "
+      "and "
+      "the optimizer's step: the all-reduce of gradients, clipping, the loss scale",
+      CountText(fault.parted), Plural(fault.parameters, "parameter"), fault.step,
+      fault.of_weights ? " bit for bit" : "",
+      fault.of_weights ? "the parameter after it does not" : "what the optimizer keeps does not"));
+  const bool of_all = fault.ranks.empty() || fault.ranks.front() == kAllRanks;
+  const std::string where = of_all ? "" : " on " + RanksText(fault.ranks);
+  if (!fault.apart.empty())
+    lines->push_back(fmt::format(
+        "{}{} far off{} ({} dB), the others are not ({} dB at the median{}): what these have in "
+        "common follows, as by the norm that clips all",
+        Printable(fault.apart),
+        fault.more_apart > 0 ? fmt::format(" and {} more are", CountText(fault.more_apart)) : " is",
+        where, DbText(fault.apart_db), DbText(fault.median_db),
+        fault.others.empty() ? ""
+                             : fmt::format("; {} dB on {}, where none is", DbText(fault.others_db),
+                                           RanksText(fault.others))));
+  else if (!fault.others.empty())
+    lines->push_back(fmt::format("the error is larger{} ({} dB at the median) than on {} ({} dB)",
+                                 where, DbText(fault.median_db), RanksText(fault.others),
+                                 DbText(fault.others_db)));
+}
+
 // What is known of the data that went into the origin.
 std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
   switch (origin.kind) {
@@ -465,8 +493,9 @@ std::string OriginTitle(const Origin& origin) {
 
 std::vector<std::string> OriginLines(const Origin& origin, const std::string& across) {
   std::vector<std::string> lines = {InputsOfOrigin(origin, across)};
+  if (origin.update) AddUpdateLines(*origin.update, &lines);
   lines.push_back(ParameterText(origin));
-  if (origin.drifted)
+  if (origin.drifted && !origin.update)
     lines.push_back(fmt::format(
         "at an earlier step it was equal, and all operators before it agree: look at what updates "
         "it{}",
