@@ -47,6 +47,9 @@ std::string BoundText(const Outcome& outcome) {
   const std::optional<Explanation>& explanation = outcome.explanation;
   if (!explanation) return text;
   const Explanation& e = *explanation;
+  if (e.sum.terms > 0)
+    text += fmt::format("; a sum of {} terms of rms {:.2g}, off by {:.2g} if they cancel",
+                        e.sum.terms, e.sum.rms, e.sum.error);
   if (e.in.power > 0)
     text += fmt::format("; {} at {:.1f} dB", e.in_known ? "inputs" : "what was seen before",
                         DbOf(e.in.power));

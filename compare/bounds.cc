@@ -18,6 +18,11 @@ constexpr double kPowerFactor = 4;
 
 double Square(double x) { return x * x; }
 
+// `unit`: roundoff of the result.
+double SumRoundoffOf(double unit) {
+  return unit <= kFloat64Roundoff ? kFloat64Roundoff : kFloat32Roundoff;
+}
+
 }  // namespace
 
 double DbOf(double power) { return -10 * std::log10(power); }
@@ -32,6 +37,10 @@ ErrorLevel LevelOf(const Metrics& m) {
   level.gain = m.cosine && m.rms_a > 0 ? std::abs(*m.cosine * m.rms_b / m.rms_a - 1) : kInfinite;
   level.common = m.channels > 0 && m.rms_a > 0 ? Square(m.rms_in_common / m.rms_a) : level.power;
   return level;
+}
+
+double SumRoundoff(const DType& a, const DType& b) {
+  return SumRoundoffOf(std::max(FormatOf(a).UnitRoundoff(), FormatOf(b).UnitRoundoff()));
 }
 
 LocalBound LocalBoundOf(const BoundFacts& facts) {
@@ -50,7 +59,7 @@ LocalBound LocalBoundOf(const BoundFacts& facts) {
     if (kind == OperatorClass::kProduct || kind == OperatorClass::kUnknown)
       operands = facts.compute->operands;
   }
-  const double sum = unit <= kFloat64Roundoff ? kFloat64Roundoff : kFloat32Roundoff;
+  const double sum = SumRoundoffOf(unit);
   const uint64_t terms = std::max<uint64_t>(1, facts.reduction.length);
   const double length = static_cast<double>(terms);
   const double relative =

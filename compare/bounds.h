@@ -36,6 +36,9 @@ struct BoundFacts {
   const Precision* compute = nullptr;  // what the operator computed in; nullptr: its dtypes
 };
 
+// v below, of results of these dtypes.
+double SumRoundoff(const DType& a, const DType& b);
+
 struct LocalBound {
   Bound bound;  // of each element
   ErrorLevel level;

@@ -17,6 +17,8 @@ constexpr double kOfMedian = 4;
 constexpr double kUnseenAmplification = 10;
 // Peaks are largest values of many: they may grow more than the power does (MiniLM: 7 times).
 constexpr double kPeakAmplification = 16;
+// Power over that by which a sum is off on average, as of roundings (compare/bounds.h).
+constexpr double kSumFactor = 4;
 
 // What noise of power d does to the size of what it is added to. A norm divides by sqrt(1 + d)
 // more, a gain of -d / 2, where d is that of the row before its weights: four times what the output
@@ -93,7 +95,8 @@ bool IsState(const Sample& sample) { return sample.state != StateKind::kNone; }
 
 struct Judged {
   Explanation explanation;
-  ErrorLevel counted;  // the error that counts for what follows
+  bool by_sum = false;  // within for what a sum is off by
+  ErrorLevel counted;   // the error that counts for what follows
 
   Errors errors() const { return {counted, !explanation.within}; }
 };
@@ -159,6 +162,7 @@ class Explainer {
       const Sample sample = samples_.at(i);
       if (IsState(sample)) continue;
       calibrates_[i] = sample.output && !sample.backward;
+      if (sample.of_parameter && sample.error.power > 0) sums_.Watch(sample.path);
       if (!sample.output) {
         double& power = inputs_[sample.call].power;
         power = std::max(power, sample.error.power);
@@ -226,6 +230,8 @@ class Explainer {
     if (IsHeldToGain(sample))
       out.bound.gain = std::max(out.bound.gain, sample.local.gain + GainOfOwnNoise(sample, in));
     out.within = IsWithin(sample, error, sample.within_local, out.bound, in) && !IsUnlike(sample);
+    if (!out.within && AddSum(i, sample, &out))
+      judged.by_sum = out.within = IsExplained(error, sample.within_local, out.bound);
     if (!out.within && sample.backward && options_.unflipped) {
       const std::optional<Unflipped> rest = options_.unflipped(i);
       out.within = rest && IsWithin(sample, rest->error, rest->within_local, out.bound, in);
@@ -237,12 +243,32 @@ class Explainer {
 
   bool IsWithin(const Sample& sample, const ErrorLevel& error, bool within_local,
                 const ErrorLevel& bound, const Input& in) const {
-    // Of a tensor with outliers the largest error may be a rounding of the largest element.
-    const bool peak = within_local || error.peak <= bound.peak;
-    const bool explained = peak && error.power <= bound.power && error.gain <= bound.gain;
+    const bool explained = IsExplained(error, within_local, bound);
     if (options_.compute) return explained;
     if (within_local) return !IsHeldToGain(sample) || error.gain <= bound.gain;
     return !IsNone(in.level) && explained;
+  }
+
+  static bool IsExplained(const ErrorLevel& error, bool within_local, const ErrorLevel& bound) {
+    // Of a tensor with outliers the largest error may be a rounding of the largest element.
+    const bool peak = within_local || error.peak <= bound.peak;
+    return peak && error.power <= bound.power && error.gain <= bound.gain;
+  }
+
+  // What the gradient of a parameter is off by as a sum. False: nothing is known.
+  bool AddSum(size_t i, const Sample& sample, Explanation* out) const {
+    if (!sample.of_parameter || !options_.size) return false;
+    const std::optional<TensorSize> size = options_.size(i);
+    if (!size || size->rms_a == 0 || size->rms_b == 0) return false;
+    const bool norm = sample.kind == OperatorClass::kNormalisation;
+    out->sum = sums_.ErrorOf(*size, sample.path, norm, options_.size);
+    if (out->sum.terms == 0) return false;
+    const double relative = out->sum.error / size->rms_a;
+    const double power = kSumFactor * relative * relative;
+    out->bound.power += ChanceOfFew(sample.elements) * power;
+    out->bound.peak += kPeakAmplification * out->sum.error / std::min(size->rms_a, size->rms_b);
+    out->bound.gain += std::sqrt(ChanceOfFew(sample.elements) * power);
+    return true;
   }
 
   // Whether it is not enough that all elements are within the bound of each.
@@ -379,12 +405,15 @@ class Explainer {
     const Errors errors = judged.errors();
     while (moments_[moment_].order != sample.order || moments_[moment_].call != sample.call)
       ++moment_;
-    moments_[moment_].errors.Add(errors);
+    if (!judged.by_sum) AddSeen(errors);
     if (!sample.output) inputs_[sample.call].errors.Add(errors);
-    if (recent_.size() < kRecent)
-      recent_.push_back(errors);
-    else
-      recent_[next_++ % kRecent] = errors;
+    if (!sample.output && sample.backward) {
+      ErrorLevel rows = judged.counted;
+      if (sample.channels == 0) rows.common = 0;
+      sums_.AddGradOutput(i, sample.path, rows);
+    } else if (!sample.output) {
+      sums_.AddInput(i, sample.path, judged.counted);
+    }
     if (repetitions_[i].later > 0) repeated_[i] = judged;
     if (sample.parameter != 0) {
       Input& gradients = gradients_[sample.parameter];
@@ -398,6 +427,15 @@ class Explainer {
     }
   }
 
+  // For what follows, at the moment that is judged.
+  void AddSeen(const Errors& errors) {
+    moments_[moment_].errors.Add(errors);
+    if (recent_.size() < kRecent)
+      recent_.push_back(errors);
+    else
+      recent_[next_++ % kRecent] = errors;
+  }
+
   const Samples& samples_;
   const ExplainOptions& options_;
   std::unordered_map<uint64_t, uint64_t> calls_;
@@ -409,7 +447,8 @@ class Explainer {
   std::unordered_map<size_t, Judged> repeated_;       // what is met again, by sample
   std::unordered_map<uint64_t, ErrorLevel> forward_;  // by path
   std::unordered_map<uint64_t, Input> gradients_;     // by parameter
-  std::array<double, 8> amplification_{};             // by OperatorClass
+  GradientSums sums_;
+  std::array<double, 8> amplification_{};  // by OperatorClass
   std::vector<Errors> recent_;
   size_t next_ = 0;
 };

@@ -30,7 +30,11 @@
 //   8. Power, peak and gain are those of a few elements where these are far larger than all others
 //      (activations of transformers by a factor of 1000). Where most others have hardly to do with
 //      A's the observation fails, in the forward, if the precision is given or coarse.
-//   9. An observation outside its bound fails; for what follows it counts as if its operator had
+//   9. Of the gradient of a parameter, a sum over rows whose terms may cancel, that is explained
+//   too
+//      by which the sum is off on average (compare/gradient_sums.h): four times that in power. It
+//      goes into what an optimizer keeps, into nothing else.
+//  10. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.
 #pragma once
@@ -42,6 +46,7 @@
 #include <vector>
 
 #include "compare/bounds.h"
+#include "compare/gradient_sums.h"
 
 namespace tdump::compare {
 
@@ -56,6 +61,7 @@ struct Sample {
   bool output = false;
   bool backward = false;
   bool root_input = false;
+  bool of_parameter = false;  // its gradient
   OperatorClass kind = OperatorClass::kUnknown;
   uint64_t elements = 0;
   uint64_t channels = 0;  // of a row; 0: not known
@@ -83,6 +89,7 @@ struct Explanation {
   ErrorLevel in;          // what goes in
   bool in_known = false;  // from recorded inputs
   ErrorLevel bound;       // what is explained
+  SumError sum;           // that bound is of, among others (9)
   bool within = true;
   bool follows = false;  // not within, and neither is what goes in
 };
@@ -101,6 +108,8 @@ struct ExplainOptions {
   // Of a gradient that is outside its bound; asked once, when all that came before is explained.
   // May be empty.
   std::function<std::optional<Unflipped>(size_t)> unflipped = {};
+  // Of a gradient that is outside its bound, and of what it is a sum of. May be empty.
+  GradientSums::SizeOf size = {};
 };
 
 // The observations of one unit of comparison in order of time, less than 2^31. Each is asked for up

@@ -14,10 +14,10 @@ void WalkLevel(Archive* archive, Level* level) {
 // All fields, as in packed_metrics.cc.
 template <class Archive, class E>
 void WalkExplanation(Archive* archive, E* explanation) {
-  auto& [in, in_known, bound, within, follows] = *explanation;
+  auto& [in, in_known, bound, sum, within, follows] = *explanation;
   WalkLevel(archive, &in);
   WalkLevel(archive, &bound);
-  (*archive)(in_known, within, follows);
+  (*archive)(in_known, within, follows, sum.terms, sum.rms, sum.error);
 }
 
 }  // namespace

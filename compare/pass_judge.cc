@@ -12,6 +12,7 @@
 #include "compare/optimizer_states.h"
 #include "compare/precision_hint.h"
 #include "compare/relu_flips.h"
+#include "compare/tensor_sizes.h"
 #include "core/text.h"
 
 namespace tdump::compare {
@@ -93,6 +94,7 @@ Sample SampleOf(const Outcome& outcome) {
   sample.backward = outcome.role == Role::kGradInput || outcome.role == Role::kGradOutput ||
                     outcome.role == Role::kParamGrad;
   sample.root_input = outcome.root_input;
+  sample.of_parameter = outcome.role == Role::kParamGrad;
   sample.kind = outcome.reduction().kind;
   sample.elements = m.elements;
   sample.channels = m.channels;
@@ -330,7 +332,10 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
     if (rest) flipped[i] = *rest;
     return rest;
   };
-  const ExplainOptions options = {.compute = options_.compute.has_value(), .unflipped = unflipped};
+  TensorSizes sizes(pass);
+  const ExplainOptions options = {.compute = options_.compute.has_value(),
+                                  .unflipped = unflipped,
+                                  .size = [&](size_t i) { return sizes.Of(indices[i]); }};
   Explain({indices.size(), sample_of}, calls, options,
           [&](size_t i, const Explanation& explanation) {
             Outcome& outcome = outcomes[indices[i]];

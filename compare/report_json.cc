@@ -156,6 +156,9 @@ Json RowJson(const Row& row) {
                          {"peak_bound", Number(e.bound.peak)},
                          {"within", e.within},
                          {"follows", e.follows}};
+    if (e.sum.terms > 0)
+      json["explained"]["sum"] = {
+          {"terms", e.sum.terms}, {"rms", Number(e.sum.rms)}, {"error", Number(e.sum.error)}};
   }
   for (const Worst& worst : row.worst_elements) json["worst_elements"].push_back(WorstJson(worst));
   if (!row.name_a.empty()) json["name_a"] = row.name_a;

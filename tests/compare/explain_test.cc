@@ -95,6 +95,40 @@ TEST(Explain, AnOutputThatIsWorseThanItsInputExplainsFails) {
   EXPECT_TRUE(result[later].follows);
 }
 
+// It goes into what an optimizer keeps, into nothing else.
+TEST(Explain, WhatASumIsOffByExplainsTheGradientOfAParameter) {
+  Program program;
+  const size_t good = program.Add(OperatorClass::kProduct, 60, 55);
+  Sample terms = program.Base(OperatorClass::kProduct, 60, 0);
+  terms.order = ++program.clock;
+  terms.path = program.samples[good].path;
+  terms.backward = true;
+  program.samples.push_back(terms);
+  Sample gradient = terms;
+  gradient.order = ++program.clock;
+  gradient.output = gradient.of_parameter = true;
+  gradient.elements = 32;
+  gradient.error = Program::Level(3, 0.5);
+  program.samples.push_back(gradient);
+  const size_t sum = program.samples.size() - 1;
+  Sample later = program.Base(OperatorClass::kUnknown, 20, 0);
+  later.order = ++program.clock;
+  later.backward = later.output = true;
+  program.samples.push_back(later);
+  // Noise of 1e-3 in 100 terms of size 1: a sum is off by 0.01.
+  const auto run = [&](double rms) {
+    const auto size = [&](size_t i) -> std::optional<TensorSize> {
+      if (i != sum) return TensorSize{{100, 32}, 1, 1, 0x1p-24};
+      return TensorSize{{32}, rms, rms, 0x1p-24};
+    };
+    return Explain(program.samples, program.calls, {.compute = true, .size = size});
+  };
+  EXPECT_TRUE(run(0.01)[sum].within);
+  EXPECT_EQ(run(0.01)[sum].sum.terms, 100u);
+  EXPECT_FALSE(run(0.01)[sum + 1].within);
+  EXPECT_FALSE(run(0.1)[sum].within);
+}
+
 // Elements whose ReLU flipped are left out, but all of the error goes on.
 TEST(Explain, AGradientIsJudgedByWhatDidNotFlip) {
   Program program;

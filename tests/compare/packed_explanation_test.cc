@@ -15,6 +15,7 @@ TEST(PackedExplanation, WhatWasPackedComesOut) {
                                      .peak = 6,
                                      .gain = 0,
                                      .common = 1.0 / 3},
+                           .sum = {.terms = 48, .rms = 2, .error = 0.5},
                            .within = false,
                            .follows = true};
   PackedExplanation packed;
@@ -33,6 +34,9 @@ TEST(PackedExplanation, WhatWasPackedComesOut) {
   EXPECT_EQ(out->bound.peak, 6);
   EXPECT_EQ(out->bound.gain, 0);
   EXPECT_EQ(out->bound.common, 1.0 / 3);
+  EXPECT_EQ(out->sum.terms, 48u);
+  EXPECT_EQ(out->sum.rms, 2);
+  EXPECT_EQ(out->sum.error, 0.5);
   EXPECT_FALSE(out->within);
   EXPECT_TRUE(out->follows);
 }
