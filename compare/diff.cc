@@ -13,6 +13,7 @@
 #include "compare/main_dtype.h"
 #include "compare/missing_work.h"
 #include "compare/note_list.h"
+#include "compare/optimizer_updates.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
 #include "compare/roles.h"
@@ -168,6 +169,8 @@ class Differ {
   // In a team all processes take the way that the first one takes.
   Result<PassDiff> DiffStep(JobPairs* pairs, const PassPair& pair, PassDiffOptions options) {
     Result<OpenedPair> opened = OpenStep(pairs, pair, options);
+    if (before_ && before_of_.a.step + 1 == pair.a.step && before_of_.b.step + 1 == pair.b.step)
+      options.before = before_;
     if (!shared_) {
       TDUMP_RETURN_IF_ERROR(opened.status());
       return DiffViews(*std::move(opened), options);
@@ -329,6 +332,7 @@ class Differ {
         misfit = diff.status();  // the map fits neither side
       } else if (diff.ok()) {
         AddPass(**diff, pairs[i]);
+        if (report_.job) KeepBefore(*diff, pairs[i]);
       } else {
         damage_.Add(diff.status());
       }
@@ -408,6 +412,12 @@ class Differ {
     if (!parted && !report_.job && options_.across.empty()) unexplained_.AddPass(pass, pair);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
+  }
+
+  // For the step that follows. Its metadata, and open files, where an optimizer's state differs.
+  void KeepBefore(const std::shared_ptr<const PassDiff>& diff, const PassPair& pair) {
+    before_ = OptimizerUpdates::MayExplain(*diff) ? diff : nullptr;
+    before_of_ = pair;
   }
 
   void AddPlace(const PassDiff& pass, const PassPair& pair) {
@@ -500,6 +510,8 @@ class Differ {
   uint32_t paired_roles_ = 0;                   // bits
   // Of jobs whose ranks are put together.
   const JobSide *job_a_ = nullptr, *job_b_ = nullptr;
+  std::shared_ptr<const PassDiff> before_;  // the last step, where the next may need it
+  PassPair before_of_;
   bool signature_checked_ = false;
   std::optional<SharedPairs> shared_;  // none: this process compares all
   bool stopped_ = false;               // by process 0

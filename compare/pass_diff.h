@@ -1,5 +1,5 @@
 // PassDiff: every pair of records of one pass pair, compared. The unit of work of Diff; its memory
-// is the metadata of the two passes plus a few tiles a thread.
+// is the metadata of the two passes (and of those before, see `before`) plus a few tiles a thread.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@
 namespace tdump::compare {
 
 class SharedPairs;
+struct PassDiff;
 
 struct PassDiffOptions {
   bool require_bits = false;
@@ -40,6 +41,8 @@ struct PassDiffOptions {
   ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
   SharedPairs* shared = nullptr;   // processes that share the pairs; none: this one compares all
   SpillOptions spill;              // where what is measured of many pairs lies
+  // The same ranks one step earlier, compared; null: not known (compare/optimizer_updates.h).
+  std::shared_ptr<const PassDiff> before;
   // Pairs compared so far, of all that this process compares. Never two calls at once, on any
   // thread.
   std::function<void(size_t done, size_t all)> on_pairs;

@@ -287,16 +287,19 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
   std::vector<uint32_t> indices;
   std::unordered_map<uint64_t, ErrorLevel> weights;  // by path
   const OptimizerStates states(*pass);
+  OptimizerUpdates updates(options_.before.get(), pass);
   bool any = false;
   for (uint32_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& outcome = outcomes[i];
     if (outcome.is_weight() && !outcome.of_optimizer &&
         outcome.comparison.evidence == Evidence::kPayload) {
+      const bool updated = AllowUpdated(&updates, pass->spill.get(), &outcomes[i]);
       const ErrorLevel level = MeasuredLevel(outcome, outcome.comparison.metrics);
       ErrorLevel& of = weights[outcome.path];
-      of.power = std::max(of.power, std::min(level.power, outcome.local().level.power));
-      of.peak = std::max(of.peak, std::min(level.peak, outcome.local().level.peak));
-      of.gain = std::max(of.gain, std::min(level.gain, outcome.local().level.gain));
+      const ErrorLevel most = updated ? level : outcome.local().level;
+      of.power = std::max(of.power, std::min(level.power, most.power));
+      of.peak = std::max(of.peak, std::min(level.peak, most.peak));
+      of.gain = std::max(of.gain, std::min(level.gain, most.gain));
       of.common = of.power;  // all rows meet the same weights
     }
     if (!IsSample(outcome) || (outcome.of_optimizer && !states.IsOfGradients(i))) continue;
@@ -348,6 +351,18 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
             outcomes[indices[i]].explanation.MoveTo(pass->spill.get());
             outcomes[indices[i]].comparison.notes.MoveTo(pass->spill.get());
           });
+}
+
+bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome) {
+  Comparison& comparison = outcome->comparison;
+  const bool by_rule = outcome->rule != nullptr && outcome->rule->expect;
+  if (comparison.verdict.tolerance != Answer::kDiffers || by_rule || !updates->Explain(*outcome))
+    return false;
+  comparison.verdict.tolerance = Answer::kSame;
+  comparison.notes.push_back(
+      "within what its last update explains: what the optimizer kept differs within bounds");
+  comparison.notes.MoveTo(spill);
+  return true;
 }
 
 void PassJudge::SetExplanation(const Explanation& explanation, Outcome* outcome) const {

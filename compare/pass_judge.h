@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compare/optimizer_updates.h"
 #include "compare/pass_diff.h"
 
 namespace tdump::compare {
@@ -43,6 +44,8 @@ class PassJudge {
   // of the model may round once: the bounds of rounding hold.
   bool IsExpectedEqual(const io::Record& a, const io::Record& b, const Outcome& outcome) const;
   void JudgeWeight(const io::Record& a, const io::Record& b, Outcome* outcome) const;
+  // Of weights outside their bounds, which an optimizer updated: true where that explains them.
+  static bool AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome);
   void SetExplanation(const Explanation& explanation, Outcome* outcome) const;
   // Says which precision would explain the error, where one would.
   void Suggest(Outcome* outcome) const;

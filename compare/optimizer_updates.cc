@@ -1,0 +1,171 @@
+#include "compare/optimizer_updates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "compare/element.h"
+#include "compare/optimizer_states.h"
+#include "compare/pair_side.h"
+#include "compare/roles.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr uint64_t kTileElements = 4096;
+
+std::string NameIn(const io::Record& record) {
+  return record.key.root + "\n" + record.key.path + "\n" + ParameterOf(record.key);
+}
+
+bool IsKnown(const Outcome& outcome) {
+  return outcome.error->empty() && outcome.unresolved->empty();
+}
+
+bool IsWithin(const Outcome& outcome) {
+  const Verdict& verdict = outcome.comparison.verdict;
+  return IsKnown(outcome) &&
+         (verdict.bitwise == Answer::kSame ||
+          (outcome.comparison.evidence == Evidence::kPayload &&
+           verdict.tolerance == Answer::kSame && verdict.special != Answer::kDiffers));
+}
+
+// Both sides of a pair, tile by tile.
+class BothSides {
+ public:
+  // Error: one cannot be read, or holds no real numbers.
+  static Result<std::unique_ptr<BothSides>> Open(const PassDiff& pass, const Outcome& outcome) {
+    auto both = std::make_unique<BothSides>();
+    TDUMP_ASSIGN_OR_RETURN(both->record_a_, pass.a->Get(outcome.ids.a));
+    TDUMP_ASSIGN_OR_RETURN(both->record_b_, pass.b->Get(outcome.ids.b));
+    for (const io::Record* record : {&both->record_a_, &both->record_b_}) {
+      if (!record->payload || FormatOf(record->dtype).kind != NumberKind::kFloat ||
+          ElementShape(*record) != ElementShape(both->record_a_))
+        return InvalidArgument("no real numbers of one shape");
+    }
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes a, pass.a->Open(both->record_a_));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes b, pass.b->Open(both->record_b_));
+    both->sides_.reserve(2);
+    both->sides_.emplace_back(both->record_a_, std::move(a), std::vector<bool>());
+    both->sides_.emplace_back(both->record_b_, std::move(b), std::vector<bool>());
+    return both;
+  }
+  std::vector<uint64_t> shape() const { return ElementShape(record_a_); }
+  uint64_t elements() const { return sides_.front().elements(); }
+  Status Load(uint64_t first, uint64_t count) {
+    for (PairSide& side : sides_) TDUMP_RETURN_IF_ERROR(side.Load(first, count));
+    a = sides_[0].Floats(0, count);
+    b = sides_[1].Floats(0, count);
+    return {};
+  }
+
+  std::span<const double> a, b;  // of the tile
+
+ private:
+  io::Record record_a_, record_b_;
+  std::vector<PairSide> sides_;
+};
+
+double ShareOff(double a, double b) {
+  return a == b ? 0 : std::abs(b - a) / std::max(std::abs(a), std::abs(b));
+}
+
+struct Update {
+  std::unique_ptr<BothSides> now, before;
+  std::vector<std::unique_ptr<BothSides>> kept;
+  Bound bound;
+  double bound_abs = 0;
+};
+
+// Of any element of A. Error: a payload's.
+Result<double> LargestStep(Update* update) {
+  BothSides &now = *update->now, &before = *update->before;
+  double largest = 0;
+  for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
+    const uint64_t count = std::min(kTileElements, now.elements() - first);
+    TDUMP_RETURN_IF_ERROR(now.Load(first, count));
+    TDUMP_RETURN_IF_ERROR(before.Load(first, count));
+    for (uint64_t i = 0; i < count; ++i)
+      largest = std::max(largest, std::abs(now.a[i] - before.a[i]));
+  }
+  return largest;
+}
+
+// Error: a payload's.
+Result<bool> IsExplained(Update* update) {
+  BothSides &now = *update->now, &before = *update->before;
+  TDUMP_ASSIGN_OR_RETURN(const double largest, LargestStep(update));
+  for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
+    const uint64_t count = std::min(kTileElements, now.elements() - first);
+    TDUMP_RETURN_IF_ERROR(now.Load(first, count));
+    TDUMP_RETURN_IF_ERROR(before.Load(first, count));
+    for (const auto& kept : update->kept) TDUMP_RETURN_IF_ERROR(kept->Load(first, count));
+    for (uint64_t i = 0; i < count; ++i) {
+      const double a = now.a[i], b = now.b[i];
+      double share = 0;
+      for (const auto& kept : update->kept) share += ShareOff(kept->a[i], kept->b[i]);
+      const double step =
+          std::max(std::abs(a - before.a[i]), std::min(std::abs(b - before.b[i]), largest));
+      const double own =
+          update->bound.relative * std::max(std::abs(a), std::abs(b)) + update->bound_abs;
+      const double most = own + std::abs(before.b[i] - before.a[i]) + kBoundFactor * step * share;
+      if (a != b && !(std::abs(b - a) <= most)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool OptimizerUpdates::MayExplain(const PassDiff& pass) {
+  return std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
+    return outcome.of_optimizer && outcome.comparison.verdict.bitwise == Answer::kDiffers;
+  });
+}
+
+void OptimizerUpdates::Find() {
+  for (const Outcome& outcome : before_->outcomes) {
+    if (outcome.role != Role::kParam && !outcome.of_optimizer) continue;
+    const auto record = before_->b->Get(outcome.ids.b);
+    if (!record.ok()) continue;
+    if (outcome.role == Role::kParam)
+      parameters_[NameIn(*record)].weight = &outcome;
+    else if (const std::string& arg = record->key.arg;
+             StateKindOf(arg.substr(arg.find('.') + 1)) != StateKind::kNone)
+      parameters_[NameIn(*record)].kept.push_back(&outcome);
+  }
+}
+
+bool OptimizerUpdates::Explain(const Outcome& weight) {
+  const Verdict& verdict = weight.comparison.verdict;
+  if (before_ == nullptr || weight.role != Role::kParam || !IsKnown(weight) ||
+      verdict.special == Answer::kDiffers || weight.comparison.evidence != Evidence::kPayload)
+    return false;
+  if (!std::exchange(found_, true)) Find();
+  const auto record = pass_->b->Get(weight.ids.b);
+  const auto parameter = record.ok() ? parameters_.find(NameIn(*record)) : parameters_.end();
+  if (parameter == parameters_.end()) return false;
+  const auto& [was, kept] = parameter->second;
+  if (was == nullptr || kept.empty() || !IsWithin(*was)) return false;
+  if (!std::all_of(kept.begin(), kept.end(), [](const Outcome* state) { return IsWithin(*state); }))
+    return false;
+  Update update;
+  update.bound = weight.local().bound;
+  update.bound_abs = weight.comparison.metrics->bound_abs;
+  auto now = BothSides::Open(*pass_, weight), before = BothSides::Open(*before_, *was);
+  if (!now.ok() || !before.ok() || (*now)->shape() != (*before)->shape()) return false;
+  for (const Outcome* state : kept) {
+    auto sides = BothSides::Open(*before_, *state);
+    // One that is smaller (of Adafactor) tells nothing of elements.
+    if (sides.ok() && (*sides)->shape() == (*now)->shape())
+      update.kept.push_back(*std::move(sides));
+  }
+  update.now = *std::move(now);
+  update.before = *std::move(before);
+  const Result<bool> explained = IsExplained(&update);
+  return explained.ok() && *explained;
+}
+
+}  // namespace tdump::compare

@@ -1,0 +1,50 @@
+// OptimizerUpdates: weights that parted on the way because an optimizer made its step of what
+// differs by rounding. Under Adam the rounding of a tiny gradient makes a whole step of the
+// learning rate, and a weight that was 0 is as far off as its gradient.
+//
+//   A weight was w, and is w' one step later, the update is d = w' - w. Of what the optimizer keeps
+//   of it, x, each number's error counts relative to its size: an update that is a product of
+//   powers of them (momentum; momentum over the root of squares) is off by as much of its own size.
+//   An element is explained when w' is off by no more than
+//       the bound of w' + what w was off by + 4 |d| * sum over x of |x_b - x_a| / max(|x_a|, |x_b|)
+//   with the larger of both sides' d, or A's largest where B's is more. All of it is read element
+//   by element: an update that is wrong where the optimizer keeps the same in both runs is not
+//   explained. Precondition of it all: w and what is kept were within their bounds at the step
+//   before.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compare/pass_diff.h"
+
+namespace tdump::compare {
+
+// Not thread-safe. Both outlive it.
+class OptimizerUpdates {
+ public:
+  // `before`: the same ranks one step earlier; null: not known. `pass`: its pairs are measured.
+  OptimizerUpdates(const PassDiff* before, const PassDiff* pass) : before_(before), pass_(pass) {}
+
+  // Whether that explains all elements of a parameter that is outside its bound.
+  bool Explain(const Outcome& weight);
+
+  // Whether a pass holds what a later one can be explained by.
+  static bool MayExplain(const PassDiff& pass);
+
+ private:
+  struct Parameter {  // at the step before; outcomes
+    const Outcome* weight = nullptr;
+    std::vector<const Outcome*> kept;
+  };
+  void Find();
+
+  const PassDiff* before_;
+  const PassDiff* pass_;
+  bool found_ = false;
+  std::unordered_map<std::string, Parameter> parameters_;
+};
+
+}  // namespace tdump::compare

@@ -1,0 +1,143 @@
+// Weights that parted because Adam made its step of gradients that differ by rounding.
+#include "compare/optimizer_updates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "compare/report.h"
+#include "tests/compare/job_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Numbers = std::vector<float>;
+
+constexpr int64_t kRows = 16, kColumns = 8;
+constexpr size_t kCount = kRows * kColumns;
+constexpr float kRate = 0.01f;
+
+// Of size 1, but one in eight is next to nothing: its rounding, of 1e-6, is larger than itself.
+Numbers Gradient(double noise, uint32_t seed) {
+  std::mt19937 values(1), errors(seed);
+  std::normal_distribution<double> normal(0, 1);
+  Numbers gradient(kCount);
+  for (size_t i = 0; i < kCount; ++i)
+    gradient[i] =
+        static_cast<float>((i % 8 == 0 ? 1e-7 : 1) * normal(values) + noise * normal(errors));
+  return gradient;
+}
+
+Numbers Weights() {
+  std::mt19937 values(2);
+  std::normal_distribution<float> normal(0, 0.1f);
+  Numbers weights(kCount);
+  for (float& w : weights) w = normal(values);
+  return weights;
+}
+
+// After the first step of Adam.
+Numbers Stepped(const Numbers& gradient, float rate) {
+  Numbers weights = Weights();
+  for (size_t i = 0; i < kCount; ++i)
+    weights[i] -= rate * gradient[i] / (std::abs(gradient[i]) + 1e-8f);
+  return weights;
+}
+
+void Add(PassBuilder* pass, Role role, const std::string& name, const Numbers& numbers) {
+  const Tensor tensor = Matrix(kRows, kColumns, numbers);
+  pass->Param("fc", name, tensor);
+  pass->last()->key.role = role;
+  pass->last()->payload = tensor.record.payload;
+}
+
+void AddGradient(PassBuilder* pass, const Numbers& gradient) {
+  const uint64_t call = pass->Begin("fc", "", {});
+  pass->End(call, "fc", "", {{"weight", Matrix(kRows, kColumns, gradient)}});
+  pass->last()->key.role = Role::kParamGrad;
+  pass->last_call()->arguments = {
+      {.role = Role::kGradOutput, .arg = "", .dtype = "float32", .sizes = {1024, kRows}}};
+}
+
+using Change = std::function<void(Numbers* weights)>;
+
+FakeRun Training(int32_t ranks, const Numbers& gradient, const Numbers& kept,
+                 const Change& change = {}, float rate = kRate) {
+  FakeRun run(ranks);
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    PassBuilder first = run.Pass(rank, 0);
+    Add(&first, Role::kParam, "weight", Weights());
+    first.Module("fc", kInput, kWhole);
+    AddGradient(&first, gradient);
+    Numbers mean, squares;
+    for (const float x : kept) {
+      mean.push_back(0.1f * x);
+      squares.push_back(0.001f * x * x);
+    }
+    Add(&first, Role::kState, "weight.exp_avg", mean);
+    Add(&first, Role::kState, "weight.exp_avg_sq", squares);
+    Numbers weights = Stepped(kept, rate);
+    if (change) change(&weights);
+    PassBuilder second = run.Pass(rank, 1);
+    Add(&second, Role::kParam, "weight", weights);
+    second.Module("fc", kInput, kWhole);
+  }
+  return run;
+}
+
+const Numbers kOfA = Gradient(0, 1), kOfB = Gradient(1e-6, 2);
+
+DiffReport DiffWith(const FakeRun& b) {
+  return DiffOk(Training(1, kOfA, kOfA), b, WithDims("fc", "... replicated[rank]"));
+}
+
+std::vector<std::string> Failing(const DiffReport& report) {
+  std::vector<std::string> names;
+  for (const Row& row : report.failing) names.push_back(ToText(row.key));
+  return names;
+}
+
+TEST(OptimizerUpdates, TheRoundingOfTinyGradientsExplainsWholeSteps) {
+  const Numbers of_a = Stepped(kOfA, kRate), of_b = Stepped(kOfB, kRate);
+  float most = 0;
+  for (size_t i = 0; i < kCount; ++i) most = std::max(most, std::abs(of_a[i] - of_b[i]));
+  ASSERT_GT(most, kRate);  // the other sign
+  const DiffReport report = DiffWith(Training(2, kOfB, kOfB));
+  EXPECT_EQ(report.overall, Overall::kSame) << Text(report, 1, 2);
+}
+
+TEST(OptimizerUpdates, AnotherRateIsFound) {
+  for (const float rate : {0.0f, 0.0099f, 0.02f})
+    EXPECT_THAT(Failing(DiffWith(Training(2, kOfB, kOfB, {}, rate))),
+                ElementsAre("fc@param#weight"))
+        << rate;
+}
+
+TEST(OptimizerUpdates, OneElementThatIsOffIsFound) {
+  const auto change = [](Numbers* weights) { (*weights)[9] += 1e-4f; };
+  EXPECT_THAT(Failing(DiffWith(Training(2, kOfB, kOfB, change))), ElementsAre("fc@param#weight"));
+  // Of a gradient of size 1, as all but one in eight.
+  ASSERT_GT(std::abs(kOfA[9]), 0.01);
+}
+
+// Whatever rounding left of its gradient: no step of A is as large.
+TEST(OptimizerUpdates, AStepThatIsTooLargeIsFound) {
+  const auto change = [](Numbers* weights) { (*weights)[8] += 20 * kRate; };
+  EXPECT_THAT(Failing(DiffWith(Training(2, kOfB, kOfB, change))), ElementsAre("fc@param#weight"));
+  ASSERT_LT(std::abs(kOfA[8]), 1e-6);
+}
+
+TEST(OptimizerUpdates, AStateThatIsWrongExplainsNoWeight) {
+  Numbers doubled = kOfB;
+  for (float& x : doubled) x *= 2;
+  EXPECT_THAT(Failing(DiffWith(Training(2, kOfB, doubled))),
+              testing::Contains(HasSubstr("weight.exp_avg")));
+}
+
+}  // namespace
+}  // namespace tdump::compare
