@@ -9,8 +9,9 @@ namespace tdump::collectors {
 namespace {
 
 struct OpenCall {
-  uint64_t state = 0;          // PyThreadState_GetID()
-  int64_t least = 0;           // depth of the interpreter within the call
+  uint64_t state = 0;  // PyThreadState_GetID()
+  uint64_t call = 0;   // as in OpenCalls; when that has gone on, nothing is known of what is open
+  int64_t least = 0;   // depth of the interpreter within the call
   const int* given = nullptr;  // lives as long as the thread
   std::shared_ptr<OpenCalls> calls;
 };
@@ -32,13 +33,11 @@ PyThreadState* StateOf(uint64_t id) {
 
 void NoteOpenCall(const ModuleCalls& calls, int64_t least, const int* given) noexcept try {
   const uint64_t id = PyThreadState_GetID(PyThreadState_Get());
+  const OpenCall open{id, calls.shared()->call.load(), least, given, calls.shared()};
   for (OpenCall& known : All()) {
-    if (known.calls != calls.shared()) continue;
-    known.state = id;
-    known.least = least;
-    return;
+    if (known.calls == calls.shared()) return void(known = open);
   }
-  All().push_back({id, least, given, calls.shared()});
+  All().push_back(open);
 } catch (...) {  // out of memory: if this call is left, its thread tells of it
 }
 
@@ -48,10 +47,11 @@ void TellOfLeftCalls(Runtime* runtime) noexcept {
   if (all.empty() || (all.size() == 1 && all[0].calls == ModuleCalls::OfThread().shared())) return;
   std::erase_if(all, [&](const OpenCall& known) {
     if (known.calls == ModuleCalls::OfThread().shared()) return false;
-    if (known.calls->open.load(std::memory_order_relaxed) == 0) return true;
+    if (known.calls->call.load() != known.call) return true;
     PyThreadState* state = StateOf(known.state);
     if (state != nullptr && DepthOf(state, *known.given) >= known.least) return false;
-    ModuleCalls::TellLeft(runtime, known.calls.get(), /*thread_ended=*/state == nullptr);
+    ModuleCalls::TellLeft(runtime, known.calls.get(), known.call,
+                          /*thread_ended=*/state == nullptr);
     return true;
   });
 #endif

@@ -17,6 +17,7 @@
 #include "collectors/torch/dtype_table.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/pool.h"
+#include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
 namespace {
@@ -28,15 +29,21 @@ using torch::autograd::variable_list;
 using torch::dynamo::autograd::CompiledNodeArgs;
 using torch::dynamo::autograd::SwapSavedVariables;
 
-// Whether any gradient came in this process so far.
-std::atomic<bool> any_came{false};
+// The last pass in which a gradient came, from 1 on; 0: none so far in this process.
+std::atomic<uint64_t> came_in{0};
+
+void NoteThatOneCame(const Gate& gate) {
+  const uint64_t pass = gate.pass.load(std::memory_order_acquire) + 1;
+  if (came_in.load(std::memory_order_relaxed) != pass)
+    came_in.store(pass, std::memory_order_relaxed);
+}
 
 constexpr const char* kNoneCame =
     "gradients were asked for, but calls ended without a backward: of these none is recorded";
 constexpr const char* kTooLate =
     "gradients arrived after the step of their forward had ended: not recorded";
 constexpr const char* kRewrittenBefore =
-    "views were written in place, and autograd has no gradient of what they were: not recorded";
+    "views were written in place; gradients of what they were may be missing";
 
 // How many calls of an operator the forward had, so far, in the micro-batch seen last.
 class ForwardCalls {
@@ -146,7 +153,7 @@ class GradientHook final : public FunctionPreHook {
   ~GradientHook() override {
     if (view_.rewritten())
       RecordAsLost();
-    else if (!any_came.load(std::memory_order_relaxed))
+    else if (came_in.load(std::memory_order_relaxed) == 0)
       NoteNoneCame();
     for (Place* place = places_.load(); place != nullptr;)
       GiveBack<Place>()(std::exchange(place, place->next));
@@ -240,7 +247,10 @@ void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
 }
 
 void SkipAt(Runtime* runtime, const Place& place, const TensorMeta& meta) {
-  if (!IsPresent(runtime, place)) return runtime->sink->note(kRewrittenBefore);
+  if (came_in.load(std::memory_order_relaxed) <= place.call.pass) return;  // no backward ran
+  // The node goes within a backward, when what wrote the view has been worked through. Else that is
+  // kept, or the view was written after the backward, and none used it.
+  if (!InBackward() || !IsPresent(runtime, place)) return runtime->sink->note(kRewrittenBefore);
   const Pooled<Recorder::CallScope> scope = BeginAt(runtime, place, 0);
   if (scope == nullptr || !Wants(*runtime->recorder, *scope, place.role)) return;
   Observation observation;
@@ -258,7 +268,7 @@ void SkipAt(Runtime* runtime, const Place& place, const TensorMeta& meta) {
 void GradientHook::Record(const at::TensorBase& gradient) noexcept try {
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || runtime->gate->off()) return;
-  any_came.store(true, std::memory_order_relaxed);
+  NoteThatOneCame(*runtime->gate);
   at::DisableRecordFunctionGuard guard;
   SharedRecord shared;
   for (Place* place = places_.load(std::memory_order_acquire); place != nullptr;

@@ -78,7 +78,7 @@ ModuleFrame* ModuleCalls::Push(Runtime* runtime, const ModuleIdentity& identity,
   }
   if (depth_ == 0) {
     shared_->is_root.store(identity.is_root, std::memory_order_relaxed);
-    shared_->told.store(false);
+    shared_->call.store(frame->announced ? frame->serial : 0);
   }
   SetDepth(depth_ + 1);
   return frame;
@@ -108,10 +108,11 @@ void ModuleCalls::SetDepth(size_t depth) {
   shared_->open.store(static_cast<uint32_t>(depth), std::memory_order_relaxed);
 }
 
-void ModuleCalls::TellLeft(Runtime* runtime, OpenCalls* calls, bool thread_ended) noexcept {
+void ModuleCalls::TellLeft(Runtime* runtime, OpenCalls* calls, uint64_t serial,
+                           bool thread_ended) noexcept {
   Boundary end;
   end.left = calls->open.load(std::memory_order_relaxed);
-  if (end.left == 0 || calls->told.exchange(true)) return;
+  if (end.left == 0 || !calls->call.compare_exchange_strong(serial, 0)) return;
   end.kind = calls->is_root.load(std::memory_order_relaxed) ? BoundaryKind::kRootEnd
                                                             : BoundaryKind::kOutermostEnd;
   if (thread_ended) end.number = 1;
@@ -132,7 +133,7 @@ bool ModuleCalls::Close(Runtime* runtime, bool threw, Boundary* end) noexcept {
   // A recomputed forward ends by an exception as soon as it has made what backward waits for.
   if (threw && !frame->recompute && !frame->silent) ++left_;
   const uint32_t left = depth_ == 0 ? std::exchange(left_, 0) : 0;
-  if (!frame->announced || shared_->told.exchange(false)) return false;
+  if (!frame->announced || shared_->call.exchange(0) == 0) return false;
   end->kind = frame->is_root ? BoundaryKind::kRootEnd : BoundaryKind::kOutermostEnd;
   end->grad_enabled = GradEnabled();
   end->left = left;

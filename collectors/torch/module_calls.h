@@ -50,7 +50,9 @@ inline std::string ToldAs(const OperatorInfo& info, bool is_root) {
 // What other threads may know of a stack: whether it has calls that nobody is in any more.
 struct OpenCalls {
   std::atomic<uint32_t> open{0};
-  std::atomic<bool> told{false};  // the clock heard, from another thread, that they are over
+  // Serial of the outermost call, if the clock was told of it and not yet that it is over: whoever
+  // makes it 0 tells the clock.
+  std::atomic<uint64_t> call{0};
   std::atomic<bool> is_root{false};
   int64_t thread = 0;  // a thread id of the system
 };
@@ -67,9 +69,10 @@ class TDUMP_TORCH_EXPORT ModuleCalls {
   bool empty() const { return depth_ == 0; }
   // Null before the first Push().
   const std::shared_ptr<OpenCalls>& shared() const { return shared_; }
-  // Tells the clock, once for each outermost call, that an exception or the end of its thread left
-  // the calls of another thread, which comes back to its stack later or never.
-  static void TellLeft(Runtime* runtime, OpenCalls* calls, bool thread_ended) noexcept;
+  // Tells the clock, if nobody has, that an exception or the end of its thread left this outermost
+  // call of another thread, which comes back to its stack later or never.
+  static void TellLeft(Runtime* runtime, OpenCalls* calls, uint64_t serial,
+                       bool thread_ended) noexcept;
   size_t size() const { return depth_; }
   ModuleFrame* top() { return depth_ == 0 ? nullptr : frames_[depth_ - 1].get(); }
   // Closes frames that an exception left behind: those not shallower than `depth`.

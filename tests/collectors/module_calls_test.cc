@@ -114,10 +114,11 @@ TEST_F(ModuleCallsTest, AThreadThatEndsWithinACallLeavesIt) {
 // lives on.
 TEST_F(ModuleCallsTest, AnotherThreadTellsOfCallsThatWereLeft) {
   std::shared_ptr<OpenCalls> open;
+  uint64_t first = 0;
   std::binary_semaphore pushed(0), goes_on(0);
   std::thread thread([&] {
     ModuleCalls& own = ModuleCalls::OfThread();
-    own.Push(&rig.runtime, {.module = &a, .is_root = true}, 0);
+    first = own.Push(&rig.runtime, {.module = &a, .is_root = true}, 0)->serial;
     own.Push(&rig.runtime, {.module = &b}, 1);
     open = own.shared();
     pushed.release();
@@ -127,8 +128,11 @@ TEST_F(ModuleCallsTest, AnotherThreadTellsOfCallsThatWereLeft) {
     own.Pop(&rig.runtime, false);
   });
   pushed.acquire();
-  ModuleCalls::TellLeft(&rig.runtime, open.get(), /*thread_ended=*/false);
-  ModuleCalls::TellLeft(&rig.runtime, open.get(), false);
+  EXPECT_EQ(open->call, first);
+  ModuleCalls::TellLeft(&rig.runtime, open.get(), first + 1, /*thread_ended=*/false);
+  EXPECT_EQ(rig.clock.kinds, std::vector{BoundaryKind::kRootBegin});  // another call
+  ModuleCalls::TellLeft(&rig.runtime, open.get(), first, false);
+  ModuleCalls::TellLeft(&rig.runtime, open.get(), first, false);
   EXPECT_EQ(rig.clock.kinds, (std::vector{BoundaryKind::kRootBegin, BoundaryKind::kRootEnd}));
   EXPECT_EQ(rig.clock.left, 2u);
   goes_on.release();
