@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "compare/dims.h"
@@ -11,6 +12,7 @@
 #include "compare/forwarding_view.h"
 #include "compare/roles.h"
 #include "compare/root_calls.h"
+#include "compare/skipped_ranks.h"
 #include "core/key.h"
 #include "core/text.h"
 
@@ -52,15 +54,21 @@ Result<std::map<std::string, io::Hash128>> InputsOf(const StepView& view) {
 // Of a step, what its group holds as copies.
 class ReplicaView : public WrappedView {
  public:
-  ReplicaView(std::unique_ptr<StepView> view, std::string axis, int32_t world, bool model_only)
+  // Of what is no parameter or buffer: what the other rank skipped.
+  using Skips = std::function<bool(const io::Record&)>;
+
+  // `model_only`: parameters and buffers, and what `skips` says; else everything.
+  ReplicaView(std::unique_ptr<StepView> view, std::string axis, int32_t world, bool model_only,
+              Skips skips)
       : WrappedView(std::move(view)),
         axis_(std::move(axis)),
         world_(world),
-        model_only_(model_only) {}
+        model_only_(model_only),
+        skips_(std::move(skips)) {}
 
   Status ForEachTensor(const VisitTensor& visit) const override {
     return view().ForEachTensor([&](const io::Record& record) {
-      if (model_only_ && !IsWeight(record.key.role)) return true;
+      if (model_only_ && !IsWeight(record.key.role)) return !skips_(record) || visit(record);
       return !IsCopy(record, axis_, world_) || visit(record);
     });
   }
@@ -69,6 +77,7 @@ class ReplicaView : public WrappedView {
   const std::string axis_;
   const int32_t world_;
   const bool model_only_;
+  const Skips skips_;
 };
 
 // Of as many ranks as the run has: all of them copies, and two by two of another axis.
@@ -172,10 +181,27 @@ bool ReplicaSide::SameInputs(const PassRef& pass) const {
   return own.ok() && firsts.ok() && !own->empty() && *own == *firsts;
 }
 
+std::function<bool(const io::Record&)> ReplicaSide::SkippedBeside(const PassRef& pass) const {
+  const auto nothing = [](const io::Record&) { return false; };
+  const int32_t rank = first_ ? pass.rank : replicas_.FirstOf(pass.rank).value_or(pass.rank);
+  const auto found = places_.find(KeyOf(pass, rank));
+  if (found == places_.end() || pass.extra || pass.part) return nothing;
+  const PassRef& own = run_passes_[pass.index];
+  const PassRef& other = run_passes_[found->second];
+  const auto view = run_.Open(other);
+  if (!view.ok() || other.part || !(*view)->damage().empty()) return nothing;
+  return [this, own, other, calls = CallsOfPass(**view)](const io::Record& record) {
+    return MayBeSkipped(record) && !calls.Has(record) &&
+           MayHaveSkipped(run_.UseOf(other, record.key), run_.UseOf(own, record.key));
+  };
+}
+
 Result<std::unique_ptr<StepView>> ReplicaSide::Open(const PassRef& pass) const {
   TDUMP_ASSIGN_OR_RETURN(auto view, run_.Open(run_passes_[pass.index]));
-  return std::unique_ptr<StepView>(
-      new ReplicaView(std::move(view), replicas_.axis(), replicas_.world(), !SameInputs(pass)));
+  const bool model_only = !SameInputs(pass);
+  return std::unique_ptr<StepView>(new ReplicaView(std::move(view), replicas_.axis(),
+                                                   replicas_.world(), model_only,
+                                                   model_only ? SkippedBeside(pass) : nullptr));
 }
 
 Result<io::PassDigest> ReplicaSide::DigestOf(const PassRef& pass) const {

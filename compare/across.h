@@ -6,11 +6,13 @@
 // What is compared: what the ranks of a group hold as copies. A tensor that its dims or placements
 // split over the axis, or leave as partial sums, is not one. Nor are the tensors of a step for
 // which the ranks were given other inputs (batches of data parallel ranks): of such a step only
-// parameters and buffers are compared: gradients are captured before they are reduced.
+// parameters and buffers are compared, and that both ran the same modules: gradients are captured
+// before they are reduced.
 // Payloads of collectives are not captured yet; their checks (all ranks of an all-reduce hold its
 // sum) will be further pairs of these two sides.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +65,8 @@ class ReplicaSide : public RunSide {
   int32_t RankBehind(int32_t rank) const;
   // Whether the ranks of a pass and of its group's first were given equal inputs; none known: no.
   bool SameInputs(const PassRef& pass) const;
+  // What the rank that `pass` is compared with did not run of it.
+  std::function<bool(const io::Record&)> SkippedBeside(const PassRef& pass) const;
 
   const RunSide& run_;
   const Replicas& replicas_;

@@ -19,6 +19,7 @@
 #include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
+#include "compare/skipped_operator.h"
 #include "compare/stage_hint.h"
 #include "compare/stages.h"
 #include "compare/step_align.h"
@@ -82,6 +83,7 @@ class Differ {
         notes_(&options, &report_),
         unpaired_(&options, &report_),
         missing_(&options.allow_unpaired, !HaveOtherRules(a, b)),
+        skipped_(&options.allow_unpaired),
         unexplained_(&a, &b, &options.pass.allow_failed),
         progress_(options.on_progress) {}
 
@@ -244,6 +246,7 @@ class Differ {
     report_.origin = std::move(choice.origin);
     report_.notes.insert(report_.notes.end(), choice.notes.begin(), choice.notes.end());
     missing_.Replace(&report_.origin);
+    skipped_.Replace(&report_.origin);
     if (report_.origin) report_.origin->weights_unseen = weights_.AreUnseen(*report_.origin, b_);
     if (report_.origin && (report_.origin->drifted || report_.origin->weights_unseen))
       report_.beyond_drift = std::move(choice.beyond_drift);
@@ -408,6 +411,7 @@ class Differ {
     const auto first = finder_.AddPass(pass, pair, /*judged=*/!parted);
     if (!parted) missing_.AddPass(pass, pair, first);
     if (!parted && options_.across.empty()) update_.AddPass(pass, pair);
+    if (!parted) skipped_.AddPass(pass, pair, first);
     // Of copies, and of ranks that are put together, others decide.
     if (!parted && !report_.job && options_.across.empty()) unexplained_.AddPass(pass, pair);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
@@ -500,6 +504,7 @@ class Differ {
   UnpairedList unpaired_;
   MissingWorkFinder missing_;
   UpdateFaultFinder update_;
+  SkippedFinder skipped_;
   UnexplainedStates unexplained_;
   DiffProgress progress_;
   StepsJudged judged_;

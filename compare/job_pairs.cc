@@ -95,9 +95,17 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
   LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   const Status status = of_a.status.ok() ? of_b.status : of_a.status;
-  Result<ResolvedLayouts> layouts =
-      status.ok() ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &memory_a_, &memory_b_)
-                  : Result<ResolvedLayouts>(status);
+  Skipped skipped = FindSkipped(left, right);
+  LayoutMemory none_a, none_b;  // of what ranks lack nothing is learnt
+  Result<ResolvedLayouts> layouts = status.ok()
+                                        ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(),
+                                                         skipped.any() ? &none_a : &memory_a_,
+                                                         skipped.any() ? &none_b : &memory_b_)
+                                        : Result<ResolvedLayouts>(status);
+  if (skipped.any()) {
+    AddSkipped(left, right, of_a, of_b, std::move(layouts), made, std::move(skipped), step);
+    return;
+  }
   if (layouts.ok()) {
     step->sums_a.Add(left.key, of_a, layouts->a, layouts->proof_a);
     step->sums_b.Add(right.key, of_b, layouts->b, layouts->proof_b);
@@ -109,6 +117,48 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     }
   }
   AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
+}
+
+JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right) {
+  Skipped skipped{skipped_a_.Find(left), skipped_b_.Find(right)};
+  // Both alike: what some ranks alone do.
+  if (!skipped.a.empty() && !skipped.b.empty()) return {};
+  return skipped;
+}
+
+// What the other ranks hold is compared where they hold copies of the whole; else a part is missing
+// that no other shard stands for.
+void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
+                          const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
+                          const std::string& made, Skipped skipped, Step* step) {
+  uint64_t a = 0, b = 0;
+  const bool of_b_lacks = skipped.a.empty();
+  const bool are_copies = layouts.ok() && layouts->a.shape() == layouts->b.shape() &&
+                          (of_b_lacks ? layouts->b : layouts->a).is_one_shard();
+  if (are_copies) {
+    std::tie(a, b) = AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
+  } else {
+    const auto alone = [](JobStep* from, const Group& group, const LoadedShards& shards) {
+      WholeTensor tensor;
+      tensor.record = shards.data.front().record;
+      tensor.shards.push_back({group.members.front(), nullptr});
+      return from->Add(std::move(tensor), group.members.front()).front();
+    };
+    if (of_a.data.empty() || of_b.data.empty()) return;  // damage, which is told
+    a = alone(step->a.get(), left, of_a);
+    b = alone(step->b.get(), right, of_b);
+  }
+  const Group& group = of_b_lacks ? right : left;
+  const JobStep& lacking = of_b_lacks ? *step->b : *step->a;
+  std::vector<int32_t> others;
+  for (const Member& member : group.members) others.push_back(lacking.RankOf(member));
+  for (const int32_t rank : of_b_lacks ? skipped.b : skipped.a)
+    (of_b_lacks ? step->opened.lost_b : step->opened.lost_a)
+        .push_back({.tensor = of_b_lacks ? b : a,
+                    .partner = of_b_lacks ? a : b,
+                    .rank = rank,
+                    .how = LostCopy::How::kSkipped,
+                    .others = others});
 }
 
 void JobPairs::AddHeld(Step* step) {
@@ -131,9 +181,11 @@ void JobPairs::AddHeld(Step* step) {
   step->held.clear();
 }
 
-void JobPairs::AddTensors(const Group& left, const Group& right, const LoadedShards& of_a,
-                          const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
-                          const std::string& made, Step* step) {
+std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Group& right,
+                                                   const LoadedShards& of_a,
+                                                   const LoadedShards& of_b,
+                                                   Result<ResolvedLayouts> layouts,
+                                                   const std::string& made, Step* step) {
   WholeTensor tensor_a, tensor_b;
   const bool loaded = of_a.status.ok() && of_b.status.ok();
   const bool other_size = loaded && !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
@@ -167,6 +219,7 @@ void JobPairs::AddTensors(const Group& left, const Group& right, const LoadedSha
   if (other_size) step->opened.other_sizes.push_back({ids_a.front(), ids_b.front()});
   for (size_t i = 1; i < ids_a.size(); ++i) pair(ids_a[i], ids_b.front());
   if (!made.empty()) pairing.made.push_back({first, pairing.pairs.size() - first, made});
+  return {ids_a.front(), ids_b.front()};
 }
 
 void JobPairs::PairLeft(const std::vector<const Group*>& left,
@@ -216,6 +269,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   step.b->Gather(bound_ ? &bound_->b : nullptr);
   lost_a_.Begin(*step.a);
   lost_b_.Begin(*step.b);
+  skipped_a_.Begin(*step.a);
+  skipped_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());
   step.numbers_b.emplace(step.b.get());
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compare/job_step.h"
@@ -14,6 +15,7 @@
 #include "compare/lost_copies.h"
 #include "compare/name_map.h"
 #include "compare/pairing.h"
+#include "compare/skipped_ranks.h"
 #include "compare/stage_hint.h"
 #include "core/status.h"
 
@@ -50,9 +52,19 @@ class JobPairs {
   // `made`: how, if not by equal names.
   void AddPair(const Group& left, const Group& right, const std::string& made, Step* step);
   void AddHeld(Step* step);
-  void AddTensors(const Group& left, const Group& right, const LoadedShards& of_a,
+  // The ids of the two tensors.
+  std::pair<uint64_t, uint64_t> AddTensors(const Group& left, const Group& right,
+                                           const LoadedShards& of_a, const LoadedShards& of_b,
+                                           Result<ResolvedLayouts> layouts, const std::string& made,
+                                           Step* step);
+  struct Skipped {
+    std::vector<int32_t> a, b;  // ranks
+    bool any() const { return !a.empty() || !b.empty(); }
+  };
+  Skipped FindSkipped(const Group& left, const Group& right);
+  void AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
                   const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
-                  const std::string& made, Step* step);
+                  const std::string& made, Skipped skipped, Step* step);
   void PairLeft(const std::vector<const Group*>& left, const std::vector<const Group*>& right,
                 const WantRecord& wanted, Step* step);
 
@@ -63,6 +75,7 @@ class JobPairs {
   LayoutMemory memory_a_, memory_b_;
   StageHint stages_a_, stages_b_;
   LostCopies lost_a_, lost_b_;
+  SkippedRanks skipped_a_, skipped_b_;
 };
 
 // A draft of a map from the first steps that are partners, as YAML. `maps`: the shipped ones.

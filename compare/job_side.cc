@@ -72,7 +72,19 @@ Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
     std::stable_sort(members.begin(), members.end(),
                      [](const PassRef& x, const PassRef& y) { return x.rank < y.rank; });
   }
+  side.lost_ = side.FindLost(options);
   return side;
+}
+
+std::vector<int32_t> JobSide::FindLost(const PairOptions& options) const {
+  std::vector<int32_t> lost;
+  const std::vector<int32_t> ranks = Ranks();
+  for (int32_t rank = 0; rank < base_->world(); ++rank) {
+    if (!std::binary_search(ranks.begin(), ranks.end(), rank) && base_->IsLost(rank) &&
+        IsSelected(*base_, options, rank))
+      lost.push_back(rank);
+  }
+  return lost;
 }
 
 Result<std::unique_ptr<StepView>> JobSide::Open(const PassRef& step) const {
@@ -92,6 +104,8 @@ std::vector<int32_t> JobSide::Ranks() const {
 
 std::vector<int32_t> JobSide::RanksWithout(const PassRef& step) const {
   std::vector<int32_t> ranks = Ranks();
+  ranks.insert(ranks.end(), lost_.begin(), lost_.end());
+  std::sort(ranks.begin(), ranks.end());
   for (const PassRef& pass : PassesOf(step)) {
     if (!pass.part || HasRecords(pass)) std::erase(ranks, pass.rank);
   }

@@ -35,6 +35,7 @@ class JobSide : public RunSide {
   const std::vector<PassRef>& passes() const override { return steps_; }
   // A view of what each name's first rank holds.
   Result<std::unique_ptr<StepView>> Open(const PassRef& step) const override;
+  bool IsLost(int32_t rank) const override { return base_->IsLost(rank); }
   std::vector<io::Damage> DamageOf(int32_t rank) const override { return base_->DamageOf(rank); }
   std::string CoordinatesOf(int32_t rank) const override { return base_->CoordinatesOf(rank); }
   std::string WhyMissing(int32_t rank) const override { return base_->WhyMissing(rank); }
@@ -45,11 +46,13 @@ class JobSide : public RunSide {
   const Topology& topology() const { return topology_; }
   // Ranks that have a pass in any step.
   std::vector<int32_t> Ranks() const;
-  // Of those, the ones that have none in this step, or an unfinished one without records.
+  // Of those, and of ranks that were lost before they wrote a pass, the ones that have none in this
+  // step, or an unfinished one without records.
   std::vector<int32_t> RanksWithout(const PassRef& step) const;
 
  private:
   bool HasRecords(const PassRef& pass) const;
+  std::vector<int32_t> FindLost(const PairOptions& options) const;
 
   explicit JobSide(const RunSide* base) : base_(base) {}
 
@@ -57,6 +60,7 @@ class JobSide : public RunSide {
   Topology topology_;
   std::vector<PassRef> steps_;  // PassRef::index: into members_
   std::vector<std::vector<PassRef>> members_;
+  std::vector<int32_t> lost_;  // ranks, before they wrote a pass
 };
 
 // Whether the captures of both say where their ranks lie, as many, and say otherwise. Axes of one

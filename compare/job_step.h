@@ -92,6 +92,7 @@ class JobStep : public StepView {
   const std::vector<Group>& groups() const { return groups_; }  // in order of first appearance
   const Topology& topology() const { return side_.topology(); }
   int32_t world() const { return side_.world(); }
+  const RunSide& base() const { return side_.base(); }  // of the ranks' passes
   int32_t RankOf(const Member& member) const { return refs_[member.pass].rank; }
   const std::vector<PassRef>& passes() const { return refs_; }  // of the ranks; as views()
   uint32_t StageOf(uint32_t pass) const;  // of a pipeline; 0 where the job is none

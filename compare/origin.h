@@ -45,7 +45,8 @@ struct Observed {
   bool beyond_drift = false;  // fails as no weight that is a little off makes it (5)
 };
 
-// kMissing: work that one side alone did (compare/missing_work.h).
+// kMissing: work that one side alone did (compare/missing_work.h), or some ranks of a side
+// (compare/skipped_operator.h).
 enum class OriginKind : uint8_t { kOperator, kInterval, kInputs, kParameter, kMissing };
 std::string_view ToString(OriginKind kind);
 

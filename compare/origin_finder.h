@@ -16,6 +16,7 @@
 #include "compare/missing_work.h"
 #include "compare/origin.h"
 #include "compare/row.h"
+#include "compare/skipped_operator.h"
 #include "compare/stages.h"
 #include "compare/update_fault.h"
 
@@ -66,7 +67,8 @@ struct Origin {
   bool unexplained = false;
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
-  std::optional<MissingWork> missing;  // of kMissing
+  std::optional<MissingWork> missing;      // of kMissing; or
+  std::optional<SkippedOperator> skipped;  // of kMissing
   // It is what became of gradients that agree (compare/update_fault.h).
   std::optional<UpdateFault> update;
 };

@@ -70,10 +70,13 @@ struct RecordPairing {
 
 // A tensor of which a rank holds no copy, although it should (compare/lost_copies.h).
 struct LostCopy {
-  enum class How : uint8_t { kGone, kUnfinished, kNoPass };
-  uint64_t tensor = 0;  // its id in the view of that side
+  // kSkipped: the rank did not run what makes it (compare/skipped_ranks.h).
+  enum class How : uint8_t { kGone, kUnfinished, kNoPass, kSkipped };
+  uint64_t tensor = 0;   // its id in the view of that side
+  uint64_t partner = 0;  // and in the other one's
   int32_t rank = 0;
   How how = How::kGone;
+  std::vector<int32_t> others;  // of kSkipped: ranks that ran it
 };
 
 // Whether nobody has computed the parameters of the pair, but a seed or a file gave them: of one

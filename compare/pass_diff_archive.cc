@@ -123,8 +123,8 @@ void serialize(Archive& archive, CallSpan& call) {
 
 template <class Archive>
 void serialize(Archive& archive, LostCopy& copy) {
-  auto& [tensor, rank, how] = copy;
-  archive(tensor, rank, how);
+  auto& [tensor, partner, rank, how, others] = copy;
+  archive(tensor, partner, rank, how, others);
 }
 
 template <class Archive>

@@ -200,6 +200,11 @@ Json UpdateJson(const UpdateFault& fault) {
           {"ranks", fault.ranks},       {"ranks_smaller", fault.others}};
 }
 
+Json SkippedJson(const SkippedOperator& skipped) {
+  return {
+      {"side", std::string(1, skipped.side)}, {"ranks", skipped.ranks}, {"others", skipped.others}};
+}
+
 Json OriginJson(const Origin& o) {
   Json json = {{"rank", RankJson(o.rank)},
                {"name", o.name},
@@ -218,6 +223,7 @@ Json OriginJson(const Origin& o) {
                {"ranks", o.ranks},
                {"ranks_alike", o.ranks_alike},
                {"ranks_agreeing", o.ranks_agreeing}};
+  json["skipped"] = o.skipped ? SkippedJson(*o.skipped) : Json(nullptr);
   json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);
   json["inputs"] = Json::array();
   for (const Row& input : o.inputs) json["inputs"].push_back(RowJson(input));

@@ -244,6 +244,9 @@ void AddUpdateLines(const UpdateFault& fault, std::vector<std::string>* lines) {
 
 // What is known of the data that went into the origin.
 std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
+  if (origin.skipped)
+    return Printable(SkippedText(*origin.skipped)) +
+           ": it did not run there, as after an early return, or a branch that depends on the rank";
   switch (origin.kind) {
     case OriginKind::kInputs:
       return origin.may_be_handed_on
@@ -486,6 +489,7 @@ std::string OriginTitle(const Origin& origin) {
                            ? fmt::format("micro-batch {}", origin.missing->key.micro)
                            : ShownName(origin.name),
                        origin.missing->side);
+  if (origin.skipped) return title + ", not run";
   if (!origin.row || origin.kind == OriginKind::kParameter) return title;
   return title + ", " +
          (IsTap(origin) ? Printable("tap " + origin.row->key.op) : ObservationText(*origin.row));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -85,6 +86,27 @@ Result<io::PassDigest> CapturedRun::DigestOf(const PassRef& pass) const {
   const io::IndexedPass& indexed = index_->passes[pass.index];
   const io::ProcessEntry& process = store_->processes()[indexed.process];
   return store_->Digest(process, process.passes[indexed.pass]);
+}
+
+OperatorUse CapturedRun::UseOf(const PassRef& pass, const Key& key) const {
+  const io::ProcessEntry& process = store_->processes()[index_->passes[pass.index].process];
+  const auto is_it = [&](const auto& section) {
+    return section.path == key.path && section.op == key.op && section.root == key.root;
+  };
+  OperatorUse use;
+  use.is_known = !process.expected.empty() && !process.counts.empty();
+  use.is_selected = std::any_of(process.expected.begin(), process.expected.end(), is_it);
+  const auto count = std::find_if(process.counts.begin(), process.counts.end(), is_it);
+  if (count == process.counts.end()) return use;
+  use.calls = count->calls;
+  use.not_kept = count->not_kept;
+  return use;
+}
+
+bool CapturedRun::IsLost(int32_t rank) const {
+  if (!HasRank(*index_, rank) || (rank_ && *rank_ != rank)) return false;
+  const io::RankState& state = index_->ranks[static_cast<size_t>(rank)];
+  return !state.closed && NotSelectedText(*index_, state).empty();
 }
 
 std::vector<io::Damage> CapturedRun::DamageOf(int32_t rank) const {

@@ -54,6 +54,14 @@ struct RunFacts {
   std::string boundary;     // the rule that ends a step
 };
 
+// What the manifest of a process says of an operator, over all its passes.
+struct OperatorUse {
+  bool is_known = false;     // else it says nothing
+  bool is_selected = false;  // by the rules, on this rank
+  uint64_t calls = 0;
+  uint64_t not_kept = 0;  // records, for want of room
+};
+
 // Outlives the views it opened. Thread-safe.
 class RunSide {
  public:
@@ -79,6 +87,11 @@ class RunSide {
     return Unsupported("no digest");
   }
 
+  // Of the operator of `key`, in the process whose pass it is.
+  virtual OperatorUse UseOf(const PassRef& /*pass*/, const Key& /*key*/) const { return {}; }
+  // Whether the rank ended, or fell silent, before it wrote a pass.
+  virtual bool IsLost(int32_t /*rank*/) const { return false; }
+
   // Of what tells which passes there are (manifests); kAllRanks: of all.
   virtual std::vector<io::Damage> DamageOf(int32_t rank) const = 0;
   // Of a rank, as its capture has it: "dp=3 tp=1 pp=2"; "" where it does not say.
@@ -101,6 +114,8 @@ class CapturedRun : public RunSide {
   const std::vector<PassRef>& passes() const override { return passes_; }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
   Result<io::PassDigest> DigestOf(const PassRef& pass) const override;
+  OperatorUse UseOf(const PassRef& pass, const Key& key) const override;
+  bool IsLost(int32_t rank) const override;
   std::vector<io::Damage> DamageOf(int32_t rank) const override;
   std::string CoordinatesOf(int32_t rank) const override;
   std::string WhyMissing(int32_t rank) const override;

@@ -10,6 +10,7 @@
 #include "compare/leftovers.h"
 #include "compare/metrics.h"
 #include "compare/roles.h"
+#include "compare/skipped_operator.h"
 #include "core/key.h"
 #include "core/text.h"
 
@@ -34,7 +35,9 @@ std::string UnfinishedText(const PassRef& here, const PassRef& other) {
   return fmt::format("the pass of rank {} is unfinished", other.captured_rank());
 }
 
-std::string LostText(const LostCopy& copy, char side, uint64_t step) {
+std::string LostText(const LostCopy& copy, char side, const Key& key, uint64_t step) {
+  if (copy.how == LostCopy::How::kSkipped)
+    return SkippedText(PlainName(key.root, key.path, key.op), side, step, {copy.rank}, copy.others);
   const std::string holds = fmt::format("rank {} of {} holds no copy", copy.rank, side);
   switch (copy.how) {
     case LostCopy::How::kGone:
@@ -43,8 +46,15 @@ std::string LostText(const LostCopy& copy, char side, uint64_t step) {
       return holds + ": its pass is unfinished";
     case LostCopy::How::kNoPass:
       return fmt::format("{}: it has no step {}", holds, step);
+    case LostCopy::How::kSkipped:
+      break;
   }
   return holds;
+}
+
+// "" of what was lost otherwise.
+std::string SkippedOf(const LostCopy& copy, const Key& key) {
+  return copy.how == LostCopy::How::kSkipped ? key.root + "\n" + key.path : "";
 }
 
 std::vector<Leftover> LeftoversOf(const StepView& view, const std::vector<uint64_t>& ids) {
@@ -168,13 +178,14 @@ void UnpairedList::AddLost(char side, const PassDiff& pass, const PassPair& pair
   const bool of_a = side == 'A';
   const StepView& lacking = of_a ? *pass.b : *pass.a;
   const uint64_t step = of_a ? pair.b.step : pair.a.step;
-  std::map<std::tuple<int32_t, bool>, Unpaired> by_rank;
+  std::map<std::tuple<int32_t, bool, std::string>, Unpaired> by_rank;  // what is skipped, by module
   for (const LostCopy& copy : of_a ? pass.lost_b : pass.lost_a) {
     const auto record = lacking.Get(copy.tensor);
     if (!record.ok()) continue;
     const bool allowed = IsAllowed(*record);
     const auto [found, added] =
-        by_rank.try_emplace({copy.rank, allowed}, NewUnpaired(side, of_a ? pair.a : pair.b));
+        by_rank.try_emplace({copy.rank, allowed, SkippedOf(copy, record->key)},
+                            NewUnpaired(side, of_a ? pair.a : pair.b));
     Unpaired& unpaired = found->second;
     ++unpaired.records;
     if (!added) continue;
@@ -182,7 +193,7 @@ void UnpairedList::AddLost(char side, const PassDiff& pass, const PassPair& pair
     unpaired.key = ToText(record->key);
     unpaired.allowed = allowed;
     unpaired.lacking = copy.rank;
-    unpaired.why = LostText(copy, of_a ? 'B' : 'A', step);
+    unpaired.why = LostText(copy, of_a ? 'B' : 'A', record->key, step);
   }
   for (auto& [rank, unpaired] : by_rank) Add(std::move(unpaired));
 }

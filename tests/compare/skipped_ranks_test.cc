@@ -1,0 +1,304 @@
+#include "compare/skipped_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/across.h"
+#include "tests/compare/job_runs.h"
+
+namespace tdump::compare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const Tensor kBatch = Matrix(4, 2, {1, 2, 3, 4, 5, 6, 7, 8});
+const Tensor kFirstRows = Matrix(2, 2, {1, 2, 3, 4}), kLastRows = Matrix(2, 2, {5, 6, 7, 8});
+
+// Ranks that run the modules a, b and c at steps 0 and 1; rank 1 skips b at step 1.
+struct Job {
+  std::vector<std::string> places = {"tp=0", "tp=1", "tp=2"};
+  bool batches = false;  // each of two ranks has half of the rows
+  bool skips = true;
+  std::string name = "b";
+  float factor_a = 1, factor_c = 1;  // of what rank 0's a and c return at step 1
+
+  static Tensor Times(const Tensor& rows, float factor) {
+    if (factor == 1) return rows;
+    return Matrix(2, 2, {factor, 2 * factor, 3 * factor, 4 * factor});
+  }
+  static void Fill(PassBuilder pass, const std::string& name, const Tensor& in, const Tensor& of_a,
+                   const Tensor& of_c, bool without) {
+    pass.Module("a", in, of_a);
+    if (!without) pass.Module(name, in, in);
+    pass.Module("c", in, of_c);
+  }
+  FakeRun Whole() const {
+    FakeRun run(1);
+    const Tensor& in = batches ? kBatch : kFirstRows;
+    for (const uint64_t step : {0, 1}) Fill(run.Pass(0, step), name, in, in, in, false);
+    return run;
+  }
+  FakeRun Of() const {
+    const auto world = static_cast<int32_t>(places.size());
+    FakeRun run(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      run.Place(rank, places[static_cast<size_t>(rank)]);
+      const Tensor& in = batches && rank == 1 ? kLastRows : kFirstRows;
+      for (const uint64_t step : {0, 1}) {
+        const bool first = rank == 0 && step == 1;
+        Fill(run.Pass(rank, step), name, in, Times(in, first ? factor_a : 1),
+             Times(in, first ? factor_c : 1), skips && rank == 1 && step == 1);
+      }
+    }
+    return run;
+  }
+  DiffReport Diff(const DiffOptions& options = {}) const { return DiffOk(Whole(), Of(), options); }
+};
+
+DiffOptions Allowing(const std::string& name) {
+  DiffOptions options;
+  options.allow_unpaired = {NameFilter(), Named(name)};
+  return options;
+}
+
+void ExpectSame(const DiffReport& report) {
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.unpaired_a + report.counts.unpaired_b, 0u);
+  EXPECT_FALSE(report.origin);
+}
+
+TEST(SkippedRanks, WhatOneOfManyCopiesLacksIsNamed) {
+  const DiffReport report = Job{}.Diff();
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);  // an input and an output
+  EXPECT_EQ(report.counts.paired, 12u);     // the other ranks' too
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kMissing);
+  EXPECT_EQ(report.origin->step, 1u);
+  EXPECT_EQ(report.origin->rank, 1);
+  EXPECT_EQ(report.origin->name, "b");
+  const std::string text = Joined(Text(report, 1, 3));
+  EXPECT_THAT(text, HasSubstr("ORIGIN rank 1, step 1, b, not run rank 1 of B has no record of b in "
+                              "step 1, though ranks 0,2 have"));
+  EXPECT_THAT(text, HasSubstr("only in A all ranks, step 1: b@input#0 and 1 more; rank 1 of B has "
+                              "no record of b in step 1, though ranks 0,2 have"));
+  const auto json = nlohmann::json::parse(RenderJson(report, {}, {}, false));
+  EXPECT_EQ(json["origin"]["skipped"]["ranks"], nlohmann::json::array({1}));
+  EXPECT_EQ(json["origin"]["skipped"]["others"], nlohmann::json::array({0, 2}));
+  ExpectSame(Job{.skips = false}.Diff());
+}
+
+TEST(SkippedRanks, EitherSideMayLackIt) {
+  const Job job;
+  const DiffReport report = DiffOk(job.Of(), job.Whole());
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.unpaired_b, 2u);
+  EXPECT_THAT(Joined(Text(report, 3, 1)), HasSubstr("rank 1 of A has no record of b in step 1"));
+}
+
+TEST(SkippedRanks, APartOfTheBatchThatIsMissingIsNoOtherShape) {
+  for (const char* const axis : {"dp", "cp", "tp"}) {
+    const Job job{.places = {axis + std::string("=0"), axis + std::string("=1")}, .batches = true};
+    const DiffReport report = job.Diff();
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_EQ(report.counts.failing, 0u);
+    EXPECT_EQ(report.counts.shape, 0u);
+    EXPECT_EQ(report.counts.paired, 10u);
+    EXPECT_EQ(report.counts.unpaired_a, 2u);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, "b");
+    EXPECT_EQ(report.origin->rank, 1);
+    EXPECT_THAT(Text(report, 1, 2), Not(HasSubstr("--align")));
+    EXPECT_EQ(job.Diff(Allowing("b")).overall, Overall::kSame);
+  }
+}
+
+TEST(SkippedRanks, NothingIsLearntOfTheLayoutWhereARankLacksIt) {
+  // At step 0 already: at step 1 the two halves are put together.
+  Job job{.places = {"dp=0", "dp=1"}, .batches = true, .skips = false};
+  FakeRun b(2);
+  for (const int32_t rank : {0, 1}) {
+    b.Place(rank, job.places[static_cast<size_t>(rank)]);
+    const Tensor& in = rank == 1 ? kLastRows : kFirstRows;
+    for (const uint64_t step : {0, 1})
+      Job::Fill(b.Pass(rank, step), "b", in, in, in, rank == 1 && step == 0);
+  }
+  const DiffReport report = DiffOk(job.Whole(), b);
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+}
+
+TEST(SkippedRanks, ItMayBeAllowed) {
+  const DiffReport report = Job{}.Diff(Allowing("b"));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.counts.unpaired_allowed, 2u);
+  EXPECT_FALSE(report.origin);
+  EXPECT_EQ(Job{}.Diff(Allowing("c")).overall, Overall::kDiffers);
+}
+
+TEST(SkippedRanks, WhatDiffersBeforeIsTheOrigin) {
+  const DiffReport before = Job{.factor_a = 2}.Diff();
+  ASSERT_TRUE(before.origin);
+  EXPECT_EQ(before.origin->name, "a");
+  EXPECT_EQ(before.counts.unpaired_a, 2u);
+  const DiffReport after = Job{.factor_c = 2}.Diff();
+  ASSERT_TRUE(after.origin);
+  EXPECT_EQ(after.origin->name, "b");
+  EXPECT_GT(after.counts.failing, 0u);
+}
+
+TEST(SkippedRanks, StagesAndRanksOfExpertsRunOtherModules) {
+  for (const char* const axis : {"pp", "ep", "stage"}) {
+    const std::string name = axis;
+    ExpectSame(Job{.places = {name + "=0", name + "=1"}}.Diff());
+  }
+  // Of one stage all ranks run the same.
+  const std::vector<std::string> places = {"tp=0 pp=0", "tp=1 pp=0", "tp=0 pp=1", "tp=1 pp=1"};
+  EXPECT_EQ(Job{.places = places}.Diff().overall, Overall::kDiffers);
+  ExpectSame(Job{.name = "mlp.experts.1.up"}.Diff());
+}
+
+TEST(SkippedRanks, WhereNobodySaysHowRanksLieThoseThatRanItBeforeAreMissed) {
+  const Job job{.places = {"", "", ""}};
+  ExpectSame(job.Diff());
+  const auto with_calls = [&](uint64_t calls) {
+    FakeRun b = job.Of();
+    for (const int32_t rank : {0, 1, 2}) b.Count(rank, "b", rank == 1 ? calls : 2);
+    return DiffOk(job.Whole(), b);
+  };
+  ExpectSame(with_calls(0));  // it may be another stage
+  EXPECT_EQ(with_calls(1).counts.unpaired_a, 2u);
+}
+
+TEST(SkippedRanks, WhatTheCaptureDidNotKeepWasRun) {
+  const Job job;
+  const auto with = [&](const char* module, uint64_t calls, uint64_t not_kept) {
+    FakeRun b = job.Of();
+    for (const int32_t rank : {0, 2}) b.Count(rank, "b", 2);
+    b.Count(1, module, calls, not_kept);
+    return DiffOk(job.Whole(), b);
+  };
+  EXPECT_EQ(with("b", 1, 0).overall, Overall::kDiffers);
+  EXPECT_EQ(with("b", 0, 0).overall, Overall::kDiffers);
+  ExpectSame(with("b", 2, 0));  // a rule with a condition, or a largest number
+  ExpectSame(with("b", 1, 3));  // a limit
+  ExpectSame(with("a", 2, 0));  // rules of some ranks
+}
+
+TEST(SkippedRanks, ACallWithoutRecordsWasRun) {
+  const auto job = [](bool is_called) {
+    FakeRun run(2);
+    for (const int32_t rank : {0, 1}) {
+      run.Place(rank, "tp=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      Job::Fill(pass, "b", kFirstRows, kFirstRows, kFirstRows, rank == 1);
+      if (rank == 1 && is_called) pass.End(pass.Begin("b", "", {}), "b", "", {});
+    }
+    return run;
+  };
+  FakeRun a(1);
+  Job::Fill(a.Pass(0, 0), "b", kFirstRows, kFirstRows, kFirstRows, false);
+  ExpectSame(DiffOk(a, job(true)));
+  EXPECT_EQ(DiffOk(a, job(false)).overall, Overall::kDiffers);
+}
+
+TEST(SkippedRanks, AnUnfinishedStepTellsNothing) {
+  Job job;
+  FakeRun b = job.Of();
+  b.MakePart(1);
+  // What it held at a step before is lost (compare/lost_copies.h), not skipped.
+  const DiffReport report = DiffOk(job.Whole(), b);
+  EXPECT_FALSE(report.origin);
+  EXPECT_THAT(Joined(Text(report, 1, 3)), Not(HasSubstr("no record of b")));
+}
+
+TEST(SkippedRanks, WhatOneRankAloneDoesOnBothSidesIsNoFault) {
+  const auto job = [](int32_t world) {
+    FakeRun run(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      run.Place(rank, "tp=" + std::to_string(rank));
+      Job::Fill(run.Pass(rank, 0), "log", kFirstRows, kFirstRows, kFirstRows, rank > 0);
+    }
+    return run;
+  };
+  ExpectSame(DiffOk(job(2), job(4)));
+}
+
+TEST(SkippedRanks, OperatorsThatAreNoModulesComeAndGo) {
+  FakeRun a(1), b(2);
+  a.Pass(0, 0).Module("a", kInput, kInput).Tap("a", "loss", kInput);
+  b.Place(0, "tp=0");
+  b.Place(1, "tp=1");
+  b.Pass(0, 0).Module("a", kInput, kInput).Tap("a", "loss", kInput);
+  b.Pass(1, 0).Module("a", kInput, kInput);
+  ExpectSame(DiffOk(a, b));
+}
+
+// Replicas that were given other batches.
+TEST(SkippedRanks, AlongAnAxisOfBatchesTheModulesAreCompared) {
+  const auto across = [](bool skips, const std::string& name, const DiffOptions& given = {}) {
+    FakeRun run(2);
+    for (const int32_t rank : {0, 1}) {
+      PassBuilder pass = run.Pass(rank, 0);
+      const Tensor& in = rank == 1 ? kLastRows : kFirstRows;
+      pass.Param("a", "weight", kInput);
+      const uint64_t root = pass.Begin(".", "", {{"0", in}});
+      Job::Fill(pass, name, in, in, in, skips && rank == 1);
+      pass.End(root, ".", "", {{"", in}});
+    }
+    const CapturedRun whole = run.side();
+    const auto replicas = Replicas::Along("dp", *Topology::Parse("dp=2", 2));
+    EXPECT_TRUE(replicas.ok());
+    DiffOptions options = given;
+    options.across = "dp";
+    const auto report = compare::Diff(ReplicaSide(whole, *replicas, true),
+                                      ReplicaSide(whole, *replicas, false), options);
+    EXPECT_TRUE(report.ok());
+    return report.ok() ? *report : DiffReport();
+  };
+  const DiffReport report = across(true, "b");
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.paired, 1u);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_THAT(Joined(Text(report, 2, 2)),
+              HasSubstr("only in A rank 0 against 1, step 0: b@input#0"));
+  ExpectSame(across(false, "b"));
+  ExpectSame(across(true, "experts.3"));
+  EXPECT_EQ(across(true, "b", Allowing("b")).overall, Overall::kSame);
+}
+
+// A rank of batches that died before it wrote a pass.
+TEST(SkippedRanks, ARankThatIsGoneIsNoOtherInput) {
+  const auto diff = [](bool closed) {
+    FakeRun a(1), b(2);
+    const auto fill = [](PassBuilder pass, const Tensor& in) {
+      const uint64_t root = pass.Begin(".", "", {{"0", in}});
+      pass.Module("a", in, in);
+      pass.End(root, ".", "", {{"", in}});
+      pass.Param("a", "weight", kInput);
+    };
+    fill(a.Pass(0, 0), kBatch);
+    fill(b.Pass(0, 0), kFirstRows);
+    b.index()->ranks[1].closed = closed;
+    b.index()->ranks[1].how = "killed";
+    return DiffOk(a, b);
+  };
+  const DiffReport report = diff(false);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_FALSE(report.inputs.first_differing_step);
+  EXPECT_FALSE(report.origin);
+  EXPECT_EQ(report.counts.paired, 1u);  // the weight
+  EXPECT_THAT(Joined(Text(report, 1, 2)), HasSubstr("rank 1 of B has no step 0"));
+  EXPECT_TRUE(diff(true).inputs.first_differing_step);  // it recorded nothing: rules, or the data
+}
+
+}  // namespace
+}  // namespace tdump::compare
