@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "coordinator/closing.h"
@@ -182,11 +183,39 @@ std::unordered_set<std::string> OperatorsOfShortRanks(const io::PassStore& store
   return names;
 }
 
+// Of operators that ranks which ended whole did not call: the ranks that did.
+std::unordered_map<std::string, std::set<uint64_t>> CallersOfPartlyCalled(
+    const io::PassStore& store, const io::RunIndex& index) {
+  std::unordered_map<std::string, std::set<uint64_t>> callers;
+  for (const io::OperatorCoverage& coverage : index.operators) {
+    if (coverage.ranks_called > 0 && coverage.ranks_called < coverage.ranks_expected)
+      callers.try_emplace(coverage.name);
+  }
+  if (callers.empty()) return callers;
+  std::unordered_set<std::string> unknown;
+  for (const io::RankState& rank : index.ranks) {
+    for (const size_t place : rank.processes) {
+      const io::ProcessEntry& process = store.processes()[place];
+      for (const io::OperatorCountSection& op : process.counts) {
+        const auto found = callers.find(PlainName(op.root, op.path, op.op));
+        if (found != callers.end() && op.calls > 0)
+          found->second.insert(static_cast<uint64_t>(rank.rank));
+      }
+      for (const io::ExpectSection& op : process.expected) {
+        if (!rank.closed) unknown.insert(PlainName(op.root, op.path, op.op));
+      }
+    }
+  }
+  std::erase_if(callers, [&](const auto& item) { return unknown.contains(item.first); });
+  return callers;
+}
+
 }  // namespace
 
 OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunIndex& index) {
   OperatorSummary summary;
   const std::unordered_set<std::string> cut = OperatorsOfShortRanks(store, index);
+  const auto callers = CallersOfPartlyCalled(store, index);
   for (const io::OperatorCoverage& coverage : index.operators) {
     if (coverage.ranks_expected == 0 || IsIdleContainer(coverage)) continue;
     ++summary.selected;
@@ -195,6 +224,9 @@ OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunInde
       continue;
     }
     ++summary.seen;
+    if (const auto found = callers.find(coverage.name); found != callers.end())
+      summary.on_some_ranks[{{found->second.begin(), found->second.end()}, coverage.ranks_expected}]
+          .push_back(coverage.name);
     if (coverage.ranks_called != coverage.ranks_expected || coverage.not_kept != 0) continue;
     ++(cut.contains(coverage.name) ? summary.but_for_steps : summary.complete);
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/pass_store.h"
@@ -76,6 +77,9 @@ struct OperatorSummary {
   uint64_t but_for_steps =
       0;  // not in `complete`: a rank that has them misses a step, or part of it
   std::vector<std::string> never_called;  // names
+  // Names of what some ranks called and others, which ended whole, did not: by the former ranks and
+  // the number of all that the rules select it on.
+  std::map<std::pair<std::vector<uint64_t>, uint64_t>, std::vector<std::string>> on_some_ranks;
 };
 OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunIndex& index);
 

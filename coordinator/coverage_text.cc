@@ -323,9 +323,21 @@ class Writer {
     if (operators_.but_for_steps != 0 && !steps_.everywhere.empty())
       text += fmt::format(", {} more in step{} {}", CountText(operators_.but_for_steps),
                           steps_.everywhere.size() == 1 ? "" : "s", Steps(steps_.everywhere));
+    text += OnSomeRanks();
     if (!operators_.never_called.empty())
       text += "; never called: " + Listed(FoldNames(operators_.never_called), options_.most, ", ");
     return text;
+  }
+
+  // "; called on ranks 0,2-3 of 4 only: b".
+  std::string OnSomeRanks() const {
+    std::vector<std::string> items;
+    for (const auto& [ranks, names] : operators_.on_some_ranks)
+      items.push_back(fmt::format("called on rank{} {} of {} only: {}",
+                                  ranks.first.size() == 1 ? "" : "s", RangesText(ranks.first),
+                                  CountText(ranks.second),
+                                  Listed(FoldNames(names), options_.most, ", ")));
+    return items.empty() ? "" : "; " + Listed(items, options_.most, "; ");
   }
 
   void NotKept() {

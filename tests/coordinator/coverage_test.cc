@@ -47,6 +47,31 @@ TEST_F(CoverageTest, ACleanRunIsFourLines) {
                               "latest\n"));
 }
 
+TEST_F(CoverageTest, NamesWhatSomeRanksCalledAndOthersDidNot) {
+  for (const int rank : {0, 1, 2, 3}) {
+    ProcessImage process(env_.get(), "run", {.rank = rank, .world = 4});
+    process.Expect("a").Expect("b").Expect("l.0.up").Expect("l.1.up");
+    if (rank == 1)
+      process.Pass(0, {"a"});
+    else
+      process.Pass(0, {"a", "b", "l.0.up", "l.1.up"});
+    process.Exit(1);
+  }
+  EXPECT_THAT(Text(), HasSubstr("4 selected, 4 seen, 1 complete on every rank; called on ranks "
+                                "0,2-3 of 4 only: b, l.{0-1}.up\n"));
+}
+
+// A rank that was killed may not have come to it; and rules select on some ranks.
+TEST_F(CoverageTest, WhatAKilledRankDidNotCallIsNotNamed) {
+  ProcessImage on(env_.get(), "run", {.rank = 0, .world = 3});
+  on.Expect("a").Expect("b").Expect("c").Pass(0, {"a", "b", "c"}).Exit(1);
+  ProcessImage killed(env_.get(), "run", {.rank = 1, .world = 3});
+  killed.Expect("a").Expect("b").Pass(0, {"a"});
+  ProcessImage less(env_.get(), "run", {.rank = 2, .world = 3});
+  less.Expect("a").Pass(0, {"a"}).Exit(1);
+  EXPECT_THAT(Text(), Not(HasSubstr("only: ")));
+}
+
 TEST_F(CoverageTest, SaysWhatBecameOfEachRank) {
   ProcessImage whole(env_.get(), "run", {.rank = 0, .world = 6});
   whole.Pass(0).Pass(1).Exit(2);
