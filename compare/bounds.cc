@@ -62,16 +62,20 @@ LocalBound LocalBoundOf(const BoundFacts& facts) {
   const double sum = SumRoundoffOf(unit);
   const uint64_t terms = std::max<uint64_t>(1, facts.reduction.length);
   const double length = static_cast<double>(terms);
-  const double relative =
-      kBoundFactor * (unit + std::sqrt(length) * sum + std::sqrt(2.0) * operands);
+  // In the type that sums are made in, each rounding is one of K anyway.
+  const uint64_t stored = unit > sum ? std::max<uint64_t>(1, facts.roundings) : 1;
+  const auto roundings = static_cast<double>(stored);
+  const double relative = kBoundFactor * (std::sqrt(roundings) * unit + std::sqrt(length) * sum +
+                                          std::sqrt(2.0) * operands);
   local.bound.relative = local.bound.scale = relative;
-  local.bound.text = fmt::format("{:.2g} of |x| and of rms: {:g} * ({:.2g} + sqrt({}) * {:.2g}",
-                                 relative, kBoundFactor, unit, terms, sum);
+  const std::string times = stored > 1 ? fmt::format("sqrt({}) * ", stored) : "";
+  local.bound.text = fmt::format("{:.2g} of |x| and of rms: {:g} * ({}{:.2g} + sqrt({}) * {:.2g}",
+                                 relative, kBoundFactor, times, unit, terms, sum);
   if (operands > 0)
     local.bound.text += fmt::format(" + sqrt(2) * {:.2g} of {}", operands, facts.compute->name);
   local.bound.text += ")";
-  local.level.power = kPowerFactor * (2 * Square(kRmsOfRounding * unit) + length * Square(sum) +
-                                      2 * Square(kRmsOfRounding * operands));
+  local.level.power = kPowerFactor * (2 * roundings * Square(kRmsOfRounding * unit) +
+                                      length * Square(sum) + 2 * Square(kRmsOfRounding * operands));
   local.level.peak = relative;
   local.level.gain = unit + std::sqrt(length) * sum + operands;
   return local;

@@ -33,6 +33,8 @@ ErrorLevel LevelOf(const Metrics& metrics);
 struct BoundFacts {
   DType a, b;  // as recorded
   Reduction reduction;
+  // How often the sum is rounded to its dtype: the gradients of calls are added up in it.
+  uint64_t roundings = 1;
   const Precision* compute = nullptr;  // what the operator computed in; nullptr: its dtypes
 };
 
@@ -46,13 +48,13 @@ struct LocalBound {
 
 inline constexpr double kBoundFactor = 4;
 
-// u: unit roundoff of the coarser dtype (with `compute`, at least that of the precision); K: terms
-// added, each addition rounded to v (float32, or float64 for float64); p: roundoff of the operands
-// of a product.
+// u: unit roundoff of the coarser dtype (with `compute`, at least that of the precision); r: how
+// often the sum is rounded to it, 1 where u = v; K: terms added, each addition rounded to v
+// (float32, or float64 for float64); p: roundoff of the operands of a product.
 //
-//   each element: 4 * (u + sqrt(K) * v + sqrt(2) * p), of |x| and of rms
-//   power:        4 * (2 (c u)^2 + K v^2 + 2 (c p)^2), c = 0.4245: the rms of a rounding error is
-//                 c u for numbers whose logarithms are spread evenly
+//   each element: 4 * (sqrt(r) * u + sqrt(K) * v + sqrt(2) * p), of |x| and of rms
+//   power:        4 * (2 r (c u)^2 + K v^2 + 2 (c p)^2), c = 0.4245: the rms of a rounding error
+//                 is c u for numbers whose logarithms are spread evenly
 //
 // Two operands with independent errors of relative size p give a product's error of sqrt(2) p of
 // what the terms add up to without cancellation. Of unknown operators a product is assumed.

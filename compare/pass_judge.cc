@@ -58,6 +58,24 @@ void HoldGain(double explained, Comparison* comparison) {
                                           *m.cosine * m.rms_b / m.rms_a, most));
 }
 
+bool HasRole(std::span<const ArgumentMeta> arguments, Role role) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](const ArgumentMeta& argument) { return argument.role == role; });
+}
+
+uint64_t ElementsOf(std::span<const ArgumentMeta> arguments) {
+  uint64_t most = 0;
+  for (const ArgumentMeta& argument : arguments) {
+    uint64_t elements = 1;
+    for (const int64_t size : argument.sizes)
+      if (__builtin_mul_overflow(elements, static_cast<uint64_t>(std::max<int64_t>(0, size)),
+                                 &elements))
+        elements = ~uint64_t{0};
+    most = std::max(most, elements);
+  }
+  return most;
+}
+
 // Whether its values are known well enough to take part: measured numbers, or equal bits.
 bool IsSample(const Outcome& outcome) {
   if (!outcome.error->empty() || (outcome.is_weight() && !outcome.of_optimizer)) return false;
@@ -148,6 +166,13 @@ PassJudge::Calls PassJudge::Load(const StepView& view) {
   Calls calls;
   (void)view.ForEachCall([&](const io::CallRecord& record) {
     calls.arguments[record.call.begin] = record.arguments;
+    if (record.kind != OperatorKind::kModule || record.call.phase != Phase::kForward) return true;
+    ForwardCalls& forward = calls.forward[record.root + "\n" + record.path];
+    const uint64_t elements = ElementsOf(record.arguments);
+    if (forward.count++ == 0 || elements > forward.elements) {
+      forward.begin = record.call.begin;
+      forward.elements = elements;
+    }
     return true;
   });
   (void)view.ForEachTensor([&](const io::Record& record) {
@@ -158,10 +183,25 @@ PassJudge::Calls PassJudge::Load(const StepView& view) {
   return calls;
 }
 
+const PassJudge::ForwardCalls* PassJudge::CallsOfGradient(const Calls& calls,
+                                                          const io::Record& record) {
+  if (record.key.role != Role::kParamGrad) return nullptr;
+  const auto forward = calls.forward.find(record.key.root + "\n" + record.key.path);
+  return forward == calls.forward.end() ? nullptr : &forward->second;
+}
+
 Reduction PassJudge::ReductionIn(const Calls& calls, const io::Record& record) const {
   OperatorFacts facts{.op = record.key.op, .cls = record.cls, .arguments = {}, .weight = {}};
-  const auto call = calls.arguments.find(record.call_begin);
+  auto call = calls.arguments.find(record.call_begin);
   if (call != calls.arguments.end()) facts.arguments = call->second;
+  if (record.key.role == Role::kParamGrad) facts.parameter = record.sizes;
+  // A gradient is seen where it is added up, in no call of its module.
+  const ForwardCalls* forward = CallsOfGradient(calls, record);
+  if (forward != nullptr && !HasRole(facts.arguments, Role::kGradOutput)) {
+    call = calls.arguments.find(forward->begin);
+    facts.arguments = call->second;
+    facts.calls = forward->count;
+  }
   const auto weight = calls.weights.find(record.key.root + "\n" + record.key.path);
   if (weight != calls.weights.end()) facts.weight = weight->second;
   Reduction reduction = ReductionOf(facts, record.key.role);
@@ -181,6 +221,7 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
     calls_b_ = Load(b_);
   });
   Rounding rounding;
+  uint64_t roundings = 1;
   if (outcome->is_weight()) {
     rounding.reduction = {.kind = OperatorClass::kLookup, .length = 1, .exact = true};
   } else {
@@ -188,11 +229,14 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
     rounding.reduction = ReductionIn(calls_b_, b);
     rounding.reduction.length =
         std::max(rounding.reduction.length, ReductionIn(calls_a_, a).length);
+    for (const ForwardCalls* calls : {CallsOfGradient(calls_a_, a), CallsOfGradient(calls_b_, b)})
+      if (calls != nullptr) roundings = std::max(roundings, calls->count);
   }
   rounding.local =
       LocalBoundOf({.a = RecordedDType(a),
                     .b = RecordedDType(b),
                     .reduction = rounding.reduction,
+                    .roundings = roundings,
                     // Weights are numbers that were given, not computed.
                     .compute = outcome->is_weight() ? nullptr : GivenPrecision(*outcome)});
   if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &rounding.local);

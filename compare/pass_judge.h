@@ -34,11 +34,19 @@ class PassJudge {
   void JudgeTogether(PassDiff* pass) const;
 
  private:
+  struct ForwardCalls {  // of a module
+    uint64_t begin = 0;  // of one with most elements
+    uint64_t elements = 0;
+    uint64_t count = 0;
+  };
   struct Calls {
     std::unordered_map<uint64_t, std::vector<ArgumentMeta>> arguments;  // by begin
     std::map<std::string, std::vector<int64_t>> weights;                // sizes, by path
+    std::unordered_map<std::string, ForwardCalls> forward;              // by path
   };
   static Calls Load(const StepView& view);
+  // Of the module that a gradient of a parameter is of; null: not known, or another record.
+  static const ForwardCalls* CallsOfGradient(const Calls& calls, const io::Record& record);
   Reduction ReductionIn(const Calls& calls, const io::Record& record) const;
   // A parameter that nobody computed, of one coarse dtype, both sides in full. In float32 a build
   // of the model may round once: the bounds of rounding hold.

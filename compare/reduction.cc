@@ -215,10 +215,35 @@ uint64_t ProductModule(const OperatorFacts& facts, const std::string& name) {
   return Product(weight) / std::max<uint64_t>(1, static_cast<uint64_t>(weight[1]));
 }
 
+// That a call adds up in one element of the gradient of a parameter.
+uint64_t RowsOfGradient(const OperatorFacts& facts, const std::string& name) {
+  const Sizes* in = First(facts.arguments, Role::kInput);
+  const Sizes* out = First(facts.arguments, Role::kGradOutput);
+  if (out == nullptr) out = First(facts.arguments, Role::kOutput);
+  const std::span<const int64_t> parameter = facts.parameter;
+  if (parameter.empty()) return Rows(out);
+  const auto features = static_cast<uint64_t>(std::max<int64_t>(1, parameter.front()));
+  if (name.find("embedding") != std::string::npos && in != nullptr) return Product(*in);
+  if (parameter.size() > 2 && name.find("conv") != std::string::npos) {
+    // [in, out / groups, kernel...]: every place that goes in meets the kernel.
+    const Sizes* places = name.find("transpose") != std::string::npos ? in : out;
+    return places == nullptr ? 0 : Product(*places) / features;
+  }
+  if (parameter.size() > 1 && name.find("norm") != std::string::npos && out != nullptr)
+    return Product(*out) / std::max<uint64_t>(1, Product(parameter));
+  // A bias has features of the output, last or, of a convolution, before the places.
+  if (out != nullptr && std::find(out->begin(), out->end(), parameter.front()) != out->end())
+    return Product(*out) / features;
+  return std::max(Rows(in), in == nullptr ? Rows(out) : 0);
+}
+
 uint64_t LengthOfModule(OperatorClass kind, const OperatorFacts& facts, Role role) {
   const Sizes* out_gradient = First(facts.arguments, Role::kGradOutput);
-  if (role == Role::kParamGrad) return Rows(out_gradient);
   const std::string name = ShortClass(facts.cls);
+  if (role == Role::kParamGrad) {
+    const uint64_t rows = RowsOfGradient(facts, name), calls = std::max<uint64_t>(1, facts.calls);
+    return rows > ~uint64_t{0} / calls ? ~uint64_t{0} : rows * calls;
+  }
   const Sizes* in = First(facts.arguments, Role::kInput);
   switch (kind) {
     case OperatorClass::kProduct:

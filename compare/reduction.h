@@ -36,13 +36,18 @@ struct OperatorFacts {
   std::string_view cls;  // of a module
   std::span<const ArgumentMeta> arguments;
   std::span<const int64_t> weight;  // sizes of the module's parameter `weight`, where it is known
+  // Of the gradient of a parameter: its sizes, and the calls of the module that add to it, of which
+  // `arguments` are one's.
+  std::span<const int64_t> parameter = {};
+  uint64_t calls = 1;
 };
 
 OperatorClass ClassOf(std::string_view op, std::string_view cls);
 
 // Of the tensor with this role among the call's. K of a product is the length of the dimension that
 // is summed over (of a convolution, channels of a group times kernel); of a norm the normalised
-// elements; of a sum or mean the elements in for each one out; of a parameter's gradient the rows.
+// elements; of a sum or mean the elements in for each one out; of a parameter's gradient the rows
+// (of a convolution every place of every channel), of all calls.
 Reduction ReductionOf(const OperatorFacts& facts, Role role);
 
 }  // namespace tdump::compare

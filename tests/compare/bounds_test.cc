@@ -32,6 +32,23 @@ TEST(LocalBound, FollowsTheCoarserDtypeAndTheReduction) {
   EXPECT_EQ(Local("int32", "int32", one, 9).level.power, 0);
 }
 
+// The gradients of 16 calls are added up in the type of the parameter.
+TEST(LocalBound, ASumThatIsKeptInACoarseTypeIsRoundedEachTime) {
+  BoundFacts facts{.a = DTypeOf("bfloat16"),
+                   .b = DTypeOf("bfloat16"),
+                   .reduction = {.kind = OperatorClass::kProduct, .length = 64, .exact = true}};
+  const double once = LocalBoundOf(facts).level.power;
+  facts.roundings = 16;
+  const LocalBound local = LocalBoundOf(facts);
+  EXPECT_DOUBLE_EQ(local.bound.relative, 4 * (4 * 0x1p-8 + 8 * 0x1p-24));
+  EXPECT_NEAR(local.level.power, 16 * once, 1e-3 * once);
+  EXPECT_DOUBLE_EQ(local.level.gain, 0x1p-8 + 8 * 0x1p-24);  // roundings follow no signal
+  EXPECT_THAT(local.bound.text, testing::HasSubstr("(sqrt(16) * 0.0039 + sqrt(64) * 6e-08"));
+  // In float32 each is an addition anyway.
+  facts.a = facts.b = DTypeOf("float32");
+  EXPECT_DOUBLE_EQ(LocalBoundOf(facts).bound.relative, 4 * (0x1p-24 + 8 * 0x1p-24));
+}
+
 // The next scale is twice as large, or half.
 TEST(LocalBound, OfScalesIsExactUnlessThePrecisionIsGiven) {
   const auto one = OperatorClass::kElementwise;

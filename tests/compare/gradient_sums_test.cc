@@ -165,5 +165,46 @@ TEST(GradientSums, AFactorOnABiasIsFound) {
   }
 }
 
+// As of a transposed convolution: each of 8 channels is a sum over all 2,048 places.
+FakeRun Convolution(const std::vector<int64_t>& in, double noise, float factor = 1) {
+  std::mt19937 values(1), errors(noise > 0 ? 2 : 1);
+  std::normal_distribution<double> normal(0, 1);
+  Numbers bias(8);
+  for (float& x : bias) {
+    x = static_cast<float>(normal(values) * factor);
+    x = static_cast<float>(x * (1 + noise * normal(errors)));
+  }
+  const auto ones = [](const std::vector<int64_t>& sizes) {
+    int64_t elements = 1;
+    for (const int64_t size : sizes) elements *= size;
+    return MakeTensor("float32", sizes, Numbers(elements, 1));
+  };
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  const std::vector<int64_t> out = {in[0], 8, 2 * in[2], 2 * in[3]};
+  pass.Module("up", ones(in), ones(out));
+  pass.last()->cls = "torch.nn.modules.conv.ConvTranspose2d";
+  pass.last_call()->arguments = {
+      {.role = Role::kInput, .arg = "0", .dtype = "float32", .sizes = in},
+      {.role = Role::kOutput, .arg = "", .dtype = "float32", .sizes = out}};
+  // Where a gradient is added up there is no other argument.
+  const uint64_t call = pass.Begin("up", "", {});
+  pass.End(call, "up", "", {{"bias", Vector("float32", bias)}});
+  pass.last()->key.role = Role::kParamGrad;
+  pass.last_call()->call.phase = Phase::kBackward;
+  return run;
+}
+
+TEST(GradientSums, RowsAreThoseOfTheModulesCalls) {
+  const FakeRun a = Convolution({8, 16, 8, 8}, 0);
+  const DiffReport report = DiffOk(a, Convolution({8, 16, 8, 8}, 3e-6));
+  EXPECT_EQ(report.overall, Overall::kSame) << Text(report);
+  EXPECT_THAT(Failing(DiffOk(a, Convolution({8, 16, 8, 8}, 0, 1.0001f))),
+              testing::ElementsAre("up@param_grad#bias"));
+  // Of four places that much is no rounding.
+  EXPECT_THAT(Failing(DiffOk(Convolution({1, 16, 1, 1}, 0), Convolution({1, 16, 1, 1}, 1e-5))),
+              testing::ElementsAre("up@param_grad#bias"));
+}
+
 }  // namespace
 }  // namespace tdump::compare

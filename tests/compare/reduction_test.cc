@@ -153,6 +153,57 @@ TEST(ReductionOfAModule, GradientsAreSumsOverOtherDimensions) {
   EXPECT_EQ(ReductionOf(gelu, Role::kGradInput).length, 1u);
 }
 
+struct GradientCase {
+  const char* cls;
+  Sizes in, out, parameter;
+  uint64_t rows;
+};
+
+// Seen where it is added up: the shapes are those of the calls in the forward.
+TEST(ReductionOfAModule, OfAParametersGradientIsOverAllThatMeetsIt) {
+  const GradientCase cases[] = {
+      {"torch.nn.modules.linear.Linear", {2, 8, 384}, {2, 8, 96}, {96, 384}, 16},
+      {"torch.nn.modules.linear.Linear", {2, 8, 384}, {2, 8, 96}, {96}, 16},
+      {"transformers.pytorch_utils.Conv1D", {2, 8, 768}, {2, 8, 96}, {768, 96}, 16},
+      {"torch.nn.modules.conv.Conv1d", {4, 3, 20}, {4, 8, 18}, {8, 3, 3}, 72},
+      {"torch.nn.modules.conv.Conv1d", {4, 3, 20}, {4, 8, 18}, {8}, 72},
+      {"torch.nn.modules.conv.Conv2d", {4, 3, 9, 9}, {4, 8, 7, 7}, {8, 3, 3, 3}, 196},
+      {"torch.nn.modules.conv.Conv2d", {4, 3, 9, 9}, {4, 8, 7, 7}, {8}, 196},
+      {"torch.nn.modules.conv.Conv2d", {3, 9, 9}, {8, 7, 7}, {8}, 49},
+      {"torch.nn.modules.conv.Conv3d", {2, 3, 4, 4, 4}, {2, 8, 4, 4, 4}, {8, 3, 3, 3, 3}, 128},
+      {"torch.nn.modules.conv.Conv3d", {2, 3, 4, 4, 4}, {2, 8, 4, 4, 4}, {8}, 128},
+      // What goes in meets the kernel of its channel, the bias what comes out.
+      {"torch.nn.modules.conv.ConvTranspose1d", {4, 16, 5}, {4, 8, 10}, {16, 8, 2}, 20},
+      {"torch.nn.modules.conv.ConvTranspose1d", {4, 16, 5}, {4, 8, 10}, {8}, 40},
+      {"torch.nn.modules.conv.ConvTranspose2d", {8, 16, 8, 8}, {8, 8, 16, 16}, {16, 8, 2, 2}, 512},
+      {"torch.nn.modules.conv.ConvTranspose2d", {8, 16, 8, 8}, {8, 8, 16, 16}, {8}, 2048},
+      {"torch.nn.modules.conv.ConvTranspose3d", {1, 4, 2, 2, 2}, {1, 6, 4, 4, 4}, {6}, 64},
+      {"torch.nn.modules.normalization.GroupNorm", {4, 16, 5, 5}, {4, 16, 5, 5}, {16}, 100},
+      {"torch.nn.modules.batchnorm.BatchNorm1d", {32, 16}, {32, 16}, {16}, 32},
+      {"torch.nn.modules.batchnorm.BatchNorm2d", {4, 16, 5, 5}, {4, 16, 5, 5}, {16}, 100},
+      {"torch.nn.modules.instancenorm.InstanceNorm2d", {4, 16, 5, 5}, {4, 16, 5, 5}, {16}, 100},
+      {"torch.nn.modules.normalization.LayerNorm", {2, 8, 384}, {2, 8, 384}, {384}, 16},
+      {"torch.nn.modules.normalization.LayerNorm", {6, 4, 8}, {6, 4, 8}, {4, 8}, 6},
+      // A row that every token picks.
+      {"torch.nn.modules.sparse.Embedding", {2, 8}, {2, 8, 384}, {30522, 384}, 16},
+      {"torch.nn.modules.rnn.LSTM", {5, 7, 24}, {5, 7, 32}, {128, 24}, 35},
+      {"torch.nn.modules.rnn.LSTM", {5, 7, 24}, {5, 7, 32}, {128}, 35},
+      {"torch.nn.modules.rnn.GRU", {5, 7, 24}, {5, 7, 64}, {96, 32}, 35},
+      {"torch.nn.modules.rnn.LSTMCell", {7, 24}, {7, 32}, {128, 32}, 7},
+      {"torch.nn.modules.activation.MultiheadAttention", {5, 7, 24}, {5, 7, 24}, {72, 24}, 35},
+  };
+  for (const GradientCase& c : cases) {
+    const std::vector<ArgumentMeta> arguments = Call({c.in}, {c.out});
+    OperatorFacts facts{
+        .op = "", .cls = c.cls, .arguments = arguments, .weight = {}, .parameter = c.parameter};
+    EXPECT_EQ(ReductionOf(facts, Role::kParamGrad).length, c.rows) << c.cls << c.parameter.size();
+    facts.calls = 3;
+    EXPECT_EQ(ReductionOf(facts, Role::kParamGrad).length, 3 * c.rows) << c.cls;
+    facts.calls = ~uint64_t{0};
+    EXPECT_EQ(ReductionOf(facts, Role::kParamGrad).length, ~uint64_t{0}) << c.cls;
+  }
+}
+
 TEST(ReductionOfAnUnknownOperator, IsTheLongestLastDimension) {
   const std::vector<ArgumentMeta> arguments = Call({{8, 384}}, {{8, 1536}, {}});
   for (const OperatorFacts& facts :
