@@ -418,7 +418,7 @@ class Differ {
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
   }
 
-  // For the step that follows. Its metadata, and open files, where an optimizer's state differs.
+  // For the step that follows. Its metadata, and open files, where parameters were recorded.
   void KeepBefore(const std::shared_ptr<const PassDiff>& diff, const PassPair& pair) {
     before_ = OptimizerUpdates::MayExplain(*diff) ? diff : nullptr;
     before_of_ = pair;

@@ -11,6 +11,11 @@
 //   by element: an update that is wrong where the optimizer keeps the same in both runs is not
 //   explained. Precondition of it all: w and what is kept were within their bounds at the step
 //   before.
+//
+//   Plain gradient descent keeps nothing: the gradient itself stands in for x. Where that was not
+//   recorded either, the update may be off as the gradient is: by the rounding of a sum over the
+//   rows of its module, and by what the errors of the step before, its largest, explain of
+//   operators that were not seen; in each element, in power and in gain (compare/explain.h).
 #pragma once
 
 #include <cstdint>
@@ -28,8 +33,9 @@ class OptimizerUpdates {
   // `before`: the same ranks one step earlier; null: not known. `pass`: its pairs are measured.
   OptimizerUpdates(const PassDiff* before, const PassDiff* pass) : before_(before), pass_(pass) {}
 
-  // Whether that explains all elements of a parameter that is outside its bound.
-  bool Explain(const Outcome& weight);
+  // Whether that explains all elements of a parameter that is outside its bound. `gradient`: what
+  // rounding explains of its gradient.
+  bool Explain(const Outcome& weight, const LocalBound& gradient);
 
   // Whether a pass holds what a later one can be explained by.
   static bool MayExplain(const PassDiff& pass);
@@ -37,6 +43,7 @@ class OptimizerUpdates {
  private:
   struct Parameter {  // at the step before; outcomes
     const Outcome* weight = nullptr;
+    const Outcome* gradient = nullptr;  // the last
     std::vector<const Outcome*> kept;
   };
   void Find();
@@ -45,6 +52,7 @@ class OptimizerUpdates {
   const PassDiff* pass_;
   bool found_ = false;
   std::unordered_map<std::string, Parameter> parameters_;
+  ErrorLevel seen_;  // the largest of the step before, of all that is within its bound
 };
 
 }  // namespace tdump::compare

@@ -183,6 +183,13 @@ PassJudge::Calls PassJudge::Load(const StepView& view) {
   return calls;
 }
 
+void PassJudge::LoadCalls() {
+  std::call_once(loaded_, [this] {
+    calls_a_ = Load(a_);
+    calls_b_ = Load(b_);
+  });
+}
+
 const PassJudge::ForwardCalls* PassJudge::CallsOfGradient(const Calls& calls,
                                                           const io::Record& record) {
   if (record.key.role != Role::kParamGrad) return nullptr;
@@ -216,10 +223,7 @@ const Precision* PassJudge::GivenPrecision(const Outcome& outcome) const {
 }
 
 void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outcome) {
-  std::call_once(loaded_, [this] {
-    calls_a_ = Load(a_);
-    calls_b_ = Load(b_);
-  });
+  LoadCalls();
   Rounding rounding;
   uint64_t roundings = 1;
   if (outcome->is_weight()) {
@@ -326,7 +330,7 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
   if (outcome->rule != nullptr) ApplyRule(*outcome->rule, &comparison);
 }
 
-void PassJudge::JudgeTogether(PassDiff* pass) const {
+void PassJudge::JudgeTogether(PassDiff* pass) {
   std::vector<Outcome>& outcomes = pass->outcomes;
   std::vector<uint32_t> indices;
   std::unordered_map<uint64_t, ErrorLevel> weights;  // by path
@@ -397,14 +401,33 @@ void PassJudge::JudgeTogether(PassDiff* pass) const {
           });
 }
 
+LocalBound PassJudge::BoundOfGradient(const Outcome& weight) {
+  LoadCalls();
+  const auto gradient = [&](const StepView& view, uint64_t id) {
+    const auto record = view.Get(id);
+    io::Record result = record.ok() ? *record : io::Record();
+    result.key.role = Role::kParamGrad;
+    result.call_begin = 0;
+    return result;
+  };
+  const io::Record a = gradient(a_, weight.ids.a), b = gradient(b_, weight.ids.b);
+  Reduction reduction = ReductionIn(calls_b_, b);
+  reduction.length = std::max(reduction.length, ReductionIn(calls_a_, a).length);
+  return LocalBoundOf({.a = RecordedDType(a),
+                       .b = RecordedDType(b),
+                       .reduction = reduction,
+                       .compute = GivenPrecision(weight)});
+}
+
 bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome) {
   Comparison& comparison = outcome->comparison;
   const bool by_rule = outcome->rule != nullptr && outcome->rule->expect;
-  if (comparison.verdict.tolerance != Answer::kDiffers || by_rule || !updates->Explain(*outcome))
+  if (comparison.verdict.tolerance != Answer::kDiffers || by_rule ||
+      !updates->Explain(*outcome, BoundOfGradient(*outcome)))
     return false;
   comparison.verdict.tolerance = Answer::kSame;
   comparison.notes.push_back(
-      "within what its last update explains: what the optimizer kept differs within bounds");
+      "within what its last update explains: what that was made of differs within bounds");
   comparison.notes.MoveTo(spill);
   return true;
 }

@@ -31,7 +31,7 @@ class PassJudge {
   // Gives an outcome of another process the rounding that equal ones have.
   void Adopt(Outcome* outcome);
   // Once all pairs are measured: what the error of the inputs explains (compare/explain.h).
-  void JudgeTogether(PassDiff* pass) const;
+  void JudgeTogether(PassDiff* pass);
 
  private:
   struct ForwardCalls {  // of a module
@@ -45,6 +45,7 @@ class PassJudge {
     std::unordered_map<std::string, ForwardCalls> forward;              // by path
   };
   static Calls Load(const StepView& view);
+  void LoadCalls();  // once
   // Of the module that a gradient of a parameter is of; null: not known, or another record.
   static const ForwardCalls* CallsOfGradient(const Calls& calls, const io::Record& record);
   Reduction ReductionIn(const Calls& calls, const io::Record& record) const;
@@ -52,8 +53,10 @@ class PassJudge {
   // of the model may round once: the bounds of rounding hold.
   bool IsExpectedEqual(const io::Record& a, const io::Record& b, const Outcome& outcome) const;
   void JudgeWeight(const io::Record& a, const io::Record& b, Outcome* outcome) const;
+  // What rounding explains of the gradient of a parameter.
+  LocalBound BoundOfGradient(const Outcome& weight);
   // Of weights outside their bounds, which an optimizer updated: true where that explains them.
-  static bool AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome);
+  bool AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome);
   void SetExplanation(const Explanation& explanation, Outcome* outcome) const;
   // Says which precision would explain the error, where one would.
   void Suggest(Outcome* outcome) const;

@@ -139,5 +139,64 @@ TEST(OptimizerUpdates, AStateThatIsWrongExplainsNoWeight) {
               testing::Contains(HasSubstr("weight.exp_avg")));
 }
 
+// Plain gradient descent from 0: of a parameter that is its update, whole.
+FakeRun Descent(int32_t ranks, const Numbers& gradient, bool records_gradient,
+                const Change& change = {}, float rate = kRate) {
+  FakeRun run(ranks);
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    PassBuilder first = run.Pass(rank, 0);
+    Add(&first, Role::kParam, "weight", Numbers(kCount, 0));
+    first.Module("fc", kInput, kWhole);
+    first.last_call()->arguments = {
+        {.role = Role::kInput, .arg = "0", .dtype = "float32", .sizes = {1024, kColumns}},
+        {.role = Role::kOutput, .arg = "", .dtype = "float32", .sizes = {1024, kRows}}};
+    const auto arguments = first.last_call()->arguments;
+    if (records_gradient) AddGradient(&first, gradient);
+    Numbers weights;
+    for (const float x : gradient) weights.push_back(-rate * x);
+    if (change) change(&weights);
+    PassBuilder second = run.Pass(rank, 1);
+    Add(&second, Role::kParam, "weight", weights);
+    second.Module("fc", kInput, kWhole);
+    second.last_call()->arguments = arguments;
+  }
+  return run;
+}
+
+DiffReport DescentDiff(bool records_gradient, const Change& change = {}, float rate = kRate) {
+  return DiffOk(Descent(1, kOfA, records_gradient),
+                Descent(2, kOfB, records_gradient, change, rate),
+                WithDims("fc", "... replicated[rank]"));
+}
+
+TEST(OptimizerUpdates, WhereNothingIsKeptTheGradientExplainsThem) {
+  for (const bool records : {true, false}) {
+    const DiffReport report = DescentDiff(records);
+    EXPECT_EQ(report.overall, Overall::kSame) << records << Text(report, 1, 2);
+    EXPECT_THAT(report.notes, testing::Contains(HasSubstr("its last update explains")));
+  }
+}
+
+TEST(OptimizerUpdates, AnotherRateOfWhatStartedAtZeroIsFound) {
+  for (const bool records : {true, false}) {
+    for (const double factor : {0.0, 0.5, 0.9999, 1.0001, 2.0})
+      EXPECT_THAT(Failing(DescentDiff(records, {}, static_cast<float>(factor * kRate))),
+                  ElementsAre("fc@param#weight"))
+          << records << factor;
+  }
+}
+
+TEST(OptimizerUpdates, OneElementOfWhatStartedAtZeroIsFound) {
+  const auto off = [](Numbers* weights) { (*weights)[9] *= 1.001f; };
+  const auto zero = [](Numbers* weights) { (*weights)[9] = 0; };
+  const auto noise = [](Numbers* weights) {
+    for (size_t i = 0; i < kCount; ++i) (*weights)[i] *= i % 2 == 0 ? 1.00003f : 0.99997f;
+  };
+  for (const bool records : {true, false}) {
+    for (const Change& change : std::vector<Change>{off, zero, noise})
+      EXPECT_THAT(Failing(DescentDiff(records, change)), ElementsAre("fc@param#weight")) << records;
+  }
+}
+
 }  // namespace
 }  // namespace tdump::compare
