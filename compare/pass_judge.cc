@@ -13,6 +13,7 @@
 #include "compare/precision_hint.h"
 #include "compare/relu_flips.h"
 #include "compare/tensor_sizes.h"
+#include "compare/widened.h"
 #include "core/text.h"
 
 namespace tdump::compare {
@@ -445,7 +446,10 @@ void PassJudge::SetExplanation(const Explanation& explanation, Outcome* outcome)
 void PassJudge::Suggest(Outcome* outcome) const {
   const auto a = a_.Get(outcome->ids.a), b = b_.Get(outcome->ids.b);
   if (!a.ok() || !b.ok() || a->dtype != b->dtype) return;
-  const std::string_view precision = PrecisionLike(*outcome, a->dtype, b->dtype);
+  std::string_view precision = PrecisionLike(*outcome, a->dtype, b->dtype);
+  if (precision.empty() && !PrecisionLike(*outcome, a->dtype, b->dtype, true).empty() &&
+      AreWidened(a_, *a, b_, *b))
+    precision = "bf16";
   if (!precision.empty()) outcome->comparison.notes.push_back(PrecisionNote(precision));
 }
 

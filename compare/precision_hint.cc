@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compare/element.h"
 #include "core/text.h"
 
 namespace tdump::compare {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::string_view kLooks = "error looks like rounding; ";
 constexpr double kNearlyAll = 0.9;  // of the pairs
+constexpr double kFarBelow = 40;    // one 40th of the error power that is explained
 constexpr double kFarBeyond = 10;   // times the error power of those that are explained
 
 // The most that elements may be off on average, relative to themselves: normal ones are, by noise
@@ -24,20 +26,23 @@ double MostRelative(double power) {
 
 }  // namespace
 
-std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b) {
+std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b,
+                               bool widened) {
   const Metrics& m = outcome.comparison.metrics;
   const ErrorLevel error = LevelOf(m);
   const bool product = outcome.reduction().kind == OperatorClass::kProduct ||
                        outcome.reduction().kind == OperatorClass::kUnknown;
-  if (!product || m.elements < 64 || m.bits_equal > m.elements / 4 ||
+  if (!product || m.elements < 64 || (!widened && m.bits_equal > m.elements / 4) ||
       error.gain > 0.3 * std::sqrt(error.power))
     return "";
+  const bool coarse = FormatOf(a).UnitRoundoff() >= 0x1p-8;
   for (const std::string_view name : kLowerPrecisions) {
     const auto precision = ParsePrecision(name);
     const LocalBound local =
         LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction(), .compute = &*precision});
+    const bool far_below = coarse && error.power * kFarBelow < local.level.power;
     if (error.power <= local.level.power && m.mean_rel <= MostRelative(local.level.power))
-      return name;
+      return far_below ? "" : name;
   }
   return "";
 }

@@ -16,8 +16,10 @@ inline constexpr std::array<std::string_view, 6> kLowerPrecisions = {"tf32", "fp
 
 // The finest precision whose products would explain an error that looks like rounding: of nearly
 // all elements, of most of them small beside what they are, and hardly a multiple of the signal.
-// "" where it does not, or none would do.
-std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b);
+// "" where it does not, or none would do; of a coarse dtype also where the error is far less than
+// the precision makes. `widened`: of results of bfloat16 many elements may be equal (AreWidened).
+std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b,
+                               bool widened = false);
 // What is noted of such a pair.
 std::string PrecisionNote(std::string_view precision);
 bool IsPrecisionNote(std::string_view note);

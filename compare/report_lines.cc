@@ -412,6 +412,17 @@ std::string StatisticsNote(const Comparison& comparison) {
 
 bool HasNoDistance(const Metrics& m) { return m.nan_mismatch + m.inf_mismatch > 0; }
 
+// Of a pair of which no element is outside: which test all together failed.
+std::string_view WithinText(const Row& row) {
+  if (!row.fails || !row.explanation || row.explanation->within) return "within the bound";
+  const ErrorLevel error = LevelOf(row.comparison.metrics);
+  const ErrorLevel& bound = row.explanation->bound;
+  const bool power = error.power > bound.power, gain = error.gain > bound.gain;
+  if (power && gain) return "each within its bound; the error in dB and the factor are not";
+  if (power) return "each within its bound; the error in dB is not";
+  return gain ? "each within its bound; the factor is not" : "within the bound";
+}
+
 std::string ValuesText(const Row& row) {
   const Comparison& comparison = row.comparison;
   const Verdict& v = comparison.verdict;
@@ -435,8 +446,8 @@ std::string ValuesText(const Row& row) {
   text +=
       m.outside() > 0
           ? fmt::format("{} of {} elements outside", CountText(m.outside()), CountText(m.elements))
-          : fmt::format("{} of {} elements differ, within the bound",
-                        CountText(m.elements - m.bits_equal), CountText(m.elements));
+          : fmt::format("{} of {} elements differ, {}", CountText(m.elements - m.bits_equal),
+                        CountText(m.elements), WithinText(row));
   std::string_view numbers = ", ";
   if (HasNoDistance(m)) {
     text += fmt::format("; NaN on one side only {}, Inf {} (NaN in A {}, in B {})",

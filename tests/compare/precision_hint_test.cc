@@ -55,6 +55,7 @@ void SetPower(double power, Outcome* outcome) {
   metrics.elements = metrics.compared = 64;
   metrics.rms_a = metrics.rms_b = 1;
   metrics.rmse = metrics.max_abs = std::sqrt(power);
+  metrics.cosine = 1;
   outcome->comparison.metrics = metrics;
   outcome->comparison.evidence = Evidence::kPayload;
 }
@@ -187,6 +188,51 @@ TEST(PrecisionHint, NorAreTheyJudgedByTheLargest) {
   EXPECT_THAT(Text(report), HasSubstr("most elements are unlike A"));
   EXPECT_EQ(WithOneLargeElement([](float) { return 0.0f; }, "fp8").overall, Overall::kDiffers);
   EXPECT_EQ(WithOneLargeElement([](float x) { return 1.02f * x; }, "fp8").overall, Overall::kSame);
+}
+
+float InBfloat16(float x) {
+  const float unit = std::ldexp(1.0f, std::ilogb(x) - 7);
+  return std::round(x / unit) * unit;
+}
+
+// Of 1,024 numbers two in five are one step of bfloat16 away, and a bias is added to all.
+DiffReport OneStepApart(bool widened, float bias, float cut) {
+  const auto run_of = [&](bool other) {
+    std::vector<float> values;
+    for (int i = 0; i < 1024; ++i) {
+      float x = static_cast<float>(std::sin(0.7 * i * i));
+      const float step = std::ldexp(1.0f, std::ilogb(x) - 7);
+      if (widened) x = InBfloat16(x);
+      if (other && i % 5 < 2) x += (i % 2 == 0 ? step : -step) * cut;
+      values.push_back(x + bias * static_cast<float>(i % 7 - 3));
+    }
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    pass.Module("fc", Vector<float>("float32", {1, 2}), MakeTensor("float32", {32, 32}, values));
+    return run;
+  };
+  return DiffOk(run_of(false), run_of(true));
+}
+
+TEST(PrecisionHint, OfBothSidesThatComputedInBfloat16) {
+  for (const float bias : {0.0f, 0.013f}) {
+    const DiffReport report = OneStepApart(true, bias, 1);
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_THAT(report.notes, Contains(HasSubstr("--compute bf16 judges by it"))) << bias;
+  }
+  // As many elements of numbers that are no bfloat16's are off for another reason.
+  EXPECT_THAT(OneStepApart(false, 0.013f, 0.77f).notes,
+              Not(Contains(HasSubstr("looks like rounding"))));
+}
+
+// 42 dB: twice what bfloat16 explains, a hundredth of what float8 makes.
+TEST(PrecisionHint, ALittleMoreThanBfloat16MakesIsNoFloat8) {
+  Outcome outcome;
+  SetPower(6.6e-5, &outcome);
+  const DType dtype = DTypeOf("bfloat16");
+  EXPECT_EQ(PrecisionLike(outcome, dtype, dtype), "");
+  SetPower(2e-3, &outcome);
+  EXPECT_EQ(PrecisionLike(outcome, dtype, dtype), "fp8");
 }
 
 }  // namespace

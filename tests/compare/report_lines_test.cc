@@ -223,5 +223,33 @@ TEST(ReportLines, OfRunsThatWereGivenOtherDataNoGrowthIsShown) {
               Not(HasSubstr("growth")));
 }
 
+// Of 100 elements none is outside.
+TEST(ReportLines, ElementsThatAreWithinSayWhatIsNot) {
+  Metrics metrics;
+  metrics.elements = metrics.compared = 100;
+  metrics.within = 100;
+  metrics.bits_equal = 40;
+  metrics.rms_a = metrics.rms_b = 1;
+  metrics.rmse = metrics.max_abs = 0.01;  // 40 dB
+  metrics.cosine = 1.001;                 // a gain of 0.001
+  Row row;
+  row.fails = true;
+  row.comparison.evidence = Evidence::kPayload;
+  row.comparison.verdict.bitwise = Answer::kDiffers;
+  row.comparison.metrics = metrics;
+  const auto text = [&](double power, double gain, bool within = false) {
+    Explanation explanation;
+    explanation.bound = {.power = power, .gain = gain};
+    explanation.within = within;
+    row.explanation = explanation;
+    return ValuesText(row);
+  };
+  EXPECT_THAT(text(1e-5, 0.1), HasSubstr("60 of 100 elements differ, each within its bound; the "
+                                         "error in dB is not, max abs"));
+  EXPECT_THAT(text(1e-3, 1e-4), HasSubstr("each within its bound; the factor is not, max abs"));
+  EXPECT_THAT(text(1e-5, 1e-4), HasSubstr("the error in dB and the factor are not, max abs"));
+  EXPECT_THAT(text(1e-3, 0.1, true), HasSubstr("60 of 100 elements differ, within the bound, max"));
+}
+
 }  // namespace
 }  // namespace tdump::compare
