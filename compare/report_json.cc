@@ -193,11 +193,16 @@ Json MissingJson(const MissingWork& work) {
 }
 
 Json UpdateJson(const UpdateFault& fault) {
-  return {{"step", fault.step},         {"parameters", fault.parameters},
-          {"parted", fault.parted},     {"of_weights", fault.of_weights},
-          {"apart", fault.apart},       {"more_apart", fault.more_apart},
-          {"apart_db", fault.apart_db}, {"median_db", fault.median_db},
-          {"ranks", fault.ranks},       {"ranks_smaller", fault.others}};
+  return {{"step", fault.step},
+          {"parameters", fault.parameters},
+          {"parted", fault.parted},
+          {"of_weights", fault.of_weights},
+          {"apart", fault.apart},
+          {"more_apart", fault.more_apart},
+          {"apart_db", Number(fault.apart_db)},
+          {"median_db", Number(fault.median_db)},
+          {"ranks", fault.ranks},
+          {"ranks_smaller", fault.others}};
 }
 
 Json SkippedJson(const SkippedOperator& skipped) {

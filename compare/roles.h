@@ -26,6 +26,10 @@ inline bool IsOfOptimizer(const Key& key) {
 }
 // The parameter that a gradient is of, or what an optimizer keeps: "weight" of "weight.exp_avg".
 inline std::string ParameterOf(const Key& key) { return key.arg.substr(0, key.arg.find('.')); }
+// That parameter in its pass.
+inline std::string ParameterIn(const Key& key) {
+  return key.root + "\n" + key.path + "\n" + ParameterOf(key);
+}
 // What the model as a whole was given.
 inline bool IsRootInput(const Key& key) {
   return key.path == "." && key.op.empty() && key.role == Role::kInput;

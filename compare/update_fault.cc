@@ -1,6 +1,8 @@
 #include "compare/update_fault.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <utility>
 
 #include "compare/bounds.h"
@@ -32,8 +34,18 @@ bool IsOutside(const Outcome& outcome) {
   return outcome.fails && !outcome.allowed && !outcome.comparison.verdict.Unproven();
 }
 
-std::string ParameterIn(const Key& key) {
-  return key.root + "\n" + key.path + "\n" + ParameterOf(key);
+// Of B; none: it cannot be read.
+std::optional<uint64_t> ParameterHash(const PassDiff& pass, const Outcome& outcome) {
+  const std::hash<std::string> hash;
+  if (const io::Record* known = pass.b->Known(outcome.ids.b)) return hash(ParameterIn(known->key));
+  const auto record = pass.b->Get(outcome.ids.b);
+  return record.ok() ? std::optional(hash(ParameterIn(record->key))) : std::nullopt;
+}
+
+void SortOnce(std::vector<uint64_t>* hashes) {
+  std::sort(hashes->begin(), hashes->end());
+  hashes->erase(std::unique(hashes->begin(), hashes->end()), hashes->end());
+  hashes->shrink_to_fit();
 }
 
 // In order of names.
@@ -60,9 +72,11 @@ std::map<std::string, OfParameter> ParametersOf(const PassDiff& pass) {
   return parameters;
 }
 
+// 0: not known, or beyond the range of a double.
 double PowerOf(const Outcome& outcome) {
   if (outcome.comparison.evidence != Evidence::kPayload) return 0;
-  return LevelOf(outcome.comparison.metrics).power;
+  const double power = LevelOf(outcome.comparison.metrics).power;
+  return std::isfinite(power) ? power : 0;
 }
 
 double MedianOf(std::vector<double> powers) {
@@ -118,17 +132,40 @@ void UpdateFaultFinder::AddStates(const PassDiff& pass, const PassPair& pair, Of
   rank->apart = static_cast<uint64_t>(std::count_if(powers.begin(), powers.end(), is_apart));
 }
 
+// Records are looked at where the same gradients were not seen on another rank, or a step before.
+std::shared_ptr<const UpdateFaultFinder::Gradients> UpdateFaultFinder::GradientsIn(
+    const PassDiff& pass) {
+  Gradients made;
+  for (const Outcome& outcome : pass.outcomes) {
+    if (outcome.role == Role::kParamGrad) made.keys.push_back(outcome.key_hash);
+  }
+  SortOnce(&made.keys);
+  const auto same = std::find_if(lists_.begin(), lists_.end(),
+                                 [&](const auto& list) { return list->keys == made.keys; });
+  if (same != lists_.end()) return *same;
+  for (const Outcome& outcome : pass.outcomes) {
+    if (outcome.role != Role::kParamGrad) continue;
+    if (const auto parameter = ParameterHash(pass, outcome)) made.parameters.push_back(*parameter);
+  }
+  SortOnce(&made.parameters);
+  return lists_.emplace_back(std::make_shared<const Gradients>(std::move(made)));
+}
+
+bool UpdateFaultFinder::HasGradient(const OfRank& rank, uint64_t parameter) {
+  return std::any_of(rank.gradients.begin(), rank.gradients.end(), [&](const auto& list) {
+    return std::binary_search(list->parameters.begin(), list->parameters.end(), parameter);
+  });
+}
+
 // And gradients.
 void UpdateFaultFinder::AddWeights(const PassDiff& pass, OfRank* rank) {
+  rank->gradients.push_back(GradientsIn(pass));
+  rank->parameters += rank->gradients.back()->parameters.size();
   for (const Outcome& outcome : pass.outcomes) {
-    const bool is_weight = outcome.role == Role::kParam && IsOutside(outcome);
-    if (!is_weight && outcome.role != Role::kParamGrad) continue;
-    const auto record = pass.b->Get(outcome.ids.b);
-    if (!record.ok()) continue;
-    std::string name = ParameterIn(record->key);
-    (is_weight ? rank->failing_weights : rank->equal_gradients).insert(std::move(name));
+    if (outcome.role != Role::kParam || !IsOutside(outcome)) continue;
+    if (const auto weight = ParameterHash(pass, outcome)) rank->failing_weights.push_back(*weight);
   }
-  rank->parameters = rank->equal_gradients.size();
+  SortOnce(&rank->failing_weights);
 }
 
 void UpdateFaultFinder::AddPass(const PassDiff& pass, const PassPair& pair) {
@@ -168,10 +205,12 @@ std::optional<UpdateFaultFinder::Step> UpdateFaultFinder::FaultOfWeights(const S
     if (of.has_states || of.gradient_differs) return std::nullopt;
     const auto after = next.ranks.find(rank);
     if (after == next.ranks.end()) continue;
-    const std::set<std::string>& failing = after->second.failing_weights;
+    const std::vector<uint64_t>& failed = of.failing_weights;
+    const std::vector<uint64_t>& failing = after->second.failing_weights;
     of.parted = static_cast<uint64_t>(
-        std::count_if(failing.begin(), failing.end(), [&](const std::string& name) {
-          return of.equal_gradients.contains(name) && !of.failing_weights.contains(name);
+        std::count_if(failing.begin(), failing.end(), [&](uint64_t parameter) {
+          return HasGradient(of, parameter) &&
+                 !std::binary_search(failed.begin(), failed.end(), parameter);
         }));
   }
   return HasFault(fault) ? std::optional(std::move(fault)) : std::nullopt;
@@ -184,6 +223,7 @@ void UpdateFaultFinder::Close() {
   else if (auto fault = before_ ? FaultOfWeights(*before_, *open_) : std::nullopt)
     found_ = Found{.step = *std::move(fault), .of_weights = true};
   before_ = std::exchange(open_, std::nullopt);
+  std::erase_if(lists_, [](const auto& list) { return list.use_count() == 1; });
 }
 
 void UpdateFaultFinder::MoveTo(const Place& place, Origin* origin) {
@@ -196,7 +236,12 @@ void UpdateFaultFinder::MoveTo(const Place& place, Origin* origin) {
   origin->path = place.row.key.path;
   origin->op = place.row.key.op;
   origin->name = PlainName(place.row.key.root, origin->path, origin->op);
+  // What was known of the old one.
+  origin->parameter.clear();
+  origin->parameter_row.reset();
+  origin->of_buffer = origin->drifted = origin->may_be_steps = origin->by_bits = false;
   origin->ranks_alike.clear();
+  origin->ranks_agreeing.clear();
 }
 
 bool UpdateFaultFinder::IsOf(const Origin& origin) const {
@@ -244,6 +289,7 @@ void UpdateFaultFinder::TellRanks(const Ranks& ranks, UpdateFault* fault, Origin
   const OfRank* first = nullptr;
   double others = 0;
   for (const auto& [rank, of] : ranks) {
+    if (of->median == 0) continue;
     const bool is_like = has_apart ? of->has_apart() && of->worst_name == farthest.worst_name
                                    : of->median * kLargerPower >= farthest.median;
     (is_like ? fault->ranks : fault->others).push_back(rank);

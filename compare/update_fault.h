@@ -17,8 +17,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +43,8 @@ struct UpdateFault {
   double others_db = 0;                 // at their median
 };
 
-// Not thread-safe. Memory: of two steps, two rows a rank and the names of its parameters.
+// Not thread-safe. Memory: of two steps, two rows a rank, 8 bytes for each of its weights that is
+// outside its bound, and 16 for each gradient, once for all ranks that have the same ones.
 class UpdateFaultFinder {
  public:
   // Passes come in order of step.
@@ -58,13 +59,20 @@ class UpdateFaultFinder {
     Row row;
     std::vector<Row> gradients;
   };
+  // Of a pass, without states: its gradients' keys, and the parameters that they are of; hashes,
+  // sorted.
+  struct Gradients {
+    std::vector<uint64_t> keys, parameters;
+  };
   struct OfRank {
     uint64_t parameters = 0, parted = 0, apart = 0;
     bool has_states = false, gradient_fails = false, gradient_differs = false;
     double median = 0, worst = 0;  // error power
     std::string worst_name;
     std::optional<Place> first_place, worst_place;
-    std::set<std::string> equal_gradients, failing_weights;  // of weights, where no state tells
+    // Where no state tells: of its passes; hashes of parameters, sorted.
+    std::vector<std::shared_ptr<const Gradients>> gradients;
+    std::vector<uint64_t> failing_weights;
 
     // Few are off by far more than the others.
     bool has_apart() const { return apart > 0 && 4 * apart <= parted; }
@@ -78,7 +86,9 @@ class UpdateFaultFinder {
     bool of_weights = false;
   };
   static void AddStates(const PassDiff& pass, const PassPair& pair, OfRank* rank);
-  static void AddWeights(const PassDiff& pass, OfRank* rank);
+  void AddWeights(const PassDiff& pass, OfRank* rank);
+  std::shared_ptr<const Gradients> GradientsIn(const PassDiff& pass);
+  static bool HasGradient(const OfRank& rank, uint64_t parameter);
   void Close();
   static bool HasFault(const Step& step);
   // Of the step before `next`, by the weights of `next`.
@@ -90,6 +100,7 @@ class UpdateFaultFinder {
   static void MoveTo(const Place& place, Origin* origin);
 
   std::optional<Step> before_, open_;
+  std::vector<std::shared_ptr<const Gradients>> lists_;  // of these
   std::optional<Found> found_;
 };
 

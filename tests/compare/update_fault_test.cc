@@ -3,11 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tests/compare/counting_view.h"
 #include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
@@ -33,7 +35,13 @@ struct Rank {
   float squares = 0;  // of the second state; 0: as the first one
   std::string other_gradient;
   float gradient = 1;  // of that
+  double scale = 0;    // of states, which are then float64
 };
+
+Tensor Kept(float factor, double scale) {
+  if (scale == 0) return Times(factor);
+  return Vector<double>("float64", {factor * scale, -factor * scale, 2 * factor * scale, scale});
+}
 
 void AddStep(FakeRun* run, int32_t rank, const Rank& of) {
   PassBuilder pass = run->Pass(rank, 0);
@@ -49,8 +57,8 @@ void AddStep(FakeRun* run, int32_t rank, const Rank& of) {
       pass.last()->key.role = Role::kState;
       pass.last()->payload = tensor.record.payload;
     };
-    keep("weight.exp_avg", Times(factor));
-    keep("weight.exp_avg_sq", Times(of.squares == 0 ? factor * factor : of.squares));
+    keep("weight.exp_avg", Kept(factor, of.scale));
+    keep("weight.exp_avg_sq", Kept(of.squares == 0 ? factor * factor : of.squares, of.scale));
     keep("weight.step", MakeTensor<float>("float32", {}, {1}));
   }
 }
@@ -59,7 +67,7 @@ DiffReport DiffRanks(const std::vector<Rank>& of_b) {
   const auto world = static_cast<int32_t>(of_b.size());
   FakeRun a(world), b(world);
   for (int32_t rank = 0; rank < world; ++rank) {
-    AddStep(&a, rank, {});
+    AddStep(&a, rank, {.scale = of_b.front().scale});
     AddStep(&b, rank, of_b[static_cast<size_t>(rank)]);
   }
   return DiffOk(a, b);
@@ -90,6 +98,25 @@ TEST(UpdateFault, TheParameterThatIsFarOffIsTheOriginOnItsRank) {
               HasSubstr("f.weight is far off on rank 1 (-6.0 dB), the others are not (54.0 dB at "
                         "the median; 54.0 dB on rank 0, where none is): what these have in common "
                         "follows, as by the norm that clips all"));
+}
+
+// Rank 0 fails at that parameter too.
+TEST(UpdateFault, NothingIsSaidOfItThatWasKnownOfAnotherParameter) {
+  const DiffReport report =
+      DiffRanks({{.common = 0.998f}, {.kept = {{"f", 3.f}}, .common = 0.998f}, {}});
+  ASSERT_TRUE(report.origin && report.origin->update);
+  EXPECT_EQ(report.origin->name, "f");
+  EXPECT_THAT(report.origin->ranks_agreeing, testing::IsEmpty());
+  EXPECT_THAT(Joined(Text(report, 3, 3)), Not(HasSubstr("only rank 1")));
+}
+
+// The squares of such numbers are beyond the range of a double.
+TEST(UpdateFault, StatesWithoutAMeasuredErrorTellNoRank) {
+  const DiffReport report =
+      DiffRanks({{.common = 1.25f, .scale = 1e300}, {.common = 1.5f, .scale = 1e300}});
+  ASSERT_TRUE(report.origin && report.origin->update);
+  EXPECT_EQ(report.origin->update->parted, 8);
+  EXPECT_THAT(report.origin->update->ranks, testing::IsEmpty());
 }
 
 TEST(UpdateFault, OnEveryRankThatHasItItIsNamed) {
@@ -171,6 +198,37 @@ TEST(UpdateFault, WithoutStatesWeightsOfTheNextStepTell) {
   EXPECT_FALSE(update({.weight = 1.01f, .weights = 2}));
   EXPECT_FALSE(update({.weight = 1.01f, .weight_before = 1.01f}));
   EXPECT_FALSE(update({.gradient = 1.0000001f, .weight = 1.01f}));
+}
+
+// Of 64 ranks with the same gradients: each a row of numbers, together one list of 8,000 hashes.
+TEST(UpdateFault, GradientsThatAreEqualAreKeptOnceAndReadOnce) {
+  constexpr size_t kGradients = 4000;
+  FakeRun run(1);
+  PassBuilder made = run.Pass(0, 0);
+  for (size_t i = 0; i < kGradients; ++i) {
+    const std::string path = "model.layers." + std::to_string(i) + ".self_attn.q_proj";
+    made.End(made.Begin(path, "", {}), path, "", {{"weight", Times(1)}});
+    made.last()->key.role = Role::kParamGrad;
+  }
+  size_t reads = 0, kept = 0;
+  DiffOptions options;
+  options.on_pass = [&](const PassDiff& pass, const PassPair& pair) {
+    const PassDiff counted = Counted(pass, &reads);
+    UpdateFaultFinder finder;
+    const size_t before = ::mallinfo2().uordblks;
+    for (const uint64_t step : {0, 1}) {
+      for (int32_t rank = 0; rank < 64; ++rank) {
+        PassPair of = pair;
+        of.a.step = of.b.step = step;
+        of.a.rank = of.b.rank = rank;
+        finder.AddPass(counted, of);
+      }
+    }
+    kept = ::mallinfo2().uordblks - before;
+  };
+  DiffOk(run, run, options);
+  EXPECT_EQ(reads, kGradients);
+  EXPECT_LT(kept, 400'000);  // 64,000 of the list, and 128 ranks
 }
 
 }  // namespace
