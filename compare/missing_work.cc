@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "compare/origin_finder.h"
 #include "compare/report_lines.h"
 #include "compare/roles.h"
+#include "compare/same_bytes.h"
 
 namespace tdump::compare {
 namespace {
@@ -29,43 +31,62 @@ class Side {
     std::stable_sort(alone_.begin(), alone_.end(), before);
   }
 
-  // Of outcome `i` on this side.
-  std::optional<io::Record> Paired(size_t i) const {
+  // Of outcome `i` on this side, until the next call; null: it cannot be read.
+  const io::Record* Paired(size_t i) const {
     const RecordIds& ids = pass_.outcomes[i].ids;
-    auto record = view_.Get(side_ == 'A' ? ids.a : ids.b);
-    return record.ok() ? std::optional(*std::move(record)) : std::nullopt;
+    const uint64_t id = side_ == 'A' ? ids.a : ids.b;
+    if (const io::Record* known = view_.Known(id)) return known;
+    auto record = view_.Get(id);
+    if (!record.ok()) return nullptr;
+    paired_ = *std::move(record);
+    return &paired_;
   }
   // In order of time, without those that need no partner.
   const std::vector<io::Record>& alone() const { return alone_; }
   // Those.
   const std::vector<io::Record>& allowed() const { return allowed_; }
+  const StepView& view() const { return view_; }
   char name() const { return side_; }
 
  private:
   const PassDiff& pass_;
   const char side_;
   const StepView& view_;
+  mutable io::Record paired_;
   std::vector<io::Record> alone_, allowed_;
 };
 
-// Parameters, and what an optimizer keeps, are of no micro-batch.
-std::set<uint32_t> MicroBatchesIn(const Side& side, size_t paired) {
-  std::set<uint32_t> numbers;
+// Of each record, until `visit` returns false. Parameters, and what an optimizer keeps, are of no
+// micro-batch.
+void ForEachMicroBatch(const Side& side, size_t paired,
+                       const std::function<bool(uint32_t)>& visit) {
+  const auto goes_on = [&](const io::Record& record) {
+    return IsWeight(record.key.role) || visit(record.key.micro);
+  };
   for (const auto* records : {&side.alone(), &side.allowed()}) {
-    for (const io::Record& record : *records) {
-      if (!IsWeight(record.key.role)) numbers.insert(record.key.micro);
-    }
+    if (!std::all_of(records->begin(), records->end(), goes_on)) return;
   }
   for (size_t i = 0; i < paired; ++i) {
-    const auto record = side.Paired(i);
-    if (record && !IsWeight(record->key.role)) numbers.insert(record->key.micro);
+    const io::Record* record = side.Paired(i);
+    if (record != nullptr && !goes_on(*record)) return;
   }
-  return numbers;
 }
 
-std::optional<MissingWork> MicroBatchOnlyIn(const Side& side, const std::set<uint32_t>& own,
-                                            const std::set<uint32_t>& others,
+std::optional<MissingWork> MicroBatchOnlyIn(const Side& side, const Side& other, size_t paired,
                                             std::optional<uint64_t> first) {
+  std::set<uint32_t> lacking, others, own;
+  for (const io::Record& record : side.alone()) {
+    if (!IsWeight(record.key.role)) lacking.insert(record.key.micro);
+  }
+  if (lacking.empty()) return std::nullopt;
+  // Mostly the other side's first record tells that it has it too.
+  ForEachMicroBatch(other, paired, [&](uint32_t micro) {
+    others.insert(micro);
+    lacking.erase(micro);
+    return !lacking.empty();
+  });
+  if (lacking.empty()) return std::nullopt;
+  ForEachMicroBatch(side, paired, [&](uint32_t micro) { return own.insert(micro), true; });
   if (own.size() <= others.size() || others.empty()) return std::nullopt;
   MissingWork work;
   work.side = side.name();
@@ -76,7 +97,6 @@ std::optional<MissingWork> MicroBatchOnlyIn(const Side& side, const std::set<uin
     work.key = record.key;
     work.name = NameOf(record);
   }
-  if (work.records == 0) return std::nullopt;
   const bool of_a = side.name() == 'A';
   work.micro_batches_a = of_a ? own.size() : others.size();
   work.micro_batches_b = of_a ? others.size() : own.size();
@@ -86,39 +106,64 @@ std::optional<MissingWork> MicroBatchOnlyIn(const Side& side, const std::set<uin
 // Records of one call.
 using Call = std::vector<const io::Record*>;
 
-bool ChangesNothing(const Call& call) {
-  const auto is = [](bool output) {
-    return [output](const io::Record* record) { return IsOutput(record->key.role) == output; };
-  };
+// Of two tensors of one shape and dtype: by hash, else by statistics; true where nothing tells.
+// `read`: values too, where they were kept without a hash; else these are not equal.
+bool AreEqual(const StepView& view, const io::Record& in, const io::Record& out, bool read) {
+  if (in.hash && out.hash) return *in.hash == *out.hash;
+  if (in.sizes != out.sizes || in.dtype != out.dtype) return false;
+  if (!in.payload || !out.payload) {
+    const std::optional<Summary> before = view.SummaryOf(in), after = view.SummaryOf(out);
+    return !before || !after || *before == *after;
+  }
+  if (!read) return false;
+  auto a = view.Open(in), b = view.Open(out);
+  if (!a.ok() || !b.ok()) return true;
+  const auto same = SameBytes({&in, *std::move(a)}, {&out, *std::move(b)});
+  return !same.ok() || *same;
+}
+
+// Whether all that it returned is something that it was given.
+bool ChangesNothing(const StepView& view, const Call& call, bool read) {
   return std::all_of(call.begin(), call.end(), [&](const io::Record* out) {
-    if (!is(true)(out)) return true;
+    if (!IsOutput(out->key.role)) return true;
     return std::any_of(call.begin(), call.end(), [&](const io::Record* in) {
-      return is(false)(in) && in->hash && out->hash && *in->hash == *out->hash;
+      return !IsOutput(in->key.role) && AreEqual(view, *in, *out, read);
     });
   });
 }
 
-// Between the last record that agrees and `first`.
-std::optional<MissingWork> ModuleOnlyIn(const Side& side, const PassDiff& pass, uint64_t first) {
-  uint64_t last = 0;
-  std::set<uint64_t> paired;  // calls
-  for (size_t i = 0; i < pass.outcomes.size(); ++i) {
-    const auto record = side.Paired(i);
-    if (!record || IsWeight(record->key.role)) continue;
-    paired.insert(record->call_begin);
-    const Outcome& outcome = pass.outcomes[i];
-    const bool agrees = outcome.comparison.verdict.Judged() && !outcome.fails;
-    if (agrees && record->seen < first) last = std::max(last, record->seen);
-  }
+// Calls of modules, by begin, that end before `first` with an output, as far as no values are read.
+std::map<uint64_t, Call> CallsBefore(const Side& side, uint64_t first) {
   std::map<uint64_t, Call> calls;
   for (const io::Record& record : side.alone()) {
-    if (record.kind == OperatorKind::kModule && !IsWeight(record.key.role) &&
-        !record.key.recompute && !paired.contains(record.call_begin))
+    if (record.kind == OperatorKind::kModule && !IsWeight(record.key.role) && !record.key.recompute)
       calls[record.call_begin].push_back(&record);
   }
+  std::erase_if(calls, [&](const auto& of) {
+    const io::Record& last = *of.second.back();
+    return last.seen >= first || !IsOutput(last.key.role) ||
+           ChangesNothing(side.view(), of.second, /*read=*/false);
+  });
+  return calls;
+}
+
+// Between the last record that agrees and the first difference, outcome `at`.
+std::optional<MissingWork> ModuleOnlyIn(const Side& side, const PassDiff& pass, size_t at,
+                                        uint64_t first) {
+  std::map<uint64_t, Call> calls = CallsBefore(side, first);
+  // Those right before the difference tell soonest.
+  for (size_t i = 0; i < pass.outcomes.size() && !calls.empty(); ++i) {
+    const size_t next = i <= at ? at - i : i;
+    const io::Record* record = side.Paired(next);
+    if (record == nullptr || IsWeight(record->key.role)) continue;
+    calls.erase(record->call_begin);
+    const Outcome& outcome = pass.outcomes[next];
+    const bool agrees = outcome.comparison.verdict.Judged() && !outcome.fails;
+    if (!agrees || record->seen >= first) continue;
+    std::erase_if(calls, [&](const auto& of) { return of.second.front()->seen <= record->seen; });
+  }
   for (const auto& [begin, call] : calls) {
-    const bool is_between = call.front()->seen > last && call.back()->seen < first;
-    if (!is_between || !IsOutput(call.back()->key.role) || ChangesNothing(call)) continue;
+    if (ChangesNothing(side.view(), call, /*read=*/true)) continue;
     MissingWork work;
     work.side = side.name();
     work.records = call.size();
@@ -133,16 +178,13 @@ std::optional<MissingWork> MissingIn(const PassDiff& pass, const RecordPatterns&
                                      const std::optional<FirstDifference>& first) {
   const Side a(pass, 'A', allowed), b(pass, 'B', allowed);
   if (a.alone().empty() && b.alone().empty()) return std::nullopt;
-  const std::set<uint32_t> numbers_a = MicroBatchesIn(a, pass.outcomes.size());
-  const std::set<uint32_t> numbers_b = MicroBatchesIn(b, pass.outcomes.size());
   for (const Side* side : {&a, &b}) {
-    const bool of_a = side == &a;
-    const auto differing = first ? side->Paired(first->outcome) : std::nullopt;
-    const auto until = differing ? std::optional(differing->seen) : std::nullopt;
-    std::optional<MissingWork> work =
-        MicroBatchOnlyIn(*side, of_a ? numbers_a : numbers_b, of_a ? numbers_b : numbers_a, until);
-    const bool other_has_some = !(of_a ? b : a).alone().empty();
-    if (!work && until && !other_has_some) work = ModuleOnlyIn(*side, pass, *until);
+    const Side& other = side == &a ? b : a;
+    const io::Record* differing = first ? side->Paired(first->outcome) : nullptr;
+    const auto until = differing != nullptr ? std::optional(differing->seen) : std::nullopt;
+    std::optional<MissingWork> work = MicroBatchOnlyIn(*side, other, pass.outcomes.size(), until);
+    if (!work && until && other.alone().empty())
+      work = ModuleOnlyIn(*side, pass, first->outcome, *until);
     if (work) return work;
   }
   return std::nullopt;

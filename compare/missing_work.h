@@ -6,10 +6,10 @@
 //   2. A micro-batch is missing where the other side has no record of it, and has others. The first
 //      of its records comes before the first difference of the pass, in the order of its side.
 //   3. A module is missing where all records of a call are without a partner, its output among
-//   them,
-//      and it does not return what it was given. Nothing without a partner is left on the other
-//      side (that would be another name), and no record that agrees lies between it and the first
-//      difference: where the next module is given the same, a function did the work.
+//      them, and it does not return what it was given, as hashes or else statistics tell. Nothing
+//      without a partner is left on the other side (that would be another name), and no record that
+//      agrees lies between it and the first difference: where the next module is given the same, a
+//      function did the work.
 //   4. Of several passes the earliest step counts.
 #pragma once
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "io/statistics.h"
+#include "tests/compare/counting_view.h"
 #include "tests/compare/diff_chain.h"
 
 namespace tdump::compare {
@@ -145,20 +147,34 @@ TEST(MissingWork, RulesThatDifferAndUnfinishedPassesTellNothing) {
 
 // Modules in a row; one that B leaves out.
 struct Row3 {
+  enum class Kept { kAll, kValues, kStatistics };
   Tensor out = kGood;  // of the module that B does not run
   bool runs = true;
   bool by_function = false;  // which does the same
   bool late = false;         // another module runs after it that agrees
   Tensor last = kGood;
+  Kept kept = Kept::kAll;  // of each record
+
+  Tensor Keep(Tensor tensor) const {
+    io::Record& record = tensor.record;
+    if (kept != Kept::kAll) record.hash.reset();
+    if (kept != Kept::kStatistics) return tensor;
+    record.statistics = io::StatisticsOf(record.dtype, tensor.payload);
+    record.payload.reset();
+    return tensor;
+  }
 };
 
 FakeRun InARow(const Row3& of) {
   FakeRun run(1);
   PassBuilder pass = run.Pass(0, 0);
-  pass.Module("first", kInput, kNear);
-  if (of.runs) pass.Module("second", kNear, of.out);
-  if (of.late) pass.Module("other", kInput, kGood);
-  pass.Module("third", of.runs || of.by_function ? of.out : kBad, of.last);
+  const auto run_module = [&](const std::string& name, const Tensor& in, const Tensor& out) {
+    pass.Module(name, of.Keep(in), of.Keep(out));
+  };
+  run_module("first", kInput, kNear);
+  if (of.runs) run_module("second", kNear, of.out);
+  if (of.late) run_module("other", kInput, kGood);
+  run_module("third", of.runs || of.by_function ? of.out : kBad, of.last);
   return run;
 }
 
@@ -179,6 +195,19 @@ TEST(MissingWork, OneThatChangesNothingExplainsNothing) {
   const DiffReport report = DiffOk(InARow({.out = kNear}), InARow({.runs = false, .last = kBad}));
   ASSERT_TRUE(report.origin);
   EXPECT_EQ(report.origin->name, "third");
+}
+
+// Without hashes: of values that were put together, or where statistics alone were kept.
+TEST(MissingWork, NorDoesItWithoutHashes) {
+  for (const auto kept : {Row3::Kept::kValues, Row3::Kept::kStatistics}) {
+    const auto name_of = [&](const Tensor& out) {
+      const DiffReport report = DiffOk(InARow({.out = out, .kept = kept}),
+                                       InARow({.runs = false, .last = kBad, .kept = kept}));
+      return report.origin ? report.origin->name : "";
+    };
+    EXPECT_EQ(name_of(kGood), "second");
+    EXPECT_EQ(name_of(kNear), "third");
+  }
 }
 
 TEST(MissingWork, NorDoesOneAfterWhichOthersAgree) {
@@ -202,6 +231,38 @@ TEST(MissingWork, NorOneUnderAnotherName) {
   const DiffReport report = DiffOk(a, b);
   ASSERT_TRUE(report.origin);
   EXPECT_EQ(report.origin->name, "third");
+}
+
+// Of 200 modules, one without a partner; the last one may return something else.
+size_t ReadsOf(bool differs) {
+  const auto run = [&](bool more, const Tensor& last) {
+    FakeRun made(1);
+    PassBuilder pass = made.Pass(0, 0);
+    if (more) pass.Module("more", kInput, kGood);
+    for (int i = 0; i < 200; ++i) pass.Module("layers." + std::to_string(i), kInput, kGood);
+    pass.Module("last", kInput, last);
+    return made;
+  };
+  size_t reads = 0;
+  DiffOptions options;
+  options.on_pass = [&](const PassDiff& pass, const PassPair& pair) {
+    std::optional<FirstDifference> first;
+    for (size_t i = 0; i < pass.outcomes.size() && !first; ++i) {
+      if (pass.outcomes[i].fails) first = FirstDifference{.outcome = i};
+    }
+    EXPECT_EQ(first.has_value(), differs);
+    const RecordPatterns allowed;
+    MissingWorkFinder(&allowed, true).AddPass(Counted(pass, &reads), pair, first);
+  };
+  DiffOk(run(true, kGood), run(false, differs ? kBad : kGood), options);
+  return reads;
+}
+
+// Its own two, one that has its micro-batch; the first difference, of both sides for either, and
+// one before it that agrees.
+TEST(MissingWork, ARecordWithoutAPartnerDoesNotMakeItReadAllOthers) {
+  EXPECT_EQ(ReadsOf(false), 3);
+  EXPECT_LE(ReadsOf(true), 8);
 }
 
 }  // namespace
