@@ -42,6 +42,10 @@ std::string RankText(int32_t rank) {
   return rank == kAllRanks ? "all ranks" : fmt::format("rank {}", rank);
 }
 
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RangesText({ranks.begin(), ranks.end()});
+}
+
 std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {
   if (report.job) return a ? report.job->ranks_a : report.job->ranks_b;
   std::set<int32_t> ranks;  // one may have several partners

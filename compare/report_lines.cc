@@ -9,6 +9,7 @@
 #include <map>
 
 #include "compare/bound_text.h"
+#include "compare/cause_lines.h"
 #include "compare/job_text.h"
 #include "compare/judged_lines.h"
 #include "compare/record_patterns.h"
@@ -26,11 +27,6 @@ std::string StepsText(const DiffReport& report, bool is_a) {
   std::vector<uint64_t> steps;
   for (const auto& [step_a, step_b] : report.steps) steps.push_back(is_a ? step_a : step_b);
   return StepRanges(steps);
-}
-
-// "rank 2", "ranks 0-1,3".
-std::string RanksText(const std::vector<int32_t>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + RangesText({ranks.begin(), ranks.end()});
 }
 
 std::string PairedText(const DiffReport& report) {
@@ -199,47 +195,6 @@ std::string GradientOfOrigin(const Origin& origin, const std::string& across) {
   if (JudgedOf(origin.inputs) == 0)
     return "its gradient is not judged: its values were not kept on both sides";
   return "its gradient agrees " + HowTheyAgree(origin.inputs);
-}
-
-std::string MissingText(const MissingWork& work, uint64_t step) {
-  const char other = work.side == 'A' ? 'B' : 'A';
-  std::string text =
-      work.is_micro_batch()
-          ? fmt::format("step {} has {} in A and {} in B: {} only in {}, the first {}", step,
-                        Plural(work.micro_batches_a, "micro-batch"), work.micro_batches_b,
-                        Plural(work.records, "record"), work.side, Printable(ToText(work.key)))
-          : fmt::format("{} does not run it: its records are only in {}, the first {}", other,
-                        work.side, Printable(ToText(work.key)));
-  if (!work.follows.empty()) text += fmt::format("; what differs next is {}", work.follows);
-  return text;
-}
-
-std::string DbText(double db) { return fmt::format("{:.1f}", db); }
-
-void AddUpdateLines(const UpdateFault& fault, std::vector<std::string>* lines) {
-  lines->push_back(fmt::format(
-      "in {} of {} of step {} the gradients, as recorded, agree{}, and {}: look between backward "
-      "and "
-      "the optimizer's step: the all-reduce of gradients, clipping, the loss scale",
-      CountText(fault.parted), Plural(fault.parameters, "parameter"), fault.step,
-      fault.of_weights ? " bit for bit" : "",
-      fault.of_weights ? "the parameter after it does not" : "what the optimizer keeps does not"));
-  const bool of_all = fault.ranks.empty() || fault.ranks.front() == kAllRanks;
-  const std::string where = of_all ? "" : " on " + RanksText(fault.ranks);
-  if (!fault.apart.empty())
-    lines->push_back(fmt::format(
-        "{}{} far off{} ({} dB), the others are not ({} dB at the median{}): what these have in "
-        "common follows, as by the norm that clips all",
-        Printable(fault.apart),
-        fault.more_apart > 0 ? fmt::format(" and {} more are", CountText(fault.more_apart)) : " is",
-        where, DbText(fault.apart_db), DbText(fault.median_db),
-        fault.others.empty() ? ""
-                             : fmt::format("; {} dB on {}, where none is", DbText(fault.others_db),
-                                           RanksText(fault.others))));
-  else if (!fault.others.empty())
-    lines->push_back(fmt::format("the error is larger{} ({} dB at the median) than on {} ({} dB)",
-                                 where, DbText(fault.median_db), RanksText(fault.others),
-                                 DbText(fault.others_db)));
 }
 
 // What is known of the data that went into the origin.
@@ -518,8 +473,7 @@ std::vector<std::string> OriginLines(const Origin& origin, const std::string& ac
             ? "; an optimizer that divides by the size of the gradient (Adam) turns the rounding "
               "of a tiny one into whole steps"
         : origin.in_lower_precision ? "; where B computes in another precision, the rounding of "
-                                      "its gradients parts weights "
-                                      "from update to update"
+                                      "its gradients parts weights from update to update"
                                     : ""));
   if (origin.weights_unseen)
     lines.push_back(fmt::format(
@@ -548,8 +502,7 @@ std::vector<std::string> OriginLines(const Origin& origin, const std::string& ac
   if (origin.unexplained)
     lines.push_back(
         "gradients on every rank, and what was kept one step before, are equal bit for bit: "
-        "nothing "
-        "explains it");
+        "nothing explains it");
   if (origin.by_bits)
     lines.push_back(
         origin.row && !origin.row->comparison.verdict.HasValues()
