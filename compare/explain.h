@@ -31,9 +31,8 @@
 //      (activations of transformers by a factor of 1000). Where most others have hardly to do with
 //      A's the observation fails, in the forward, if the precision is given or coarse.
 //   9. Of the gradient of a parameter, a sum over rows whose terms may cancel, that is explained
-//   too
-//      by which the sum is off on average (compare/gradient_sums.h): four times that in power. It
-//      goes into what an optimizer keeps, into nothing else.
+//      too by which the sum is off on average (compare/gradient_sums.h): four times that in power.
+//      It goes into what an optimizer keeps, into nothing else.
 //  10. An observation outside its bound fails; for what follows it counts as if its operator had
 //      passed on what went in, so that everything that carries the error on fails too, until it
 //      has faded.

@@ -18,7 +18,7 @@ void LostCopies::Begin(const JobStep& step) {
   for (uint32_t pass = 0; pass < views.size(); ++pass) {
     const PassRef& ref = step.passes()[pass];
     absent_.erase(ref.rank);
-    extra_ = ref.extra;
+    extra_ = extra_ || ref.extra;
     if (!ref.part) continue;
     Unfinished& unfinished = unfinished_[ref.rank];
     unfinished.stage = step.StageOf(pass);

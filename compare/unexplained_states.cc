@@ -25,17 +25,13 @@ bool DiffersByHash(const Outcome& outcome) {
          !outcome.comparison.verdict.Fails(false);
 }
 
-std::string ParameterIn(const io::Record& record) {
-  return record.key.root + "\n" + record.key.path + "\n" + ParameterOf(record.key);
-}
-
 // Parameters of which the pass holds a gradient.
 std::set<std::string> WithGradient(const PassDiff& pass) {
   std::set<std::string> parameters;
   for (const Outcome& outcome : pass.outcomes) {
     if (outcome.role != Role::kParamGrad) continue;
     const auto record = pass.b->Get(outcome.ids.b);
-    if (record.ok()) parameters.insert(ParameterIn(*record));
+    if (record.ok()) parameters.insert(ParameterIn(record->key));
   }
   return parameters;
 }
@@ -69,7 +65,7 @@ void UnexplainedStates::AddPass(const PassDiff& pass, const PassPair& pair) {
   const std::set<std::string> with_gradient = WithGradient(pass);
   for (const Outcome* outcome : differing) {
     const auto record = pass.b->Get(outcome->ids.b);
-    step.unexplained += record.ok() && with_gradient.contains(ParameterIn(*record)) &&
+    step.unexplained += record.ok() && with_gradient.contains(ParameterIn(record->key)) &&
                         !(*allowed_ && allowed_->Match(*record));
   }
 }

@@ -167,8 +167,7 @@ class NanFinder {
     if (ranks_.empty() && seen_ == unknown_)
       return fmt::format(
           "not known: of {} neither values nor statistics were kept; to see NaN capture with "
-          "level: "
-          "stats (or full)\n",
+          "level: stats (or full)\n",
           Plural(seen_, "record"));
     if (ranks_.empty())
       return fmt::format("no NaN in {}{}\n", Plural(seen_ - unknown_, "record"), unknown);
