@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "compare/layers.h"
 #include "compare/names.h"
@@ -88,7 +89,7 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   if (IsOfParameters(key.role) || set.shards.size() < 2) return;
   const bool is_sum = layout.plan.summands.size() > 1;
   const size_t copies = EqualCopies(set, layout);
-  if (IsRootInput(key)) (copies == set.shards.size() ? has_copied_input_ : has_other_input_) = true;
+  if (IsRootInput(key)) AddInput(set, layout);
   if (IsOutput(key.role) && !is_sum && proof == Proof::kAgrees) made_[CallOf(key)].agrees = true;
   if (IsOutput(key.role) && copies == 0 && proof == Proof::kDisagrees &&
       (is_sum || !layout.plan.replicas.empty()) &&
@@ -104,9 +105,21 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   sum.call = CallOf(key);
   sum.module = module;
   sum.is_model_output = IsModelOutput(key) && UnitsIn(layout.shape()) > 1;
-  sum.is_unknown_axis = set.topology.is_unknown();
-  sum.shares_inputs = !sum.is_unknown_axis && AllShareInputs(layout.dims.partial);
+  sum.axes = layout.dims.partial;
+  sum.shares_inputs = !set.topology.is_unknown() && AllShareInputs(sum.axes);
   sums_.push_back(std::move(sum));
+}
+
+// Copies are found by their bytes where no hash was kept.
+void PartialSums::AddInput(const ShardSet& set, const LayoutCandidate& layout) {
+  bool copied = EqualCopies(set, layout) > 0;
+  if (set.hashes.empty() && set.has_payload && !layout.plan.replicas.empty()) {
+    const auto differing = DifferingReplicas(set, layout.plan);
+    copied = differing.ok() && differing->empty();
+  }
+  (copied ? has_copied_input_ : has_other_input_) = true;
+  if (!copied) return;
+  for (std::string& axis : layout.dims.SplitAxes()) input_axes_.insert(std::move(axis));
 }
 
 const PartialSums::Siblings& PartialSums::Like(const Sum& sum) const {
@@ -139,8 +152,11 @@ PartialSums::Made PartialSums::TakenBy(const Sum& sum, std::string* taker) const
 // things, and the job adds them up where it likes.
 bool PartialSums::ShouldBeWhole(const Sum& sum) const {
   if (!sum.is_model_output) return false;
-  const bool all_given_the_same = has_copied_input_ && !has_other_input_;
-  return sum.shares_inputs || (sum.is_unknown_axis && all_given_the_same);
+  const bool given_the_same =
+      has_copied_input_ && !has_other_input_ &&
+      std::none_of(sum.axes.begin(), sum.axes.end(),
+                   [&](const std::string& axis) { return input_axes_.contains(axis); });
+  return sum.shares_inputs || given_the_same;
 }
 
 void PartialSums::Judge() {

@@ -5,8 +5,8 @@
 //     whole on every rank, at least as often as it is a sum.
 //   - What takes it does not agree with the other side, and the ranks differ in what they make.
 //   - It is the model's own output, no single number, and the ranks share the model's inputs: they
-//     lie on tp, or nobody says where they lie and each was given the same. Ranks that were given
-//     other data (dp) count other things.
+//     lie on tp, or each was given the same. Ranks that were given other data (dp) count other
+//     things.
 //   - It holds what one of these holds, and no layer like its own has such a sum as well.
 // A sum stays one where what takes it agrees. Nothing is said of gradients of parameters, which are
 // recorded before they are summed, nor of layouts that somebody gave.
@@ -46,8 +46,8 @@ class PartialSums {
     uint64_t like = 0, content = 0;  // 0: not known
     uint64_t call = 0, module = 0;
     bool is_model_output = false;
-    bool shares_inputs = false;    // with the ranks that hold the other summands, as axes tell
-    bool is_unknown_axis = false;  // they do not
+    std::vector<std::string> axes;  // along which it is summed
+    bool shares_inputs = false;     // with the ranks that hold the other summands, as axes tell
   };
   // Records of one name but for the layer.
   struct Siblings {
@@ -58,6 +58,7 @@ class PartialSums {
     bool agrees = false, disagrees = false;
   };
   void Judge();
+  void AddInput(const ShardSet& set, const LayoutCandidate& layout);
   bool ShouldBeWhole(const Sum& sum) const;
   Made TakenBy(const Sum& sum, std::string* taker) const;
   const Siblings& Like(const Sum& sum) const;
@@ -73,8 +74,9 @@ class PartialSums {
   std::unordered_map<uint64_t, Made> made_;          // by call
   std::unordered_map<uint64_t, Siblings> siblings_;
   std::unordered_map<std::string, std::string> faults_;  // by key
-  // Of the model: one that each rank was given, and one that is split.
+  // Of the model: one of which ranks hold copies, and one of which it is not known.
   bool has_copied_input_ = false, has_other_input_ = false;
+  std::unordered_set<std::string> input_axes_;  // that split the former
   bool judged_ = false;
 };
 

@@ -161,6 +161,7 @@ TEST(PartialSums, WhatAddsThemUpMayBeThereInOneLayerAlone) {
 struct Counted {
   std::vector<std::string> places = {"", ""};
   bool same_inputs = true;
+  bool has_hashes = true;
 };
 DiffReport DiffCounts(const Counted& of) {
   const auto counts = [](float hits, float of) { return Vector<float>("float32", {hits, of}); };
@@ -168,22 +169,51 @@ DiffReport DiffCounts(const Counted& of) {
   const Tensor first = MakeTensor<int64_t>("int64", {2, 2}, {1, 2, 3, 4});
   const Tensor second = MakeTensor<int64_t>("int64", {2, 2}, {5, 6, 7, 8});
   FakeRun one(1), two(2);
-  one.Pass(0, 0).Module(".", batch, counts(5, 8));
-  two.Pass(0, 0).Module(".", of.same_inputs ? batch : first, counts(2, 4));
-  two.Pass(1, 0).Module(".", of.same_inputs ? batch : second, counts(3, 4));
+  const auto add = [&](PassBuilder pass, const Tensor& in, const Tensor& out) {
+    pass.Module(".", in, out);
+    for (io::Record& record : *pass.records()) {
+      if (!of.has_hashes) record.hash.reset();
+    }
+  };
+  add(one.Pass(0, 0), batch, counts(5, 8));
+  add(two.Pass(0, 0), of.same_inputs ? batch : first, counts(2, 4));
+  add(two.Pass(1, 0), of.same_inputs ? batch : second, counts(3, 4));
   for (int32_t rank : {0, 1}) two.Place(rank, of.places[static_cast<size_t>(rank)]);
   return DiffOk(one, two);
 }
 
 TEST(PartialSums, TheModelsOwnOutputIsNoneWhereRanksShareItsInputs) {
   for (const std::vector<std::string>& places :
-       {std::vector<std::string>{"", ""}, {"tp=0", "tp=1"}}) {
+       {std::vector<std::string>{"", ""}, {"tp=0", "tp=1"}, {"mp=0", "mp=1"}}) {
     const DiffReport report = DiffCounts({.places = places});
-    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_EQ(report.overall, Overall::kDiffers) << places.front();
     ASSERT_TRUE(report.origin);
     EXPECT_EQ(report.origin->name, ".");
     EXPECT_THAT(Joined(Text(report, 1, 2)), HasSubstr("(it is the model's own output)"));
   }
+}
+
+TEST(PartialSums, InputsWithoutHashesAreFoundToBeTheSame) {
+  EXPECT_EQ(DiffCounts({.has_hashes = false}).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffCounts({.same_inputs = false, .has_hashes = false}).overall, Overall::kSame);
+}
+
+// Two ranks of each part of the batch, in which each holds a summand.
+TEST(PartialSums, RanksOfOneAxisMayShareInputsThatAnotherSplits) {
+  const auto pair = [](float x, float y) { return Vector<float>("float32", {x, y}); };
+  const Tensor batch = MakeTensor<int64_t>("int64", {4, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor first = MakeTensor<int64_t>("int64", {2, 2}, {1, 2, 3, 4});
+  const Tensor second = MakeTensor<int64_t>("int64", {2, 2}, {5, 6, 7, 8});
+  const Tensor whole = Vector<float>("float32", {5, 8, 11, 17});
+  FakeRun one(1), four(4);
+  one.Pass(0, 0).Module(".", batch, whole);
+  const Tensor outs[] = {pair(2, 5), pair(3, 3), pair(4, 9), pair(7, 8)};
+  for (int32_t rank : {0, 1, 2, 3}) {
+    four.Pass(rank, 0).Module(".", rank < 2 ? first : second, outs[rank]);
+    four.Place(rank, "dp=" + std::to_string(rank / 2) + ",mp=" + std::to_string(rank % 2));
+  }
+  const DiffReport report = DiffOk(one, four);
+  EXPECT_EQ(report.overall, Overall::kDiffers) << Text(report, 1, 4);
 }
 
 TEST(PartialSums, OfRanksWithOtherDataItIsOne) {
