@@ -9,6 +9,7 @@
 
 #include "compare/dequantised.h"
 #include "compare/element.h"
+#include "compare/near.h"
 #include "compare/optimizer_states.h"
 #include "compare/precision_hint.h"
 #include "compare/relu_flips.h"
@@ -145,6 +146,13 @@ bool MayBeExplained(const Outcome& outcome) {
   return outcome.comparison.evidence == Evidence::kPayload &&
          (m.nan_mismatch + m.inf_mismatch == 0 || outcome.comparison.verdict.special_allowed) &&
          !(outcome.rule != nullptr && outcome.rule->expect);
+}
+
+// On an input that may differ.
+void NoteFar(Outcome* outcome) {
+  if (IsNear(MeasuredLevel(*outcome, outcome->comparison.metrics))) return;
+  outcome->comparison.notes.push_back(fmt::format(
+      "an allowed input is too far off (SQNR below {:g} dB) to explain what follows", kNearDb));
 }
 
 std::string FlipsText(const Unflipped& rest) {
@@ -374,7 +382,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
     if (const auto own = weights.find(sample.path); own != weights.end())
       sample.weights = own->second;
     states.Complete(indices[i], &sample);
-    if (may_differ(outcomes[indices[i]])) Excuse(&sample);
+    if (may_differ(outcomes[indices[i]]) && IsNear(sample.error)) Excuse(&sample);
     return sample;
   };
   ReluFlips flips(pass);
@@ -394,7 +402,10 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
             const Answer own = outcome.comparison.verdict.tolerance;
             SetExplanation(explanation, &outcome);
             // What is excused is listed as allowed all the same.
-            if (may_differ(outcome)) outcome.comparison.verdict.tolerance = own;
+            if (may_differ(outcome)) {
+              outcome.comparison.verdict.tolerance = own;
+              NoteFar(&outcome);
+            }
             if (const auto rest = flipped.find(i); rest != flipped.end() && explanation.within)
               outcomes[indices[i]].comparison.notes.push_back(FlipsText(rest->second));
             outcomes[indices[i]].explanation.MoveTo(pass->spill.get());

@@ -116,6 +116,27 @@ TEST(DiffOrigin, WhatIsSaidOfInputsThatDifferByLittleIsTaken) {
   EXPECT_EQ(report.overall, Overall::kSame);
 }
 
+TEST(DiffOrigin, AnAllowedInputThatIsFarOffExplainsNothing) {
+  const Tensor far = Vector<float>("float32", {1, 9});
+  DiffOptions options;
+  options.pass.allow_failed = {NameFilter(), Named(".@input#0")};
+  const auto given = [](const Tensor& input, const Tensor& out) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const uint64_t root = pass.Begin(".", "", {{"0", input}});
+    pass.Module("first", input, out);
+    pass.End(root, ".", "", {{"", out}});
+    return run;
+  };
+  const DiffReport report = DiffOk(given(kInput, kGood), given(far, kBad), options);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "first");
+  EXPECT_THAT(
+      Joined(Text(report)),
+      HasSubstr("an allowed input is too far off (SQNR below 20 dB) to explain what follows"));
+}
+
 // A model that returns `logits`, of which one layer is recorded, and a loss beside it.
 FakeRun ModelAndLoss(const Tensor& layer, const Tensor& logits, const Tensor& labels) {
   FakeRun run(1);
