@@ -152,8 +152,9 @@ std::string InputsText(const DiffReport& report) {
   if (inputs.not_judged > 0)
     text += fmt::format(", {} not judged (values were not kept)", inputs.not_judged);
   if (inputs.equal + inputs.not_judged < inputs.compared)
-    text += inputs.by_statistics > 0 ? ", the rest as far as statistics tell"
-                                     : ", the rest within bounds";
+    text += fmt::format(", the rest {}{}",
+                        inputs.by_statistics > 0 ? "as far as statistics tell" : "within bounds",
+                        report.counts.allowed > 0 ? ", or allowed" : "");
   return text;
 }
 

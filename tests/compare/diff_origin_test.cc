@@ -132,6 +132,8 @@ TEST(DiffOrigin, AnAllowedInputThatIsFarOffExplainsNothing) {
   EXPECT_EQ(report.overall, Overall::kDiffers);
   ASSERT_TRUE(report.origin);
   EXPECT_EQ(report.origin->name, "first");
+  EXPECT_THAT(Joined(Text(report)),
+              HasSubstr("inputs 0 of 1 equal, the rest within bounds, or allowed"));
   EXPECT_THAT(
       Joined(Text(report)),
       HasSubstr("an allowed input is too far off (SQNR below 20 dB) to explain what follows"));
