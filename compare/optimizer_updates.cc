@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -32,11 +34,6 @@ bool IsWithin(const Outcome& outcome) {
          (verdict.bitwise == Answer::kSame ||
           (outcome.comparison.evidence == Evidence::kPayload &&
            verdict.tolerance == Answer::kSame && verdict.special != Answer::kDiffers));
-}
-
-// Those of later micro-batches are what had been added up by then.
-void AddGradient(const Outcome* outcome, const Outcome** last) {
-  if (*last == nullptr || outcome->order >= (*last)->order) *last = outcome;
 }
 
 // Both sides of a pair, tile by tile.
@@ -86,24 +83,16 @@ struct Update {
   double bound_abs = 0;
 };
 
-// Of any element of A. Error: a payload's.
-Result<double> LargestStep(Update* update) {
-  BothSides &now = *update->now, &before = *update->before;
-  double largest = 0;
-  for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
-    const uint64_t count = std::min(kTileElements, now.elements() - first);
-    TDUMP_RETURN_IF_ERROR(now.Load(first, count));
-    TDUMP_RETURN_IF_ERROR(before.Load(first, count));
-    for (uint64_t i = 0; i < count; ++i)
-      largest = std::max(largest, std::abs(now.a[i] - before.a[i]));
-  }
-  return largest;
-}
+struct Explained {
+  bool all = true;                      // elements, up to the first that is not
+  double largest_a = 0, largest_b = 0;  // steps
+  double products = 0, squares = 0;     // of what is explained with A; of A
+};
 
-// Error: a payload's.
-Result<bool> IsExplained(Update* update) {
+// `cap`: what steps of B count as at most. Error: a payload's.
+Result<Explained> ExplainElements(double cap, Update* update) {
   BothSides &now = *update->now, &before = *update->before;
-  TDUMP_ASSIGN_OR_RETURN(const double largest, LargestStep(update));
+  Explained explained;
   for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
     const uint64_t count = std::min(kTileElements, now.elements() - first);
     TDUMP_RETURN_IF_ERROR(now.Load(first, count));
@@ -113,15 +102,34 @@ Result<bool> IsExplained(Update* update) {
       const double a = now.a[i], b = now.b[i];
       double share = 0;
       for (const auto& kept : update->kept) share += ShareOff(kept->a[i], kept->b[i]);
-      const double step =
-          std::max(std::abs(a - before.a[i]), std::min(std::abs(b - before.b[i]), largest));
+      const double step_a = std::abs(a - before.a[i]), step_b = std::abs(b - before.b[i]);
+      const double step = std::max(step_a, std::min(step_b, cap));
       const double own =
           update->own.bound.relative * std::max(std::abs(a), std::abs(b)) + update->bound_abs;
-      const double most = own + std::abs(before.b[i] - before.a[i]) + kBoundFactor * step * share;
-      if (a != b && !(std::abs(b - a) <= most)) return false;
+      const double more = std::abs(before.b[i] - before.a[i]) + kBoundFactor * step * share;
+      explained.largest_a = std::max(explained.largest_a, step_a);
+      explained.largest_b = std::max(explained.largest_b, step_b);
+      explained.squares += a * a;
+      if (a == b) continue;
+      const double error = std::abs(b - a);
+      explained.all = error <= own + more;
+      if (!explained.all) return explained;
+      explained.products += std::abs(a) * std::min(error, more);
     }
   }
-  return true;
+  return explained;
+}
+
+// The gain that explains it. A's largest step, which caps B's, is known at the end only. Error: a
+// payload's.
+Result<std::optional<double>> ExplainedGain(Update* update) {
+  TDUMP_ASSIGN_OR_RETURN(Explained explained,
+                         ExplainElements(std::numeric_limits<double>::infinity(), update));
+  if (explained.all && explained.largest_b > explained.largest_a) {
+    TDUMP_ASSIGN_OR_RETURN(explained, ExplainElements(explained.largest_a, update));
+  }
+  if (!explained.all) return std::optional<double>();
+  return std::optional(explained.squares > 0 ? explained.products / explained.squares : 0);
 }
 
 double Square(double x) { return x * x; }
@@ -154,16 +162,18 @@ Result<UpdateSums> SumsOf(Update* update) {
   return sums;
 }
 
-// `bound`: of the update, relative to it. Error: a payload's.
-Result<bool> IsWithin(Update* update, const ErrorLevel& bound) {
+// The gain that explains it, as ExplainedGain(). `bound`: of the update, relative to it. Error: a
+// payload's.
+Result<std::optional<double>> GainWithin(const ErrorLevel& bound, Update* update) {
   BothSides &now = *update->now, &before = *update->before;
   TDUMP_ASSIGN_OR_RETURN(const UpdateSums sums, SumsOf(update));
-  if (!(sums.a > 0 && sums.b > 0)) return false;
+  if (!(sums.a > 0 && sums.b > 0)) return std::optional<double>();
   const auto elements = static_cast<double>(now.elements());
   const double power = bound.power + sums.explained / sums.a;
-  if (!(sums.error <= power * sums.a)) return false;
+  if (!(sums.error <= power * sums.a)) return std::optional<double>();
   const double spread = kSpread * std::sqrt(power / std::max(1.0, elements / kAlike));
-  if (!(std::abs(sums.along) <= (bound.gain + spread) * sums.a)) return false;
+  if (!(std::abs(sums.along) <= (bound.gain + spread) * sums.a)) return std::optional<double>();
+  double products = 0, squares = 0;  // of what is explained with A; of A
   const double rms = std::sqrt(std::min(sums.a, sums.b) / elements);
   for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
     const uint64_t count = std::min(kTileElements, now.elements() - first);
@@ -174,11 +184,14 @@ Result<bool> IsWithin(Update* update, const ErrorLevel& bound) {
       const double own =
           update->own.bound.relative * std::max(std::abs(a), std::abs(b)) + update->bound_abs;
       const double step = std::abs(a - before.a[i]) + rms;
-      const double most = own + std::abs(before.b[i] - before.a[i]) + bound.peak * step;
-      if (a != b && !(std::abs(b - a) <= most)) return false;
+      const double more = std::abs(before.b[i] - before.a[i]) + bound.peak * step;
+      const double error = a == b ? 0 : std::abs(b - a);
+      if (!(error <= own + more)) return std::optional<double>();
+      squares += a * a;
+      products += std::abs(a) * std::min(error, more);
     }
   }
-  return true;
+  return std::optional(squares > 0 ? products / squares : 0);
 }
 
 // Of a gradient that nobody saw. `seen`: errors of its step.
@@ -211,37 +224,77 @@ void OptimizerUpdates::Find() {
       continue;
     const auto record = before_->b->Get(outcome.ids.b);
     if (!record.ok()) continue;
+    const std::string& arg = record->key.arg;
+    const Copy copy = {arg, before_->a->RankAt(outcome.ids.a, {}),
+                       before_->b->RankAt(outcome.ids.b, {}), &outcome};
     if (outcome.role == Role::kParam)
-      parameters_[NameIn(*record)].weight = &outcome;
+      parameters_[NameIn(*record)].weights.push_back(copy);
     else if (outcome.role == Role::kParamGrad)
-      AddGradient(&outcome, &parameters_[NameIn(*record)].gradient);
-    else if (const std::string& arg = record->key.arg;
-             StateKindOf(arg.substr(arg.find('.') + 1)) != StateKind::kNone)
-      parameters_[NameIn(*record)].kept.push_back(&outcome);
+      AddGradient(copy, &parameters_[NameIn(*record)].gradients);
+    else if (StateKindOf(arg.substr(arg.find('.') + 1)) != StateKind::kNone)
+      parameters_[NameIn(*record)].kept.push_back(copy);
   }
 }
 
-bool OptimizerUpdates::Explain(const Outcome& weight, const LocalBound& gradient) {
+const Outcome* OptimizerUpdates::Own(const std::vector<Copy>& copies, const Copy& of) {
+  const Outcome* only = nullptr;
+  const Outcome* own = nullptr;
+  size_t count = 0, owned = 0;
+  for (const Copy& copy : copies) {
+    if (copy.arg != of.arg) continue;
+    ++count;
+    only = copy.outcome;
+    if (copy.rank_a != of.rank_a || copy.rank_b != of.rank_b) continue;
+    ++owned;
+    own = copy.outcome;
+  }
+  return count == 1 ? only : owned == 1 ? own : nullptr;
+}
+
+std::vector<const Outcome*> OptimizerUpdates::OwnStates(const Parameter& parameter, Copy of) {
+  std::set<std::string> args;
+  for (const Copy& copy : parameter.kept) args.insert(copy.arg);
+  std::vector<const Outcome*> kept;
+  for (const std::string& arg : args) {
+    of.arg = arg;
+    kept.push_back(Own(parameter.kept, of));
+  }
+  return kept;
+}
+
+void OptimizerUpdates::AddGradient(const Copy& copy, std::vector<Copy>* gradients) {
+  for (Copy& known : *gradients) {
+    if (known.arg != copy.arg || known.rank_a != copy.rank_a || known.rank_b != copy.rank_b)
+      continue;
+    if (copy.outcome->order >= known.outcome->order) known = copy;
+    return;
+  }
+  gradients->push_back(copy);
+}
+
+std::optional<double> OptimizerUpdates::Explain(const Outcome& weight, const LocalBound& gradient) {
   const Verdict& verdict = weight.comparison.verdict;
   if (before_ == nullptr || weight.role != Role::kParam || !IsKnown(weight) ||
       verdict.special == Answer::kDiffers || weight.comparison.evidence != Evidence::kPayload)
-    return false;
+    return std::nullopt;
   if (!std::exchange(found_, true)) Find();
   const auto record = pass_->b->Get(weight.ids.b);
   const auto parameter = record.ok() ? parameters_.find(NameIn(*record)) : parameters_.end();
-  if (parameter == parameters_.end()) return false;
-  const Outcome* was = parameter->second.weight;
-  std::vector<const Outcome*> kept = parameter->second.kept;
+  if (parameter == parameters_.end()) return std::nullopt;
+  const Parameter& known = parameter->second;
+  const Copy of = {record->key.arg, pass_->a->RankAt(weight.ids.a, {}),
+                   pass_->b->RankAt(weight.ids.b, {}), &weight};
+  const Outcome* was = Own(known.weights, of);
+  std::vector<const Outcome*> kept = OwnStates(known, of);
   const bool keeps = !kept.empty();
-  if (!keeps && parameter->second.gradient != nullptr) kept = {parameter->second.gradient};
-  if (was == nullptr || !IsWithin(*was)) return false;
-  if (!std::all_of(kept.begin(), kept.end(), [](const Outcome* state) { return IsWithin(*state); }))
-    return false;
+  if (!keeps && !known.gradients.empty()) kept = {Own(known.gradients, of)};
+  const auto is_within = [](const Outcome* state) { return state != nullptr && IsWithin(*state); };
+  if (!is_within(was) || !std::all_of(kept.begin(), kept.end(), is_within)) return std::nullopt;
   Update update;
   update.own = weight.local();
   update.bound_abs = weight.comparison.metrics->bound_abs;
   auto now = BothSides::Open(*pass_, weight), before = BothSides::Open(*before_, *was);
-  if (!now.ok() || !before.ok() || (*now)->shape() != (*before)->shape()) return false;
+  if (!now.ok() || !before.ok() || (*now)->shape() != (*before)->shape()) return std::nullopt;
   for (const Outcome* state : kept) {
     auto sides = BothSides::Open(*before_, *state);
     // One that is smaller (of Adafactor) tells nothing of elements.
@@ -251,12 +304,12 @@ bool OptimizerUpdates::Explain(const Outcome& weight, const LocalBound& gradient
   update.now = *std::move(now);
   update.before = *std::move(before);
   if (keeps || !update.kept.empty()) {
-    const Result<bool> explained = IsExplained(&update);
-    if (keeps || (explained.ok() && *explained)) return explained.ok() && *explained;
+    const Result<std::optional<double>> gain = ExplainedGain(&update);
+    if (keeps || (gain.ok() && *gain)) return gain.ok() ? *gain : std::nullopt;
   }
-  const Result<bool> within =
-      IsWithin(&update, UnseenBound(gradient, seen_, update.now->elements()));
-  return within.ok() && *within;
+  const Result<std::optional<double>> gain =
+      GainWithin(UnseenBound(gradient, seen_, update.now->elements()), &update);
+  return gain.ok() ? *gain : std::nullopt;
 }
 
 }  // namespace tdump::compare

@@ -10,7 +10,8 @@
 //   with the larger of both sides' d, or A's largest where B's is more. All of it is read element
 //   by element: an update that is wrong where the optimizer keeps the same in both runs is not
 //   explained. Precondition of it all: w and what is kept were within their bounds at the step
-//   before.
+//   before. Where ranks hold copies that differ, each is explained by its own rank's; by nothing
+//   where it is not known which those are.
 //
 //   Plain gradient descent keeps nothing: the gradient itself stands in for x. Where that was not
 //   recorded either, the update may be off as the gradient is: by the rounding of a sum over the
@@ -19,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,20 +35,31 @@ class OptimizerUpdates {
   // `before`: the same ranks one step earlier; null: not known. `pass`: its pairs are measured.
   OptimizerUpdates(const PassDiff* before, const PassDiff* pass) : before_(before), pass_(pass) {}
 
-  // Whether that explains all elements of a parameter that is outside its bound. `gradient`: what
+  // Whether that explains all elements of a parameter that is outside its bound: the gain
+  // (compare/bounds.h) that this may have made, beyond that of w's own bound. `gradient`: what
   // rounding explains of its gradient.
-  bool Explain(const Outcome& weight, const LocalBound& gradient);
+  std::optional<double> Explain(const Outcome& weight, const LocalBound& gradient);
 
   // Whether a pass holds what a later one can be explained by.
   static bool MayExplain(const PassDiff& pass);
 
  private:
-  struct Parameter {  // at the step before; outcomes
-    const Outcome* weight = nullptr;
-    const Outcome* gradient = nullptr;  // the last
-    std::vector<const Outcome*> kept;
+  struct Copy {
+    std::string arg;         // of the record
+    int32_t rank_a, rank_b;  // that hold it; kAllRanks: not one alone
+    const Outcome* outcome;
+  };
+  struct Parameter {  // at the step before
+    std::vector<Copy> weights, kept;
+    std::vector<Copy> gradients;  // each rank's last
   };
   void Find();
+  // What is of this rank, of those that go by one name; null: not known.
+  static const Outcome* Own(const std::vector<Copy>& copies, const Copy& of);
+  // The same of each number that is kept of the parameter.
+  static std::vector<const Outcome*> OwnStates(const Parameter& parameter, Copy of);
+  // Those of later micro-batches are what had been added up by then.
+  static void AddGradient(const Copy& copy, std::vector<Copy>* gradients);
 
   const PassDiff* before_;
   const PassDiff* pass_;

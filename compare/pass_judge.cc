@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 
 #include "compare/dequantised.h"
@@ -14,6 +15,7 @@
 #include "compare/precision_hint.h"
 #include "compare/relu_flips.h"
 #include "compare/tensor_sizes.h"
+#include "compare/weight_errors.h"
 #include "compare/widened.h"
 #include "core/text.h"
 
@@ -44,6 +46,10 @@ void TightenCast(const DType& a, const DType& b, LocalBound* local) {
 
 // float16 and coarser.
 bool IsCoarse(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() >= 0x1p-11; }
+
+bool IsHeldToGain(const io::Record& a, const io::Record& b) {
+  return RecordedDType(a) == RecordedDType(b) && IsCoarse(RecordedDType(b));
+}
 
 // The bounds of each element hide a factor; noise within them hardly has one.
 void HoldGain(double explained, Comparison* comparison) {
@@ -276,8 +282,7 @@ void PassJudge::JudgeWeight(const io::Record& a, const io::Record& b, Outcome* o
   Comparison& comparison = outcome->comparison;
   if (comparison.evidence != Evidence::kPayload) return;
   if (!IsExpectedEqual(a, b, *outcome)) {
-    if (RecordedDType(a) == RecordedDType(b) && IsCoarse(RecordedDType(b)))
-      HoldGain(outcome->local().level.gain, &comparison);
+    if (IsHeldToGain(a, b)) HoldGain(outcome->local().level.gain, &comparison);
   } else if (comparison.verdict.tolerance == Answer::kDiffers) {
     const Metrics m = comparison.metrics;
     comparison.notes.push_back(fmt::format("same dtype, not equal: {} of {} elements",
@@ -342,7 +347,8 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
 void PassJudge::JudgeTogether(PassDiff* pass) {
   std::vector<Outcome>& outcomes = pass->outcomes;
   std::vector<uint32_t> indices;
-  std::unordered_map<uint64_t, ErrorLevel> weights;  // by path
+  WeightErrors weights(pass);
+  TensorSizes sizes(pass);
   const OptimizerStates states(*pass);
   OptimizerUpdates updates(options_.before.get(), pass);
   bool any = false;
@@ -351,19 +357,14 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
     if (outcome.is_weight() && !outcome.of_optimizer &&
         outcome.comparison.evidence == Evidence::kPayload) {
       const bool updated = AllowUpdated(&updates, pass->spill.get(), &outcomes[i]);
-      const ErrorLevel level = MeasuredLevel(outcome, outcome.comparison.metrics);
-      ErrorLevel& of = weights[outcome.path];
-      const ErrorLevel most = updated ? level : outcome.local().level;
-      of.power = std::max(of.power, std::min(level.power, most.power));
-      of.peak = std::max(of.peak, std::min(level.peak, most.peak));
-      of.gain = std::max(of.gain, std::min(level.gain, most.gain));
-      of.common = of.power;  // all rows meet the same weights
+      weights.Add(i, MeasuredLevel(outcome, outcome.comparison.metrics), updated);
     }
     if (!IsSample(outcome) || (outcome.of_optimizer && !states.IsOfGradients(i))) continue;
     indices.push_back(i);
     any = any || outcome.comparison.verdict.bitwise != Answer::kSame;
   }
   if (!any) return;
+  weights.Finish(&sizes);
   std::sort(indices.begin(), indices.end(), [&](uint32_t x, uint32_t y) {
     return outcomes[x].order != outcomes[y].order ? outcomes[x].order < outcomes[y].order : x < y;
   });
@@ -379,8 +380,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
   };
   const auto sample_of = [&](size_t i) {
     Sample sample = SampleOf(outcomes[indices[i]]);
-    if (const auto own = weights.find(sample.path); own != weights.end())
-      sample.weights = own->second;
+    sample.weights = weights.Of(sample.path);
     states.Complete(indices[i], &sample);
     if (may_differ(outcomes[indices[i]]) && IsNear(sample.error)) Excuse(&sample);
     return sample;
@@ -392,7 +392,6 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
     if (rest) flipped[i] = *rest;
     return rest;
   };
-  TensorSizes sizes(pass);
   const ExplainOptions options = {.compute = options_.compute.has_value(),
                                   .unflipped = unflipped,
                                   .size = [&](size_t i) { return sizes.Of(indices[i]); }};
@@ -434,14 +433,22 @@ LocalBound PassJudge::BoundOfGradient(const Outcome& weight) {
 bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome) {
   Comparison& comparison = outcome->comparison;
   const bool by_rule = outcome->rule != nullptr && outcome->rule->expect;
+  // One that is within its bounds but for a gain has nothing to explain.
   if (comparison.verdict.tolerance != Answer::kDiffers || by_rule ||
-      !updates->Explain(*outcome, BoundOfGradient(*outcome)))
+      comparison.evidence != Evidence::kPayload || comparison.metrics->outside() == 0)
     return false;
+  const std::optional<double> gain = updates->Explain(*outcome, BoundOfGradient(*outcome));
+  if (!gain) return false;
   comparison.verdict.tolerance = Answer::kSame;
-  comparison.notes.push_back(
-      "within what its last update explains: what that was made of differs within bounds");
+  const auto a = a_.Get(outcome->ids.a), b = b_.Get(outcome->ids.b);
+  if (a.ok() && b.ok() && IsHeldToGain(*a, *b))
+    HoldGain(outcome->local().level.gain + *gain, &comparison);
+  const bool is_allowed = comparison.verdict.tolerance == Answer::kSame;
+  if (is_allowed)
+    comparison.notes.push_back(
+        "within what its last update explains: what that was made of differs within bounds");
   comparison.notes.MoveTo(spill);
-  return true;
+  return is_allowed;
 }
 
 void PassJudge::SetExplanation(const Explanation& explanation, Outcome* outcome) const {

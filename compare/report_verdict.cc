@@ -7,6 +7,7 @@
 #include "compare/job_text.h"
 #include "compare/judged_lines.h"
 #include "compare/names.h"
+#include "compare/near.h"
 #include "compare/record_patterns.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
@@ -73,9 +74,6 @@ std::string SameText(const DiffReport& report) {
     text += fmt::format("; {} by hash, allowed", Plural(c.allowed_by_hash, "difference"));
   return text + NotJudgedText(c) + StepsNotJudgedText(report);
 }
-
-// An error of a tenth: beyond it what follows is other work.
-constexpr double kNearDb = 20;
 
 // "--allow-failed '^\.@input#0'": of the inputs that differ.
 std::string AllowInputs(const InputDistance& distance) {

@@ -25,11 +25,11 @@ using Numbers = std::vector<float>;
 // Gradients are of the order of 1; `noise`: of their rounding.
 Numbers Gradient(uint32_t of = 1, double noise = 0, uint32_t seed = 7) {
   std::mt19937 values(of), errors(seed);
-  std::normal_distribution<double> normal(0, 1);
+  std::normal_distribution<double> value, error;  // each keeps a number that it has drawn
   Numbers gradient(kCount);
   for (float& x : gradient) {
-    const double exact = normal(values);
-    x = static_cast<float>(exact + noise * normal(errors));
+    const double exact = value(values);
+    x = static_cast<float>(exact + noise * error(errors));
   }
   return gradient;
 }

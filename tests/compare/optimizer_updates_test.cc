@@ -25,11 +25,11 @@ constexpr float kRate = 0.01f;
 // Of size 1, but one in eight is next to nothing: its rounding, of 1e-6, is larger than itself.
 Numbers Gradient(double noise, uint32_t seed) {
   std::mt19937 values(1), errors(seed);
-  std::normal_distribution<double> normal(0, 1);
+  std::normal_distribution<double> value, error;  // each keeps a number that it has drawn
   Numbers gradient(kCount);
   for (size_t i = 0; i < kCount; ++i)
     gradient[i] =
-        static_cast<float>((i % 8 == 0 ? 1e-7 : 1) * normal(values) + noise * normal(errors));
+        static_cast<float>((i % 8 == 0 ? 1e-7 : 1) * value(values) + noise * error(errors));
   return gradient;
 }
 
@@ -92,8 +92,10 @@ FakeRun Training(int32_t ranks, const Numbers& gradient, const Numbers& kept,
 
 const Numbers kOfA = Gradient(0, 1), kOfB = Gradient(1e-6, 2);
 
+const char kCopies[] = "... replicated[rank]";
+
 DiffReport DiffWith(const FakeRun& b) {
-  return DiffOk(Training(1, kOfA, kOfA), b, WithDims("fc", "... replicated[rank]"));
+  return DiffOk(Training(1, kOfA, kOfA), b, WithDims("fc", kCopies));
 }
 
 std::vector<std::string> Failing(const DiffReport& report) {
@@ -196,6 +198,147 @@ TEST(OptimizerUpdates, OneElementOfWhatStartedAtZeroIsFound) {
     for (const Change& change : std::vector<Change>{off, zero, noise})
       EXPECT_THAT(Failing(DescentDiff(records, change)), ElementsAre("fc@param#weight")) << records;
   }
+}
+
+// Gradients that rounding alone makes, but for one: Adam makes whole steps of them.
+Numbers Tiny(uint32_t seed) {
+  std::mt19937 values(1), errors(seed);
+  std::normal_distribution<double> value, error;
+  Numbers gradient(kCount);
+  for (size_t i = 0; i < kCount; ++i)
+    gradient[i] = i == 0 ? 1 : static_cast<float>(1e-9 * value(values) + 2e-9 * error(errors));
+  return gradient;
+}
+
+// A module whose bias starts at next to nothing, beside a weight of size 1 that does not move
+// (`has_weight`), and what it returns one step later.
+FakeRun Biased(int32_t ranks, const Numbers& gradient, const Tensor& out, bool has_weight) {
+  FakeRun run(ranks);
+  const auto add = [&](PassBuilder* pass, const Numbers& bias) {
+    Add(pass, Role::kParam, "bias", bias);
+    if (has_weight) Add(pass, Role::kParam, "weight", Numbers(kCount, 1));
+  };
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    PassBuilder first = run.Pass(rank, 0);
+    add(&first, Numbers(kCount, 1e-3f));
+    first.Module("fc", kInput, kWhole);
+    Numbers mean, squares, bias;
+    for (const float x : gradient) {
+      mean.push_back(0.1f * x);
+      squares.push_back(0.001f * x * x);
+      bias.push_back(1e-3f - kRate * x / (std::abs(x) + 1e-12f));
+    }
+    Add(&first, Role::kState, "bias.exp_avg", mean);
+    Add(&first, Role::kState, "bias.exp_avg_sq", squares);
+    PassBuilder second = run.Pass(rank, 1);
+    add(&second, bias);
+    second.Module("fc", kInput, out);
+  }
+  return run;
+}
+
+TEST(OptimizerUpdates, ABiasExcusesWhatItMoves) {
+  const Tensor near = Matrix(2, 4, {1.01f, 1.99f, 3.02f, 4.01f, 4.98f, 6.01f, 7.02f, 7.99f});
+  const Tensor far = Matrix(2, 4, {2, 3, 4, 5, 6, 7, 8, 9});
+  const Tensor other = Matrix(2, 4, {-8, 7, -6, 5, -4, 3, 2, -1});
+  const auto failing = [&](const Tensor& out, bool has_weight) {
+    return Failing(DiffOk(Biased(1, Tiny(1), kWhole, has_weight),
+                          Biased(2, Tiny(2), out, has_weight), WithDims("fc", kCopies)));
+  };
+  EXPECT_THAT(failing(kWhole, true), testing::IsEmpty());
+  EXPECT_THAT(failing(near, true), testing::IsEmpty());
+  for (const Tensor& out : {far, other}) EXPECT_THAT(failing(out, true), ElementsAre("fc@output#"));
+  // One that parted altogether, and is all that is known of the module, excuses nothing.
+  for (const Tensor& out : {near, far, other})
+    EXPECT_THAT(failing(out, false), ElementsAre("fc@output#"));
+}
+
+using Codes = std::vector<uint16_t>;  // of bfloat16
+
+// Of a size of 0.5 to 4, `more` roundings larger.
+Tensor CoarseWeights(uint16_t more, uint16_t more_of_first) {
+  std::mt19937 random(2);
+  Codes codes;
+  for (size_t i = 0; i < 1024; ++i) {
+    const auto code = static_cast<uint16_t>(0x3F00 + random() % (3 * 0x80));
+    const auto sign = static_cast<uint16_t>(random() % 2 << 15);
+    codes.push_back(static_cast<uint16_t>((code | sign) + (i == 0 ? more_of_first : more)));
+  }
+  return MakeTensor<uint16_t>("bfloat16", {16, 64}, codes);
+}
+
+// Weights that `after` follows one step later, and a momentum that is `noise` off.
+FakeRun Coarse(int32_t ranks, double noise, const Tensor& after) {
+  FakeRun run(ranks);
+  const auto add = [](PassBuilder* pass, Role role, const char* name, const Tensor& tensor) {
+    pass->Param("fc", name, tensor);
+    pass->last()->key.role = role;
+    pass->last()->payload = tensor.record.payload;
+  };
+  std::mt19937 values(1), errors(3);
+  std::normal_distribution<double> value, error;
+  Numbers momentum;
+  for (size_t i = 0; i < 1024; ++i) {
+    // Of the first weight nothing is known.
+    const double off = i == 0 && noise > 0 ? -2 : 1;
+    momentum.push_back(
+        static_cast<float>(i == 0 ? 1e-9 * off : value(values) * (1 + noise * error(errors))));
+  }
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    PassBuilder first = run.Pass(rank, 0);
+    add(&first, Role::kParam, "weight", CoarseWeights(0, 0));
+    first.Module("fc", kInput, kWhole);
+    add(&first, Role::kState, "weight.exp_avg", Matrix(16, 64, momentum));
+    PassBuilder second = run.Pass(rank, 1);
+    add(&second, Role::kParam, "weight", after);
+    second.Module("fc", kInput, kWhole);
+  }
+  return run;
+}
+
+// Each element is within its own bound, as of weights that something scaled.
+TEST(OptimizerUpdates, AGainOfCoarseWeightsIsNotExplained) {
+  const auto failing = [](uint16_t more, uint16_t more_of_first) {
+    return Failing(DiffOk(Coarse(1, 0, CoarseWeights(0, 20)),
+                          Coarse(2, 1e-7, CoarseWeights(more, more_of_first)),
+                          WithDims("fc", kCopies)));
+  };
+  EXPECT_THAT(failing(0, 20), testing::IsEmpty());
+  EXPECT_THAT(failing(2, 20), ElementsAre("fc@param#weight"));
+  // Nor where the update explains one that is outside its bound.
+  EXPECT_THAT(failing(0, 50), testing::IsEmpty());
+  EXPECT_THAT(failing(2, 50), ElementsAre("fc@param#weight"));
+}
+
+// Each rank's gradient is rounded in its own way: each copy counts for itself.
+FakeRun Parted(int32_t ranks, float off) {
+  FakeRun run(ranks);
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    const Numbers kept = Gradient(1e-6, 10 + static_cast<uint32_t>(rank));
+    Numbers mean, squares, weights = Stepped(kept, kRate);
+    for (const float x : kept) {
+      mean.push_back(0.1f * x);
+      squares.push_back(0.001f * x * x);
+    }
+    if (rank + 1 == ranks) weights[9] += off;
+    PassBuilder first = run.Pass(rank, 0);
+    Add(&first, Role::kParam, "weight", Weights());
+    first.Module("fc", kInput, kWhole);
+    AddGradient(&first, kept);
+    Add(&first, Role::kState, "weight.exp_avg", mean);
+    Add(&first, Role::kState, "weight.exp_avg_sq", squares);
+    PassBuilder second = run.Pass(rank, 1);
+    Add(&second, Role::kParam, "weight", weights);
+    second.Module("fc", kInput, kWhole);
+  }
+  return run;
+}
+
+TEST(OptimizerUpdates, CopiesThatDifferAreExplainedEachByItsOwn) {
+  EXPECT_THAT(Failing(DiffWith(Parted(8, 0))), testing::IsEmpty());
+  // Less than the sum of what eight explain.
+  for (const int32_t ranks : {1, 2, 8})
+    EXPECT_THAT(Failing(DiffWith(Parted(ranks, 4e-6f))), ElementsAre("fc@param#weight"));
 }
 
 }  // namespace
