@@ -191,7 +191,7 @@ std::function<bool(const io::Record&)> ReplicaSide::SkippedBeside(const PassRef&
   const auto view = run_.Open(other);
   if (!view.ok() || other.part || !(*view)->damage().empty()) return nothing;
   return [this, own, other, calls = CallsOfPass(**view)](const io::Record& record) {
-    return MayBeSkipped(record) && !calls.Has(record) &&
+    return MayBeSkipped(record) && calls.Lacks(record) &&
            MayHaveSkipped(run_.UseOf(other, record.key), run_.UseOf(own, record.key));
   };
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <tuple>
 #include <unordered_map>
 
@@ -102,7 +103,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
                                                          skipped.any() ? &none_a : &memory_a_,
                                                          skipped.any() ? &none_b : &memory_b_)
                                         : Result<ResolvedLayouts>(status);
-  if (skipped.any()) {
+  if (status.ok() && skipped.any()) {
     AddSkipped(left, right, of_a, of_b, std::move(layouts), made, std::move(skipped), step);
     return;
   }
@@ -152,13 +153,15 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
   const JobStep& lacking = of_b_lacks ? *step->b : *step->a;
   std::vector<int32_t> others;
   for (const Member& member : group.members) others.push_back(lacking.RankOf(member));
-  for (const int32_t rank : of_b_lacks ? skipped.b : skipped.a)
+  for (const SkippedRank& rank : of_b_lacks ? skipped.b : skipped.a) {
+    if (are_copies && rank.has_other_data) continue;  // its data had nothing for it
     (of_b_lacks ? step->opened.lost_b : step->opened.lost_a)
         .push_back({.tensor = of_b_lacks ? b : a,
                     .partner = of_b_lacks ? a : b,
-                    .rank = rank,
+                    .rank = rank.rank,
                     .how = LostCopy::How::kSkipped,
                     .others = others});
+  }
 }
 
 void JobPairs::AddHeld(Step* step) {

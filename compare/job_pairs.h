@@ -58,7 +58,7 @@ class JobPairs {
                                            Result<ResolvedLayouts> layouts, const std::string& made,
                                            Step* step);
   struct Skipped {
-    std::vector<int32_t> a, b;  // ranks
+    std::vector<SkippedRank> a, b;
     bool any() const { return !a.empty() || !b.empty(); }
   };
   Skipped FindSkipped(const Group& left, const Group& right);

@@ -17,8 +17,6 @@ namespace tdump::compare {
 namespace {
 
 constexpr uint64_t kTileElements = 4096;
-// As of outputs of operators that were not recorded (compare/explain.cc).
-constexpr double kUnseen = 20, kUnseenPeak = 16, kSpread = 3, kAlike = 64;
 
 std::string NameIn(const io::Record& record) {
   return record.key.root + "\n" + record.key.path + "\n" + ParameterOf(record.key);
@@ -132,94 +130,17 @@ Result<std::optional<double>> ExplainedGain(Update* update) {
   return std::optional(explained.squares > 0 ? explained.products / explained.squares : 0);
 }
 
-double Square(double x) { return x * x; }
-
-// Of an update whose making was not recorded.
-struct UpdateSums {
-  double a = 0, b = 0;   // of squares of it
-  double error = 0;      // of squares
-  double along = 0;      // products of the error with A's
-  double explained = 0;  // squares of what w was off by and of what w' is rounded by
-};
-
-// Error: a payload's.
-Result<UpdateSums> SumsOf(Update* update) {
-  BothSides &now = *update->now, &before = *update->before;
-  UpdateSums sums;
-  for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
-    const uint64_t count = std::min(kTileElements, now.elements() - first);
-    TDUMP_RETURN_IF_ERROR(now.Load(first, count));
-    TDUMP_RETURN_IF_ERROR(before.Load(first, count));
-    for (uint64_t i = 0; i < count; ++i) {
-      const double a = now.a[i] - before.a[i], b = now.b[i] - before.b[i];
-      sums.a += a * a;
-      sums.b += b * b;
-      sums.error += Square(b - a);
-      sums.along += (b - a) * a;
-      sums.explained += update->own.level.power * Square(now.a[i]);
-    }
-  }
-  return sums;
-}
-
-// The gain that explains it, as ExplainedGain(). `bound`: of the update, relative to it. Error: a
-// payload's.
-Result<std::optional<double>> GainWithin(const ErrorLevel& bound, Update* update) {
-  BothSides &now = *update->now, &before = *update->before;
-  TDUMP_ASSIGN_OR_RETURN(const UpdateSums sums, SumsOf(update));
-  if (!(sums.a > 0 && sums.b > 0)) return std::optional<double>();
-  const auto elements = static_cast<double>(now.elements());
-  const double power = bound.power + sums.explained / sums.a;
-  if (!(sums.error <= power * sums.a)) return std::optional<double>();
-  const double spread = kSpread * std::sqrt(power / std::max(1.0, elements / kAlike));
-  if (!(std::abs(sums.along) <= (bound.gain + spread) * sums.a)) return std::optional<double>();
-  double products = 0, squares = 0;  // of what is explained with A; of A
-  const double rms = std::sqrt(std::min(sums.a, sums.b) / elements);
-  for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
-    const uint64_t count = std::min(kTileElements, now.elements() - first);
-    TDUMP_RETURN_IF_ERROR(now.Load(first, count));
-    TDUMP_RETURN_IF_ERROR(before.Load(first, count));
-    for (uint64_t i = 0; i < count; ++i) {
-      const double a = now.a[i], b = now.b[i];
-      const double own =
-          update->own.bound.relative * std::max(std::abs(a), std::abs(b)) + update->bound_abs;
-      const double step = std::abs(a - before.a[i]) + rms;
-      const double more = std::abs(before.b[i] - before.a[i]) + bound.peak * step;
-      const double error = a == b ? 0 : std::abs(b - a);
-      if (!(error <= own + more)) return std::optional<double>();
-      squares += a * a;
-      products += std::abs(a) * std::min(error, more);
-    }
-  }
-  return std::optional(squares > 0 ? products / squares : 0);
-}
-
-// Of a gradient that nobody saw. `seen`: errors of its step.
-ErrorLevel UnseenBound(const LocalBound& local, const ErrorLevel& seen, uint64_t elements) {
-  const double noise = seen.noise();
-  const double spread =
-      kSpread * std::sqrt(noise / std::max(1.0, static_cast<double>(elements) / kAlike));
-  return {.power = local.level.power + kUnseen * seen.power,
-          .peak = local.level.peak + kUnseenPeak * seen.peak,
-          .gain = local.level.gain + seen.gain + spread};
-}
-
 }  // namespace
 
 bool OptimizerUpdates::MayExplain(const PassDiff& pass) {
-  return std::any_of(pass.outcomes.begin(), pass.outcomes.end(),
-                     [](const Outcome& outcome) { return outcome.role == Role::kParam; });
+  return std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
+    return (outcome.of_optimizer || outcome.role == Role::kParamGrad) &&
+           outcome.comparison.verdict.bitwise == Answer::kDiffers;
+  });
 }
 
 void OptimizerUpdates::Find() {
   for (const Outcome& outcome : before_->outcomes) {
-    if (!outcome.is_weight() && IsWithin(outcome) &&
-        outcome.comparison.verdict.bitwise != Answer::kSame) {
-      const ErrorLevel level = LevelOf(outcome.comparison.metrics);
-      seen_.power = std::max(seen_.power, level.power);
-      seen_.peak = std::max(seen_.peak, level.peak);
-      seen_.gain = std::max(seen_.gain, level.gain);
-    }
     if (outcome.role != Role::kParam && outcome.role != Role::kParamGrad && !outcome.of_optimizer)
       continue;
     const auto record = before_->b->Get(outcome.ids.b);
@@ -272,7 +193,7 @@ void OptimizerUpdates::AddGradient(const Copy& copy, std::vector<Copy>* gradient
   gradients->push_back(copy);
 }
 
-std::optional<double> OptimizerUpdates::Explain(const Outcome& weight, const LocalBound& gradient) {
+std::optional<double> OptimizerUpdates::Explain(const Outcome& weight) {
   const Verdict& verdict = weight.comparison.verdict;
   if (before_ == nullptr || weight.role != Role::kParam || !IsKnown(weight) ||
       verdict.special == Answer::kDiffers || weight.comparison.evidence != Evidence::kPayload)
@@ -286,10 +207,10 @@ std::optional<double> OptimizerUpdates::Explain(const Outcome& weight, const Loc
                    pass_->b->RankAt(weight.ids.b, {}), &weight};
   const Outcome* was = Own(known.weights, of);
   std::vector<const Outcome*> kept = OwnStates(known, of);
-  const bool keeps = !kept.empty();
-  if (!keeps && !known.gradients.empty()) kept = {Own(known.gradients, of)};
+  if (kept.empty() && !known.gradients.empty()) kept = {Own(known.gradients, of)};
   const auto is_within = [](const Outcome* state) { return state != nullptr && IsWithin(*state); };
-  if (!is_within(was) || !std::all_of(kept.begin(), kept.end(), is_within)) return std::nullopt;
+  if (kept.empty() || !is_within(was) || !std::all_of(kept.begin(), kept.end(), is_within))
+    return std::nullopt;
   Update update;
   update.own = weight.local();
   update.bound_abs = weight.comparison.metrics->bound_abs;
@@ -303,12 +224,7 @@ std::optional<double> OptimizerUpdates::Explain(const Outcome& weight, const Loc
   }
   update.now = *std::move(now);
   update.before = *std::move(before);
-  if (keeps || !update.kept.empty()) {
-    const Result<std::optional<double>> gain = ExplainedGain(&update);
-    if (keeps || (gain.ok() && *gain)) return gain.ok() ? *gain : std::nullopt;
-  }
-  const Result<std::optional<double>> gain =
-      GainWithin(UnseenBound(gradient, seen_, update.now->elements()), &update);
+  const Result<std::optional<double>> gain = ExplainedGain(&update);
   return gain.ok() ? *gain : std::nullopt;
 }
 

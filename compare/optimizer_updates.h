@@ -14,9 +14,7 @@
 //   where it is not known which those are.
 //
 //   Plain gradient descent keeps nothing: the gradient itself stands in for x. Where that was not
-//   recorded either, the update may be off as the gradient is: by the rounding of a sum over the
-//   rows of its module, and by what the errors of the step before, its largest, explain of
-//   operators that were not seen; in each element, in power and in gain (compare/explain.h).
+//   recorded either, nothing is explained.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +34,8 @@ class OptimizerUpdates {
   OptimizerUpdates(const PassDiff* before, const PassDiff* pass) : before_(before), pass_(pass) {}
 
   // Whether that explains all elements of a parameter that is outside its bound: the gain
-  // (compare/bounds.h) that this may have made, beyond that of w's own bound. `gradient`: what
-  // rounding explains of its gradient.
-  std::optional<double> Explain(const Outcome& weight, const LocalBound& gradient);
+  // (compare/bounds.h) that this may have made, beyond that of w's own bound.
+  std::optional<double> Explain(const Outcome& weight);
 
   // Whether a pass holds what a later one can be explained by.
   static bool MayExplain(const PassDiff& pass);
@@ -65,7 +62,6 @@ class OptimizerUpdates {
   const PassDiff* pass_;
   bool found_ = false;
   std::unordered_map<std::string, Parameter> parameters_;
-  ErrorLevel seen_;  // the largest of the step before, of all that is within its bound
 };
 
 }  // namespace tdump::compare

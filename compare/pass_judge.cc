@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compare/dequantised.h"
 #include "compare/element.h"
@@ -179,12 +180,21 @@ const BoundRule* PassJudge::RuleFor(const io::Record& b, Role role) const {
 PassJudge::Calls PassJudge::Load(const StepView& view) {
   // What cannot be read is told where the calls are read first (PassDiff::damage).
   Calls calls;
+  std::unordered_map<std::string, std::unordered_set<uint64_t>>
+      counted;  // by path: each rank's are the same
   (void)view.ForEachCall([&](const io::CallRecord& record) {
     calls.arguments[record.call.begin] = record.arguments;
-    if (record.kind != OperatorKind::kModule || record.call.phase != Phase::kForward) return true;
-    ForwardCalls& forward = calls.forward[record.root + "\n" + record.path];
+    const Call& call = record.call;
+    if (record.kind != OperatorKind::kModule || call.phase != Phase::kForward || call.recompute)
+      return true;
+    const std::string path = record.root + "\n" + record.path;
+    ForwardCalls& forward = calls.forward[path];
     const uint64_t elements = ElementsOf(record.arguments);
-    if (forward.count++ == 0 || elements > forward.elements) {
+    const bool is_first = forward.count == 0;
+    const uint64_t in_step =
+        (uint64_t{call.micro} << 40) ^ (uint64_t{call.chunk} << 56) ^ call.index;
+    if (counted[path].insert(in_step).second) ++forward.count;
+    if (is_first || elements > forward.elements) {
       forward.begin = record.call.begin;
       forward.elements = elements;
     }
@@ -412,24 +422,6 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
           });
 }
 
-LocalBound PassJudge::BoundOfGradient(const Outcome& weight) {
-  LoadCalls();
-  const auto gradient = [&](const StepView& view, uint64_t id) {
-    const auto record = view.Get(id);
-    io::Record result = record.ok() ? *record : io::Record();
-    result.key.role = Role::kParamGrad;
-    result.call_begin = 0;
-    return result;
-  };
-  const io::Record a = gradient(a_, weight.ids.a), b = gradient(b_, weight.ids.b);
-  Reduction reduction = ReductionIn(calls_b_, b);
-  reduction.length = std::max(reduction.length, ReductionIn(calls_a_, a).length);
-  return LocalBoundOf({.a = RecordedDType(a),
-                       .b = RecordedDType(b),
-                       .reduction = reduction,
-                       .compute = GivenPrecision(weight)});
-}
-
 bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome) {
   Comparison& comparison = outcome->comparison;
   const bool by_rule = outcome->rule != nullptr && outcome->rule->expect;
@@ -437,7 +429,7 @@ bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcom
   if (comparison.verdict.tolerance != Answer::kDiffers || by_rule ||
       comparison.evidence != Evidence::kPayload || comparison.metrics->outside() == 0)
     return false;
-  const std::optional<double> gain = updates->Explain(*outcome, BoundOfGradient(*outcome));
+  const std::optional<double> gain = updates->Explain(*outcome);
   if (!gain) return false;
   comparison.verdict.tolerance = Answer::kSame;
   const auto a = a_.Get(outcome->ids.a), b = b_.Get(outcome->ids.b);

@@ -53,8 +53,6 @@ class PassJudge {
   // of the model may round once: the bounds of rounding hold.
   bool IsExpectedEqual(const io::Record& a, const io::Record& b, const Outcome& outcome) const;
   void JudgeWeight(const io::Record& a, const io::Record& b, Outcome* outcome) const;
-  // What rounding explains of the gradient of a parameter.
-  LocalBound BoundOfGradient(const Outcome& weight);
   // Of weights outside their bounds, which an optimizer updated: true where that explains them.
   bool AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome);
   void SetExplanation(const Explanation& explanation, Outcome* outcome) const;

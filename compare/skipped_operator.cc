@@ -4,19 +4,11 @@
 
 #include <algorithm>
 
+#include "compare/job_text.h"
 #include "compare/origin_finder.h"
 #include "core/key.h"
-#include "core/text.h"
 
 namespace tdump::compare {
-namespace {
-
-std::string RanksText(const std::vector<int32_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                     RangesText({ranks.begin(), ranks.end()}));
-}
-
-}  // namespace
 
 std::string SkippedText(const std::string& name, char side, uint64_t step,
                         const std::vector<int32_t>& ranks, const std::vector<int32_t>& others) {

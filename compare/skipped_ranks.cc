@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "compare/names.h"
 #include "compare/roles.h"
@@ -10,11 +12,14 @@
 namespace tdump::compare {
 namespace {
 
-// Along which ranks run the same modules.
+bool IsOneOf(const std::string& axis, std::initializer_list<const char*> known) {
+  return std::any_of(known.begin(), known.end(), [&](const char* name) { return axis == name; });
+}
+
+// Along which ranks are given the same data; and run the same modules.
+bool SharesData(const std::string& axis) { return IsOneOf(axis, {"tp", "sp"}); }
 bool IsOfReplicas(const std::string& axis) {
-  for (const char* const known : {"tp", "dp", "fsdp", "cp", "sp"})
-    if (axis == known) return true;
-  return false;
+  return SharesData(axis) || IsOneOf(axis, {"dp", "fsdp", "cp"});
 }
 
 std::string OperatorText(const std::string& root, const std::string& path, const std::string& op) {
@@ -44,48 +49,53 @@ CallsOfPass::CallsOfPass(const StepView& view) {
   // What cannot be read is told where the pass is compared.
   (void)view.ForEachCall([&](const io::CallRecord& call) {
     ++calls_[OperatorText(call.root, call.path, call.op)].all;
+    micros_.insert(call.call.micro);
     return true;
   });
   (void)view.ForEachTensor([&](const io::Record& record) {
     const Key& key = record.key;
-    if (!IsWeight(key.role) && recorded_.insert(CallText(key)).second)
+    if (IsWeight(key.role)) return true;
+    micros_.insert(key.micro);
+    if (recorded_.insert(CallText(key)).second)
       ++calls_[OperatorText(key.root, key.path, key.op)].recorded;
     return true;
   });
 }
 
-bool CallsOfPass::Has(const io::Record& record) const {
-  if (recorded_.contains(CallText(record.key))) return true;
-  // Calls without records: a rule left their values out.
+bool CallsOfPass::Lacks(const io::Record& record) const {
   const Key& key = record.key;
+  if (!micros_.contains(key.micro) || recorded_.contains(CallText(key))) return false;
+  // Calls without records: a rule left their values out.
   const auto calls = calls_.find(OperatorText(key.root, key.path, key.op));
-  return calls != calls_.end() && calls->second.all > calls->second.recorded;
+  return calls == calls_.end() || calls->second.all <= calls->second.recorded;
 }
 
 void SkippedRanks::Begin(const JobStep& step) {
   step_ = &step;
-  whole_.clear();
-  places_.clear();
+  passes_.clear();
   calls_.clear();
-  const std::vector<StepView*> views = step.views();
-  for (uint32_t pass = 0; pass < views.size(); ++pass) {
-    const PassRef& ref = step.passes()[pass];
-    whole_.push_back(!ref.part && !ref.extra && views[pass]->damage().empty());
-  }
   const Topology& topology = step.topology();
-  for (int32_t rank = 0; rank < topology.world(); ++rank) {
-    if (topology.is_unknown() || !topology.HasPlace(rank)) continue;
-    std::vector<uint32_t>& places = places_[rank];
+  std::map<std::vector<uint32_t>, uint32_t> beside, given;  // numbers of places
+  const auto number = [&](int32_t rank, auto&& leaves_out, auto* numbers) {
+    std::vector<uint32_t> places;
     for (size_t axis = 0; axis < topology.axes().size(); ++axis)
-      if (!IsOfReplicas(topology.axes()[axis].name)) places.push_back(topology.PlaceOn(axis, rank));
+      if (!leaves_out(topology.axes()[axis].name)) places.push_back(topology.PlaceOn(axis, rank));
+    const auto next = static_cast<uint32_t>(numbers->size());
+    return numbers->emplace(std::move(places), next).first->second;
+  };
+  const std::vector<StepView*> views = step.views();
+  for (uint32_t index = 0; index < views.size(); ++index) {
+    const PassRef& ref = step.passes()[index];
+    Pass pass;
+    pass.is_whole = !ref.part && !ref.extra && views[index]->damage().empty();
+    if (topology.is_unknown()) {
+      pass.beside = pass.given = 0;  // perhaps
+    } else if (topology.HasPlace(ref.rank)) {
+      pass.beside = number(ref.rank, IsOfReplicas, &beside);
+      pass.given = number(ref.rank, SharesData, &given);
+    }
+    passes_.push_back(pass);
   }
-}
-
-// Where nobody says: perhaps.
-bool SkippedRanks::IsBeside(int32_t rank, int32_t other) const {
-  const auto x = places_.find(rank), y = places_.find(other);
-  if (x == places_.end() || y == places_.end()) return step_->topology().is_unknown();
-  return x->second == y->second;
 }
 
 const CallsOfPass& SkippedRanks::CallsOf(uint32_t pass) {
@@ -94,30 +104,36 @@ const CallsOfPass& SkippedRanks::CallsOf(uint32_t pass) {
   return *calls;
 }
 
-std::vector<int32_t> SkippedRanks::Find(const Group& group) {
-  std::vector<int32_t> skipped;
-  const std::vector<PassRef>& passes = step_->passes();
-  std::vector<bool> holds(passes.size());
-  for (const Member& member : group.members) holds[member.pass] = true;
+std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
+  if (IsWeight(group.key.role) || group.members.size() >= passes_.size()) return {};
+  std::vector<bool> holds(passes_.size());
+  std::unordered_map<uint32_t, Member> beside;
+  std::unordered_set<uint32_t> given;
+  for (const Member& member : group.members) {
+    const Pass& pass = passes_[member.pass];
+    holds[member.pass] = true;
+    if (!pass.is_whole || !pass.beside) continue;
+    beside.emplace(*pass.beside, member);
+    given.insert(*pass.given);
+  }
+  std::vector<SkippedRank> skipped;
   std::optional<io::Record> record;
-  for (uint32_t pass = 0; pass < passes.size(); ++pass) {
-    if (holds[pass] || !whole_[pass]) continue;
-    const auto beside =
-        std::find_if(group.members.begin(), group.members.end(), [&](const Member& member) {
-          return whole_[member.pass] && IsBeside(passes[pass].rank, passes[member.pass].rank);
-        });
-    if (beside == group.members.end()) continue;
+  for (uint32_t index = 0; index < passes_.size(); ++index) {
+    const Pass& pass = passes_[index];
+    if (holds[index] || !pass.is_whole || !pass.beside) continue;
+    const auto other = beside.find(*pass.beside);
+    if (other == beside.end()) continue;
     if (!record) {
-      auto data = step_->DataOf(*beside);
+      auto data = step_->DataOf(other->second);
       if (!data.ok() || !MayBeSkipped(data->record)) return {};
       record = std::move(data->record);
     }
-    const OperatorUse own = step_->base().UseOf(passes[pass], record->key);
-    const OperatorUse other = step_->base().UseOf(passes[beside->pass], record->key);
-    const bool ran_before = own.is_known && own.calls > 0;
-    if (step_->topology().is_unknown() && !ran_before) continue;
-    if (MayHaveSkipped(own, other) && !CallsOf(pass).Has(*record))
-      skipped.push_back(passes[pass].rank);
+    const PassRef& ref = step_->passes()[index];
+    const OperatorUse own = step_->base().UseOf(ref, record->key);
+    if (step_->topology().is_unknown() && !(own.is_known && own.calls > 0)) continue;
+    const PassRef& ran = step_->passes()[other->second.pass];
+    if (MayHaveSkipped(own, step_->base().UseOf(ran, record->key)) && CallsOf(index).Lacks(*record))
+      skipped.push_back({ref.rank, !given.contains(*pass.given)});
   }
   return skipped;
 }

@@ -4,12 +4,15 @@
 // Replicas, shards and batches are made by one program, so that every rank of them runs the same
 // modules. A rank skipped a call of a module where
 //
-//   1. its pass of the step is whole, and neither the call nor a record of it is there;
+//   1. its pass of the step is whole, neither the call nor a record of it is there, and other calls
+//      of the same micro-batch are;
 //   2. a rank of the same places in the layout has records of it, but for tp, dp, fsdp, cp and sp:
 //      stages of a pipeline (pp) and ranks of experts (ep) run other modules;
 //   3. its manifest, where it counts, says that the rules select the module there, that it was
 //      called less often than on the others, and that nothing of it was lost to a limit; and
 //   4. the module is no part of an expert, to which a batch may send nothing.
+// A rank beside it on dp, fsdp or cp is given other data, of which a module (an encoder of images)
+// may have nothing to do: what the others hold then is the whole of it.
 // Where nobody says how the ranks lie, only a rank that called the module at other steps can have
 // skipped it. Operators that are no modules come and go: a rank may print what others do not.
 #pragma once
@@ -18,7 +21,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -40,8 +42,8 @@ bool MayHaveSkipped(const OperatorUse& rank, const OperatorUse& other);
 class CallsOfPass {
  public:
   explicit CallsOfPass(const StepView& view);
-  // Whether it holds the call of `record`, a record of another rank.
-  bool Has(const io::Record& record) const;
+  // Whether it lacks the call of `record`, a record of another rank, of a micro-batch that it has.
+  bool Lacks(const io::Record& record) const;
 
  private:
   struct Calls {
@@ -49,6 +51,12 @@ class CallsOfPass {
   };
   std::unordered_map<std::string, Calls> calls_;  // by operator
   std::unordered_set<std::string> recorded_;      // as records name them
+  std::unordered_set<uint32_t> micros_;
+};
+
+struct SkippedRank {
+  int32_t rank = 0;
+  bool has_other_data = false;  // than every rank that ran it
 };
 
 // Of one side. Not thread-safe. Memory: the names of the calls of the ranks of one step.
@@ -57,15 +65,20 @@ class SkippedRanks {
   // Before the tensors of a step; it outlives them.
   void Begin(const JobStep& step);
   // Those that lack the group, ascending.
-  std::vector<int32_t> Find(const Group& group);
+  std::vector<SkippedRank> Find(const Group& group);
 
  private:
-  bool IsBeside(int32_t rank, int32_t other) const;
+  // Of one of the step's passes.
+  struct Pass {
+    bool is_whole = false;
+    // Numbers of where its rank lies: of ranks that run the same modules, and that are given the
+    // same data. None: the topology has no place for it.
+    std::optional<uint32_t> beside, given;
+  };
   const CallsOfPass& CallsOf(uint32_t pass);
 
   const JobStep* step_ = nullptr;
-  std::vector<bool> whole_;                               // of the step's passes
-  std::map<int32_t, std::vector<uint32_t>> places_;       // by rank: on the axes that count
+  std::vector<Pass> passes_;
   std::map<uint32_t, std::optional<CallsOfPass>> calls_;  // by pass, as asked for
 };
 

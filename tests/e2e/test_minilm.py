@@ -120,7 +120,14 @@ def test_diff_names_rank_operator_and_step(job, faulty):
     assert report["parameters"]["compared"] == 103
     assert [(d["name"], d["rank"]) for d in report["parameters"]["differing"]] == [(f"{QUERY}.weight", 2)]
     assert origin["difference"]["metrics"]["worst"]["position"][-1] == 0
-    buffers = {"compared": 2, "differing_names": 0, "differing": [], "following_names": 0, "farthest": None}
+    buffers = {
+        "compared": 2,
+        "differing_names": 0,
+        "allowed_names": 0,
+        "differing": [],
+        "following_names": 0,
+        "farthest": None,
+    }
     assert report["buffers"] == buffers
     # Of each rank: weights once, in both steps 3 inputs of the model and 73 leaf modules with an input and an output.
     assert report["counts"]["paired"] == RANKS * (103 + 2 + 2 * (3 + 73 + 73))
