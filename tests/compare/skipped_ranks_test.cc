@@ -275,6 +275,53 @@ TEST(SkippedRanks, AlongAnAxisOfBatchesTheModulesAreCompared) {
   EXPECT_EQ(across(true, "b", Allowing("b")).overall, Overall::kSame);
 }
 
+// An encoder of images, of which one half of a batch has none.
+TEST(SkippedRanks, ARankWhoseDataHadNothingForItSkippedNothing) {
+  FakeRun a(1);
+  PassBuilder whole = a.Pass(0, 0);
+  whole.Module("a", kBatch, kBatch);
+  whole.Module("vis", kFirstRows, kFirstRows);
+  whole.Module("c", kBatch, kBatch);
+  const auto of = [&](const std::string& axis) {
+    FakeRun b(2);
+    for (const int32_t rank : {0, 1}) {
+      b.Place(rank, axis + "=" + std::to_string(rank));
+      const Tensor& in = rank == 0 ? kFirstRows : kLastRows;
+      PassBuilder pass = b.Pass(rank, 0);
+      pass.Module("a", in, in);
+      if (rank == 0) pass.Module("vis", in, in);
+      pass.Module("c", in, in);
+    }
+    return DiffOk(a, b);
+  };
+  for (const char* const axis : {"dp", "cp"}) ExpectSame(of(axis));
+  EXPECT_EQ(of("tp").counts.unpaired_a, 2u);  // all of them are given the same
+}
+
+// A batch of three by micro-batches of one: one rank has two of them.
+TEST(SkippedRanks, AMicroBatchThatTheRankDoesNotHaveIsNotSkipped) {
+  const auto add = [](PassBuilder* pass, const char* name, uint32_t micro) {
+    pass->Module(name, kFirstRows, kFirstRows);
+    pass->last_call()->call.micro = micro;
+    for (auto record = pass->records()->end() - 2; record != pass->records()->end(); ++record)
+      record->key.micro = micro;
+  };
+  const auto of = [&](int32_t ranks, bool has_it) {
+    FakeRun run(ranks);
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      run.Place(rank, "tp=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      add(&pass, "a", 0);
+      if (rank == 1 && !has_it) continue;
+      if (rank == 0) add(&pass, "a", 1);
+      add(&pass, "c", 1);
+    }
+    return run;
+  };
+  ExpectSame(DiffOk(of(1, true), of(2, false)));
+  EXPECT_EQ(DiffOk(of(1, true), of(2, true)).counts.unpaired_a, 2u);
+}
+
 // A rank of batches that died before it wrote a pass.
 TEST(SkippedRanks, ARankThatIsGoneIsNoOtherInput) {
   const auto diff = [](bool closed) {
