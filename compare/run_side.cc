@@ -94,8 +94,8 @@ OperatorUse CapturedRun::UseOf(const PassRef& pass, const Key& key) const {
     return section.path == key.path && section.op == key.op && section.root == key.root;
   };
   OperatorUse use;
-  use.is_known =
-      !process.counts.empty();  // else it did not end as usual; of what is expected none may be
+  // Counted at an orderly end. A rank that expects nothing then is one that no rule selects.
+  use.is_known = !process.counts.empty();
   use.is_selected = std::any_of(process.expected.begin(), process.expected.end(), is_it);
   const auto count = std::find_if(process.counts.begin(), process.counts.end(), is_it);
   if (count == process.counts.end()) return use;
