@@ -85,15 +85,19 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
   return verdict;
 }
 
-// Frames the interpreter may still go down, with what BalanceDepth() gave.
+// Frames the interpreter may still go down, with what BalanceDepth() gave, and the limit that they
+// and the frames in use make together: sys.setrecursionlimit() moves both, in every thread.
 #if PY_VERSION_HEX >= 0x030C0000
 int& Remaining(PyThreadState* state) { return state->py_recursion_remaining; }
+int LimitOf(const PyThreadState* state) { return state->py_recursion_limit; }
 constexpr int kDirection = 1;
 #elif PY_VERSION_HEX >= 0x030B0000
 int& Remaining(PyThreadState* state) { return state->recursion_remaining; }
+int LimitOf(const PyThreadState* state) { return state->recursion_limit; }
 constexpr int kDirection = 1;
 #else
 int& Remaining(PyThreadState* state) { return state->recursion_depth; }
+int LimitOf(const PyThreadState*) { return 0; }
 constexpr int kDirection = -1;  // counts frames in use
 #endif
 
@@ -104,7 +108,7 @@ thread_local int given_frames = 0;
 }  // namespace
 
 int64_t DepthOf(PyThreadState* state, int given) {
-  return int64_t{given} - int64_t{kDirection} * Remaining(state);
+  return int64_t{given} + LimitOf(state) - int64_t{kDirection} * Remaining(state);
 }
 
 int64_t InterpreterDepth() { return DepthOf(PyThreadState_Get(), given_frames); }
@@ -114,6 +118,8 @@ void BalanceDepth(size_t open) {
   if (wanted == given_frames) return;
   Remaining(PyThreadState_Get()) += kDirection * (wanted - given_frames);
   given_frames = wanted;
+  if (const auto& shared = ModuleCalls::OfThread().shared())
+    shared->given.store(wanted, std::memory_order_relaxed);
 }
 
 ModuleFrame* BeginCall(Runtime* runtime, const ModuleIdentity& identity, int64_t depth,
@@ -121,7 +127,7 @@ ModuleFrame* BeginCall(Runtime* runtime, const ModuleIdentity& identity, int64_t
   ModuleCalls& calls = ModuleCalls::OfThread();
   if (calls.empty()) TellOfLeftCalls(runtime);
   ModuleFrame* frame = calls.Push(runtime, identity, depth, silent);
-  if (frame != nullptr && frame->announced) NoteOpenCall(calls, depth - frames + 1, &given_frames);
+  if (frame != nullptr && frame->announced) NoteOpenCall(calls, depth - frames + 1);
   return frame;
 }
 

@@ -12,7 +12,6 @@ struct OpenCall {
   uint64_t state = 0;  // PyThreadState_GetID()
   uint64_t call = 0;   // as in OpenCalls; when that has gone on, nothing is known of what is open
   int64_t least = 0;   // depth of the interpreter within the call
-  const int* given = nullptr;  // lives as long as the thread
   std::shared_ptr<OpenCalls> calls;
 };
 
@@ -31,9 +30,9 @@ PyThreadState* StateOf(uint64_t id) {
 
 }  // namespace
 
-void NoteOpenCall(const ModuleCalls& calls, int64_t least, const int* given) noexcept try {
+void NoteOpenCall(const ModuleCalls& calls, int64_t least) noexcept try {
   const uint64_t id = PyThreadState_GetID(PyThreadState_Get());
-  const OpenCall open{id, calls.shared()->call.load(), least, given, calls.shared()};
+  const OpenCall open{id, calls.shared()->call.load(), least, calls.shared()};
   for (OpenCall& known : All()) {
     if (known.calls == calls.shared()) return void(known = open);
   }
@@ -49,7 +48,8 @@ void TellOfLeftCalls(Runtime* runtime) noexcept {
     if (known.calls == ModuleCalls::OfThread().shared()) return false;
     if (known.calls->call.load() != known.call) return true;
     PyThreadState* state = StateOf(known.state);
-    if (state != nullptr && DepthOf(state, *known.given) >= known.least) return false;
+    const int given = known.calls->given.load(std::memory_order_relaxed);
+    if (state != nullptr && DepthOf(state, given) >= known.least) return false;
     ModuleCalls::TellLeft(runtime, known.calls.get(), known.call,
                           /*thread_ended=*/state == nullptr);
     return true;

@@ -11,8 +11,8 @@
 namespace tdump::collectors {
 
 // The calling thread begins an outermost call, at the end of which its interpreter is no less than
-// `least` deep. `given`: the frames that BalanceDepth() gave the thread. Both need the GIL.
-void NoteOpenCall(const ModuleCalls& calls, int64_t least, const int* given) noexcept;
+// `least` deep. Both need the GIL.
+void NoteOpenCall(const ModuleCalls& calls, int64_t least) noexcept;
 // Before that: tells the clock of calls of other threads that were left.
 void TellOfLeftCalls(Runtime* runtime) noexcept;
 

@@ -55,6 +55,8 @@ struct OpenCalls {
   std::atomic<uint64_t> call{0};
   std::atomic<bool> is_root{false};
   int64_t thread = 0;  // a thread id of the system
+  // Frames of the interpreter that the thread may go deeper, for the hooks of its open calls.
+  std::atomic<int> given{0};
 };
 
 // Stack of one thread. Frames are reused, so a call allocates nothing
