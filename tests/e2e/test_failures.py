@@ -597,35 +597,11 @@ def test_what_an_exception_in_forward_left_that_the_job_catches_is_told(tmp_path
         assert ("rank 0 ended in step 1, which may not be whole (exit with status 0)" in text) == (steps == 2), text
 
 
-# torch calls no hook for it: only the end of its thread tells that the call is over.
-THREAD_ENDS = """
-import threading, torch
-
-class Leaves(torch.nn.Module):
-    def forward(self, x):
-        if step == 0:
-            raise SystemExit
-        return x
-
-model = torch.nn.Sequential(torch.nn.Linear(4, 4), Leaves())
-for step in range(4):
-    thread = threading.Thread(target=lambda: model(torch.ones(2, 4)))
-    thread.start()
-    thread.join()
-"""
-
-
-def test_steps_go_on_when_an_exception_ended_a_thread_within_its_call(tmp_path, app, python):
-    done = execute([TDUMP_RUN, "--dump", "--", python, app(THREAD_ENDS)], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "  steps      0-3 written (4 of 4 seen)\n" in done.stderr, done.stderr
-    left = "step 0: the end of a thread left 2 module calls and the job went on; what they had not done is missing\n"
-    assert left in done.stderr, done.stderr
-
-
-# The thread lives on: its next call comes when the other one has made one.
-POOL_GOES_ON = """
-import torch
+# Its steps run each on a thread of their own, or by turns on two that live on. Of the call that the first one leaves torch
+# calls no hook: what tells that it is over is the end of its thread, or the next call on it, which comes when another
+# thread has made one.
+LEAVES = """
+import sys, threading, torch
 from concurrent.futures import ThreadPoolExecutor
 
 class Leaves(torch.nn.Module):
@@ -634,21 +610,37 @@ class Leaves(torch.nn.Module):
             raise SystemExit
         return x
 
+def run():
+    try:
+        model(torch.ones(2, 4))
+    except SystemExit:
+        print("left", flush=True)
+        raise
+
+def run_in_pool():
+    try:
+        pools[step % 2].submit(run).result()
+    except SystemExit:
+        pass
+
+def run_in_thread():
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
 model = torch.nn.Sequential(torch.nn.Linear(4, 4), Leaves())
 pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
 for step in range(4):
-    try:
-        pools[step % 2].submit(lambda: model(torch.ones(2, 4))).result()
-    except SystemExit:
-        print("left")
+    run_in_thread() if sys.argv[1] == "thread" else run_in_pool()
 """
 
 
-def test_steps_go_on_when_an_exception_left_a_call_of_a_thread_that_lives_on(tmp_path, app, python):
-    done = execute([TDUMP_RUN, "--dump", "--", python, app(POOL_GOES_ON)], tmp_path)
+@pytest.mark.parametrize("where, left_by", [("thread", "the end of a thread"), ("pool", "an exception")])
+def test_steps_go_on_when_an_exception_left_a_call_on_another_thread(tmp_path, app, python, where, left_by):
+    done = execute([TDUMP_RUN, "--dump", "--", python, app(LEAVES), where], tmp_path)
     assert (done.returncode, done.stdout) == (0, "left\n"), done.stderr
     assert "  steps      0-3 written (4 of 4 seen)\n" in done.stderr, done.stderr
-    left = "step 0: an exception left 2 module calls and the job went on; what they had not done is missing\n"
+    left = f"step 0: {left_by} left 2 module calls and the job went on; what they had not done is missing\n"
     assert left in done.stderr, done.stderr
 
 
