@@ -361,8 +361,7 @@ class Differ {
     const uint64_t step = only_in_a ? pair.b.step : pair.a.step;
     const std::vector<int32_t>& without = only_in_a ? of_b : of_a;
     const std::string why =
-        fmt::format("rank{} {} of {} {} no step {}", without.size() == 1 ? "" : "s",
-                    RangesText({without.begin(), without.end()}), only_in_a ? 'B' : 'A',
+        fmt::format("{} of {} {} no step {}", RanksText(without), only_in_a ? 'B' : 'A',
                     without.size() == 1 ? "has" : "have", step);
     const std::set<std::string> weights = AddWholeWeights(pass, pair, only_in_a);
     damage_.Add(unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why,

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "compare/names.h"
 #include "core/parse_number.h"
 
 namespace tdump::compare {
@@ -30,12 +31,6 @@ NumberFormat Integer(int bits, bool is_signed) {
   format.bits = bits;
   format.is_signed = is_signed;
   return format;
-}
-
-bool TakePrefix(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  return true;
 }
 
 // "float8_e4m3fnuz", "float4_e2m1fn_x2": the exponent and mantissa are in the name.

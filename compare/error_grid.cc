@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "compare/pair_side.h"
 
@@ -10,14 +9,6 @@ namespace tdump::compare {
 namespace {
 
 constexpr uint64_t kTileElements = 4096;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Of numbers that are no complex ones, or of the parts of such.
-double ErrorOf(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double error = std::abs(b - a);
-  return std::isnan(error) ? kInfinity : error;
-}
 
 ErrorGrid EmptyGrid(const io::Record& record, const std::vector<bool>& once) {
   std::vector<uint64_t> shape = ElementShape(record);

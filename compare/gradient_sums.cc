@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compare/product.h"
+
 namespace tdump::compare {
 namespace {
 
 using Shape = std::vector<uint64_t>;
 
 double Square(double x) { return x * x; }
-
-uint64_t ElementsOf(const Shape& shape) {
-  uint64_t elements = 1;
-  for (const uint64_t size : shape) elements *= size;
-  return elements;
-}
 
 // Whether features are the last dimension, or the second (convolutions), and as many.
 bool HasLast(const Shape& shape, uint64_t features) {
@@ -46,7 +42,7 @@ SumError GradientSums::ErrorOf(const TensorSize& gradient, uint64_t path, bool n
                                const SizeOf& size) const {
   const auto module = modules_.find(path);
   const Shape& shape = gradient.shape;
-  if (module == modules_.end() || shape.empty() || shape.size() > 2 || ElementsOf(shape) == 0)
+  if (module == modules_.end() || shape.empty() || shape.size() > 2 || ProductOf(shape) == 0)
     return {};
   const bool is_matrix = shape.size() == 2;
   Factor factor;
@@ -68,7 +64,7 @@ SumError GradientSums::ErrorOf(const TensorSize& gradient, uint64_t path, bool n
     const uint64_t features = shape.front();
     const bool last = HasLast(of->shape, features);
     if (!last && (is_matrix || !HasSecond(of->shape, features))) continue;
-    const uint64_t rows = ElementsOf(of->shape) / features;
+    const uint64_t rows = ProductOf(of->shape) / features;
     const auto n = static_cast<double>(rows);
     const double square = Square(of->rms_a) * factor.square;
     sum.terms += rows;

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compare/text.h"
-
 namespace tdump::compare {
 namespace {
 
@@ -20,7 +18,7 @@ std::string JudgedSteps(const DiffReport& report) {
     if (b < report.inputs.first_differing_step.value_or(0)) steps.push_back(b);
   }
   if (steps.empty()) return "no step judged";
-  return fmt::format("step{} {} judged", steps.size() == 1 ? "" : "s", RangesText(steps));
+  return StepsText(steps) + " judged";
 }
 
 // "token ids", "input kwargs.mask".
@@ -40,10 +38,6 @@ std::string InputNames(const InputReport& inputs) {
 
 std::string RankText(int32_t rank) {
   return rank == kAllRanks ? "all ranks" : fmt::format("rank {}", rank);
-}
-
-std::string RanksText(const std::vector<int32_t>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + RangesText({ranks.begin(), ranks.end()});
 }
 
 std::vector<int32_t> RanksOf(const DiffReport& report, bool a) {

@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "compare/diff.h"
+#include "compare/text.h"
 
 namespace tdump::compare {
 
 // "rank 2"; "all ranks" where they were put together and no single one decided.
 std::string RankText(int32_t rank);
-// "rank 2", "ranks 0-1,3".
-std::string RanksText(const std::vector<int32_t>& ranks);
 // Of one side, that were compared.
 std::vector<int32_t> RanksOf(const DiffReport& report, bool a);
 // How steps were paired, where it was by their inputs: "B = A + 3, by equal integer inputs"; else

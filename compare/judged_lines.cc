@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "compare/text.h"
-#include "core/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -20,10 +19,6 @@ std::vector<uint64_t> OtherSteps(const DiffReport& report, const std::vector<uin
 }
 
 }  // namespace
-
-std::string StepRanges(const std::vector<uint64_t>& steps) {
-  return (steps.size() == 1 ? "step " : "steps ") + RangesText(steps);
-}
 
 std::vector<uint64_t> AllNotJudged(const DiffReport& report) {
   std::vector<uint64_t> all;
@@ -47,7 +42,7 @@ std::string WhyNotJudged(const DiffReport& report, const StepsNotJudged& steps) 
   }
   const std::vector<uint64_t> with = OtherSteps(report, steps.steps);
   std::string text =
-      fmt::format("only {} {} records", StepRanges(with), with.size() == 1 ? "has" : "have");
+      fmt::format("only {} {} records", StepsText(with), with.size() == 1 ? "has" : "have");
   if (report.selects) text += " in --select";
   if (!report.across.empty())
     text += fmt::format(" that are compared along {}", Printable(report.across));
@@ -59,9 +54,9 @@ std::string WhyNotJudged(const DiffReport& report, const StepsNotJudged& steps) 
 }
 
 std::string JudgedText(const DiffReport& report) {
-  std::string text = StepRanges(OtherSteps(report, AllNotJudged(report))) + " alone";
+  std::string text = StepsText(OtherSteps(report, AllNotJudged(report))) + " alone";
   for (const StepsNotJudged& steps : report.steps_not_judged)
-    text += fmt::format("\n{}: nothing judged: {}", StepRanges(steps.steps),
+    text += fmt::format("\n{}: nothing judged: {}", StepsText(steps.steps),
                         WhyNotJudged(report, steps));
   return text;
 }

@@ -9,8 +9,6 @@
 
 namespace tdump::compare {
 
-// "step 3", "steps 0-6".
-std::string StepRanges(const std::vector<uint64_t>& steps);
 // All in which nothing was judged, sorted; {} where something was in each.
 std::vector<uint64_t> AllNotJudged(const DiffReport& report);
 // Why nothing was in these, with what to do.

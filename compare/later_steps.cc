@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compare/judged_lines.h"
+#include "compare/text.h"
 #include "core/text.h"
 
 namespace tdump::compare {
@@ -47,7 +48,7 @@ std::string LaterStepsHint(const DiffReport& report, std::optional<uint64_t> fir
   return fmt::format(
       "{} agree{}, and from then on weights {} moved apart; if that is rounding, judge {} alone: "
       "--steps {}",
-      StepRanges(of_b), one ? "s" : "", report.origin->weights_unseen ? "may have" : "had",
+      StepsText(of_b), one ? "s" : "", report.origin->weights_unseen ? "may have" : "had",
       one ? "it" : "them", steps);
 }
 

@@ -12,6 +12,7 @@
 
 #include "compare/name_templates.h"
 #include "compare/names.h"
+#include "compare/roles.h"
 #include "core/text.h"
 
 namespace tdump::compare {
@@ -104,10 +105,6 @@ size_t OnlyLike(const Leftover& leftover, const Open& open, const std::vector<si
   return found;
 }
 
-bool IsWeight(const Key& key) {
-  return key.role == Role::kParam || key.role == Role::kState || key.role == Role::kParamGrad;
-}
-
 void PairByArgument(bool weights, Matching* matching) {
   const auto group_of = [](const Leftover& leftover) {
     Key key = leftover.key;
@@ -117,7 +114,7 @@ void PairByArgument(bool weights, Matching* matching) {
   const auto pair = [&](const std::vector<size_t>& in_a, const std::vector<size_t>& in_b) {
     for (const int least : {2, 1}) {
       for (const size_t i : in_a) {
-        if (matching->a.taken(i) || (!weights && IsWeight(matching->a[i].key))) continue;
+        if (matching->a.taken(i) || (!weights && IsOfParameters(matching->a[i].key.role))) continue;
         const size_t k = OnlyLike(matching->a[i], matching->b, in_b, least);
         if (k == kNone || OnlyLike(matching->b[k], matching->a, in_a, least) == kNone) continue;
         const bool same = matching->a[i].key == matching->b[k].key;

@@ -10,6 +10,7 @@
 
 #include "compare/element.h"
 #include "compare/ordered_work.h"
+#include "compare/pair_side.h"
 #include "compare/pair_worker.h"
 
 namespace tdump::compare {
@@ -225,21 +226,10 @@ class Measurement {
 
   Result<Worst> Describe(uint64_t element) {
     Worst worst;
-    worst.position = Position(element);
+    worst.position = PositionOf(element, ElementShape(plan_.a), plan_.skip);
     TDUMP_ASSIGN_OR_RETURN(worst.a, own_.a().Text(element));
     TDUMP_ASSIGN_OR_RETURN(worst.b, own_.b().Text(element));
     return worst;
-  }
-
-  std::vector<uint64_t> Position(uint64_t element) const {
-    const std::vector<uint64_t> shape = ElementShape(plan_.a);
-    std::vector<uint64_t> position(shape.size(), 0);
-    for (size_t i = shape.size(); i-- > 0;) {
-      if (i < plan_.skip.size() && plan_.skip[i]) continue;
-      position[i] = element % shape[i];
-      element /= shape[i];
-    }
-    return position;
   }
 
   void ScaleByWeight() {

@@ -23,6 +23,12 @@ bool IsDigits(std::string_view component) {
                                            [](char c) { return c >= '0' && c <= '9'; });
 }
 
+bool TakePrefix(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;

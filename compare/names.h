@@ -15,6 +15,9 @@ std::string_view LastComponent(std::string_view dotted);
 // Digits and nothing else.
 bool IsDigits(std::string_view component);
 
+// Whether the text begins so; then without it.
+bool TakePrefix(std::string_view* text, std::string_view prefix);
+
 std::string LowerCase(std::string_view text);  // of ASCII letters
 bool ContainsAny(std::string_view text, std::span<const char* const> words);
 inline bool ContainsAny(std::string_view text, std::initializer_list<const char*> words) {

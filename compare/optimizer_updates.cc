@@ -18,17 +18,9 @@ namespace {
 
 constexpr uint64_t kTileElements = 4096;
 
-std::string NameIn(const io::Record& record) {
-  return record.key.root + "\n" + record.key.path + "\n" + ParameterOf(record.key);
-}
-
-bool IsKnown(const Outcome& outcome) {
-  return outcome.error->empty() && outcome.unresolved->empty();
-}
-
 bool IsWithin(const Outcome& outcome) {
   const Verdict& verdict = outcome.comparison.verdict;
-  return IsKnown(outcome) &&
+  return outcome.is_compared() &&
          (verdict.bitwise == Answer::kSame ||
           (outcome.comparison.evidence == Evidence::kPayload &&
            verdict.tolerance == Answer::kSame && verdict.special != Answer::kDiffers));
@@ -149,11 +141,11 @@ void OptimizerUpdates::Find() {
     const Copy copy = {arg, before_->a->RankAt(outcome.ids.a, {}),
                        before_->b->RankAt(outcome.ids.b, {}), &outcome};
     if (outcome.role == Role::kParam)
-      parameters_[NameIn(*record)].weights.push_back(copy);
+      parameters_[ParameterIn(record->key)].weights.push_back(copy);
     else if (outcome.role == Role::kParamGrad)
-      AddGradient(copy, &parameters_[NameIn(*record)].gradients);
+      AddGradient(copy, &parameters_[ParameterIn(record->key)].gradients);
     else if (StateKindOf(arg.substr(arg.find('.') + 1)) != StateKind::kNone)
-      parameters_[NameIn(*record)].kept.push_back(copy);
+      parameters_[ParameterIn(record->key)].kept.push_back(copy);
   }
 }
 
@@ -195,12 +187,13 @@ void OptimizerUpdates::AddGradient(const Copy& copy, std::vector<Copy>* gradient
 
 std::optional<double> OptimizerUpdates::Explain(const Outcome& weight) {
   const Verdict& verdict = weight.comparison.verdict;
-  if (before_ == nullptr || weight.role != Role::kParam || !IsKnown(weight) ||
+  if (before_ == nullptr || weight.role != Role::kParam || !weight.is_compared() ||
       verdict.special == Answer::kDiffers || weight.comparison.evidence != Evidence::kPayload)
     return std::nullopt;
   if (!std::exchange(found_, true)) Find();
   const auto record = pass_->b->Get(weight.ids.b);
-  const auto parameter = record.ok() ? parameters_.find(NameIn(*record)) : parameters_.end();
+  const auto parameter =
+      record.ok() ? parameters_.find(ParameterIn(record->key)) : parameters_.end();
   if (parameter == parameters_.end()) return std::nullopt;
   const Parameter& known = parameter->second;
   const Copy of = {record->key.arg, pass_->a->RankAt(weight.ids.a, {}),

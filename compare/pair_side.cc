@@ -23,6 +23,17 @@ std::vector<bool> StoredOnceByBoth(const io::Record& a, const io::Record& b) {
   return once;
 }
 
+std::vector<uint64_t> PositionOf(uint64_t element, const std::vector<uint64_t>& shape,
+                                 const std::vector<bool>& once) {
+  std::vector<uint64_t> position(shape.size(), 0);
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (i < once.size() && once[i]) continue;
+    position[i] = element % shape[i];
+    element /= shape[i];
+  }
+  return position;
+}
+
 PairSide::PairSide(const io::Record& record, ReadBytes read, const std::vector<bool>& skip)
     : dtype_(record.dtype),
       format_(FormatOf(dtype_)),

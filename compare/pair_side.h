@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +24,19 @@ std::optional<RealType> VectorType(const NumberFormat& format);
 // Dimensions that both records store once, which a walk over both may leave out; empty for records
 // of different sizes.
 std::vector<bool> StoredOnceByBoth(const io::Record& a, const io::Record& b);
+
+// Where an element stands, of a walk in row-major order that leaves out the dimensions of `once`:
+// at 0 in these. `shape`: in elements.
+std::vector<uint64_t> PositionOf(uint64_t element, const std::vector<uint64_t>& shape,
+                                 const std::vector<bool>& once);
+
+// |a - b| of two numbers, or of parts of complex ones: 0 for two NaN, infinite where a NaN or an
+// infinity meets another value.
+inline double ErrorOf(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double error = std::abs(b - a);
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+}
 
 // Not thread-safe. Memory: one window, and a tile of numbers. The record outlives it.
 class PairSide {

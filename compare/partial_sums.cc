@@ -9,6 +9,7 @@
 
 #include "compare/layers.h"
 #include "compare/names.h"
+#include "compare/product.h"
 #include "compare/roles.h"
 #include "compare/text.h"
 
@@ -64,12 +65,6 @@ bool AllShareInputs(const std::vector<std::string>& axes) {
   return std::all_of(axes.begin(), axes.end(), SharesInputs);
 }
 
-uint64_t UnitsIn(const Shape& shape) {
-  uint64_t units = 1;
-  for (const uint64_t size : shape) units *= size;  // checked when it was planned
-  return units;
-}
-
 }  // namespace
 
 bool IsInferredSum(const ShardSet& set, const LayoutCandidate& layout, Proof proof) {
@@ -104,7 +99,7 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   sum.content = ContentOf(set);
   sum.call = CallOf(key);
   sum.module = module;
-  sum.is_model_output = IsModelOutput(key) && UnitsIn(layout.shape()) > 1;
+  sum.is_model_output = IsModelOutput(key) && ProductOf(layout.shape()) > 1;
   sum.axes = layout.dims.partial;
   sum.shares_inputs = !set.topology.is_unknown() && AllShareInputs(sum.axes);
   sums_.push_back(std::move(sum));

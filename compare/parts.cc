@@ -49,8 +49,7 @@ double LeastNormal(const DType& a, const DType& b) {
 
 // Where special values may differ their counts say nothing, and the others are of other elements.
 void AllowSpecial(const BoundRule& rule, Summary* a, Summary* b) {
-  const bool nan = rule.allow_nan || (rule.expect && rule.expect->Names("nan_mismatch"));
-  const bool inf = rule.allow_inf || (rule.expect && rule.expect->Names("inf_mismatch"));
+  const bool nan = rule.judges_nan(), inf = rule.judges_inf();
   const bool parted = (nan && a->nan != b->nan) || (inf && a->positive_inf != b->positive_inf) ||
                       (inf && a->negative_inf != b->negative_inf);
   for (Summary* summary : {a, b}) {

@@ -16,6 +16,7 @@
 #include "compare/pairing.h"
 #include "compare/rare.h"
 #include "compare/record_patterns.h"
+#include "compare/roles.h"
 #include "compare/rules.h"
 #include "compare/run_side.h"
 #include "compare/spill_file.h"
@@ -86,11 +87,10 @@ struct Outcome {
 
   const Reduction& reduction() const { return RoundingOf(rounding).reduction; }
   const LocalBound& local() const { return RoundingOf(rounding).local; }
-  bool is_weight() const { return role == Role::kParam || role == Role::kState; }
-  bool is_output() const {
-    return role == Role::kOutput || role == Role::kAfter || role == Role::kGradInput ||
-           role == Role::kParamGrad;
-  }
+  bool is_weight() const { return IsWeight(role); }
+  bool is_output() const { return IsOutput(role); }
+  // Both tensors are there, and could be read.
+  bool is_compared() const { return error->empty() && unresolved->empty(); }
 };
 
 struct CallSpan {

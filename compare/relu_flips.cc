@@ -82,8 +82,7 @@ void ReluFlips::FindGates() {
     const Outcome& outcome = pass_->outcomes[i];
     const bool forward = outcome.role == Role::kInput || outcome.role == Role::kOutput ||
                          outcome.role == Role::kBefore || outcome.role == Role::kAfter;
-    if (forward && outcome.error->empty() && outcome.unresolved->empty() &&
-        outcome.comparison.evidence == Evidence::kPayload &&
+    if (forward && outcome.is_compared() && outcome.comparison.evidence == Evidence::kPayload &&
         outcome.comparison.verdict.bitwise == Answer::kDiffers)
       gates_[outcome.path].push_back(i);
   }

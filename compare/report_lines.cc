@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kMostNames = 3;
 
-std::string StepsText(const DiffReport& report, bool is_a) {
+std::string StepsOfSide(const DiffReport& report, bool is_a) {
   std::vector<uint64_t> steps;
   for (const auto& [step_a, step_b] : report.steps) steps.push_back(is_a ? step_a : step_b);
-  return StepRanges(steps);
+  return StepsText(steps);
 }
 
 std::string PairedText(const DiffReport& report) {
@@ -95,8 +95,7 @@ std::string WeightsText(const DiffReport& report) {
                         CountText(p.buffers_compared));
   text += " equal on every rank";
   if (report.steps.size() > 1 && !p.first_steps.empty())
-    text += fmt::format(" at step{} {}", p.first_steps.size() == 1 ? "" : "s",
-                        RangesText({p.first_steps.begin(), p.first_steps.end()}));
+    text += " at " + StepsText({p.first_steps.begin(), p.first_steps.end()});
   if (p.by_statistics > 0) text += " as far as statistics tell";
   struct Where {
     std::vector<int32_t> ranks;
@@ -320,7 +319,7 @@ std::string SideText(const DiffReport& report, const SideInfo& side, bool is_a) 
   if (ranks.empty()) return "";
   const std::string& dtype = is_a ? report.dtype_a : report.dtype_b;
   std::string text = fmt::format("{} of {}   {}{}", RanksText(ranks), side.world,
-                                 dtype.empty() ? "" : dtype + "   ", StepsText(report, is_a));
+                                 dtype.empty() ? "" : dtype + "   ", StepsOfSide(report, is_a));
   if (report.job) {
     const std::string& topology = is_a ? report.job->topology_a : report.job->topology_b;
     if (!topology.empty()) text += "   " + Printable(topology);

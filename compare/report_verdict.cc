@@ -46,7 +46,7 @@ std::string NotJudgedText(const Counts& c) {
 }
 std::string StepsNotJudgedText(const DiffReport& report) {
   const std::vector<uint64_t> steps = AllNotJudged(report);
-  return steps.empty() ? "" : fmt::format("; nothing judged in {}", StepRanges(steps));
+  return steps.empty() ? "" : fmt::format("; nothing judged in {}", StepsText(steps));
 }
 
 // Pairs that were judged, but for weights known to differ by hash.
@@ -105,10 +105,9 @@ std::string InputsText(const DiffReport& report) {
   for (const auto& [step_a, step_b] : report.steps) {
     if (step_b < origin.step) before.push_back(step_b);
   }
-  const std::string judged = before.empty()
-                                 ? "no step before it was compared"
-                                 : fmt::format("step{} {} agree{}", before.size() == 1 ? "" : "s",
-                                               RangesText(before), before.size() == 1 ? "s" : "");
+  const std::string judged =
+      before.empty() ? "no step before it was compared"
+                     : fmt::format("{} agree{}", StepsText(before), before.size() == 1 ? "s" : "");
   std::vector<std::string> names = report.inputs.differing;
   if (names.empty() && origin.row) names = {RootInputName(origin.row->key)};
   for (std::string& name : names) {

@@ -21,8 +21,7 @@ void ApplyRule(const BoundRule& rule, Comparison* comparison) {
   v.dtype_allowed = v.dtype_allowed || rule.allow_dtype;
   if (comparison->evidence != Evidence::kPayload) return;  // equal, or nothing to judge by
   const Metrics& m = comparison->metrics;
-  const bool nan = rule.allow_nan || (rule.expect && rule.expect->Names("nan_mismatch"));
-  const bool inf = rule.allow_inf || (rule.expect && rule.expect->Names("inf_mismatch"));
+  const bool nan = rule.judges_nan(), inf = rule.judges_inf();
   v.special_allowed = (m.nan_mismatch == 0 || nan) && (m.inf_mismatch == 0 || inf);
   if (!rule.expect) {
     // The elements that are allowed to be special are outside of every bound.

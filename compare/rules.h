@@ -24,6 +24,10 @@ struct BoundRule {
   std::optional<Precision> compute;                      // for the default bound
   bool allow_shape = false, allow_dtype = false, allow_nan = false, allow_inf = false;
   std::string where;  // "bounds.yaml:7"
+
+  // Whether NaN, or infinities, may be on one side only, or `expect` says which may.
+  bool judges_nan() const { return allow_nan || (expect && expect->Names("nan_mismatch")); }
+  bool judges_inf() const { return allow_inf || (expect && expect->Names("inf_mismatch")); }
 };
 
 // Thread-safe once filled.

@@ -4,23 +4,21 @@
 #include <string>
 
 #include "compare/made_parts.h"
+#include "io/frame_builder.h"
 #include "io/hash.h"
 
 namespace tdump::compare {
 namespace {
 
-template <class T>
-void Append(const T& value, std::string* text) {
-  text->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 void Append(const Statistics& s, std::string* text) {
   for (const uint64_t count :
        {s.count, s.finite, s.nan, s.positive_inf, s.negative_inf, s.zeros, s.negative_zeros})
-    Append(count, text);
-  for (const double number : {s.min, s.max, s.mean, s.std, s.l1, s.l2}) Append(number, text);
-  Append(s.histogram, text);
-  for (const __int128 number : {s.exact_min, s.exact_max, s.exact_sum}) Append(number, text);
+    io::AppendStruct(count, text);
+  for (const double number : {s.min, s.max, s.mean, s.std, s.l1, s.l2})
+    io::AppendStruct(number, text);
+  io::AppendStruct(s.histogram, text);
+  for (const __int128 number : {s.exact_min, s.exact_max, s.exact_sum})
+    io::AppendStruct(number, text);
 }
 
 Parts KindsOf(const io::Record& record) {
@@ -31,9 +29,9 @@ Parts KindsOf(const io::Record& record) {
 
 io::Hash128 DigestOf(const io::Record& record, Parts kinds) {
   std::string text(record.dtype.view());
-  if ((kinds & kPartHash) != 0) Append(*record.hash, &text);
+  if ((kinds & kPartHash) != 0) io::AppendStruct(*record.hash, &text);
   if ((kinds & kPartStats) != 0) Append(*record.statistics, &text);
-  if ((kinds & kPartSlice) != 0) Append(record.slice->hash, &text);
+  if ((kinds & kPartSlice) != 0) io::AppendStruct(record.slice->hash, &text);
   if ((kinds & kPartSample) != 0)
     text.append(reinterpret_cast<const char*>(record.sample->data()), record.sample->size());
   return io::HashPayload(std::as_bytes(std::span(text)));

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "core/text.h"
+#include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
@@ -15,10 +15,9 @@ namespace {
 constexpr size_t kListed = 4;  // places named in an error
 constexpr std::string_view kUsual[] = {"tp", "cp", "sp", "ep", "etp", "dp", "fsdp", "pp", "vpp"};
 
-std::string RanksText(const std::vector<int32_t>& ranks) {
-  if (ranks.empty()) return "no rank is there";
-  std::vector<uint64_t> numbers(ranks.begin(), ranks.end());
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", RangesText(numbers));
+std::string RanksAt(const Topology& topology, const Coordinates& at) {
+  const std::vector<int32_t> ranks = topology.RanksAt(at);
+  return ranks.empty() ? "no rank is there" : RanksText(ranks);
 }
 
 bool IsUsual(std::string_view axis) {
@@ -122,7 +121,7 @@ class Grouper {
         continue;
       }
       const Coordinates at = PlaceOfCell(cell);
-      places.push_back(fmt::format("{} ({})", ToText(at), RanksText(topology_.RanksAt(at))));
+      places.push_back(fmt::format("{} ({})", ToText(at), RanksAt(topology_, at)));
     }
     const uint64_t missing = cells_ - by_cell_.size();
     return InvalidArgument(fmt::format(
@@ -157,8 +156,8 @@ class Grouper {
     const Coordinates missing = others_.At(place, PlaceOfCell(cell));
     const Coordinates other = others_.At(place, PlaceOfCell(has));
     return InvalidArgument(fmt::format("missing shard at {} ({}), though {} holds one",
-                                       ToText(missing), RanksText(topology_.RanksAt(missing)),
-                                       RanksText(topology_.RanksAt(other))));
+                                       ToText(missing), RanksAt(topology_, missing),
+                                       RanksAt(topology_, other)));
   }
 
   std::set<uint32_t> PlacesOn(size_t axis) const {
@@ -176,7 +175,7 @@ class Grouper {
         if (places.contains(place)) continue;
         const Coordinates at = {{name, place}};
         return InvalidArgument(fmt::format("missing copy at {} ({}): the dims say replicated[{}]",
-                                           ToText(at), RanksText(topology_.RanksAt(at)), name));
+                                           ToText(at), RanksAt(topology_, at), name));
       }
     }
     return {};

@@ -8,6 +8,7 @@
 
 #include "compare/name_templates.h"
 #include "compare/names.h"
+#include "compare/product.h"
 #include "core/text.h"
 #include "settings/yaml_tree.h"
 
@@ -53,10 +54,8 @@ double TextLikeness(std::string_view x, std::string_view y) {
 
 bool SameOutputs(const ModuleTemplate& a, const ModuleTemplate& b) {
   if (a.output.empty() || b.output.empty()) return false;
-  uint64_t in_a = 1, in_b = 1;
-  for (const uint64_t size : a.output) in_a *= size;
-  for (const uint64_t size : b.output) in_b *= size;
-  return IsShare(in_b, in_a) && IsShare(b.output.back(), a.output.back());
+  return IsShare(ProductOf(b.output), ProductOf(a.output)) &&
+         IsShare(b.output.back(), a.output.back());
 }
 
 // How much two templates may be one thing; 0: they are not.

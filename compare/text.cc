@@ -21,6 +21,14 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
 
 std::string Short(double value) { return value == 0 ? "0" : fmt::format("{:.4g}", value); }
 
+std::string NumbersText(std::string_view noun, const std::vector<uint64_t>& numbers) {
+  return fmt::format("{}{} {}", noun, numbers.size() == 1 ? "" : "s", RangesText(numbers));
+}
+
+std::string RanksText(const std::vector<int32_t>& ranks) {
+  return NumbersText("rank", {ranks.begin(), ranks.end()});
+}
+
 std::string LayerName(std::string_view path) {
   for (size_t at = 0; at < path.size();) {
     const size_t end = std::min(path.find('.', at), path.size());

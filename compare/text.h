@@ -35,6 +35,13 @@ std::string ShapeText(const std::vector<uint64_t>& shape);  // "[4, 128, 384]"
 // A number for people: 4 digits, "0" for zero.
 std::string Short(double value);
 
+// "rank 2", "ranks 0-1,3": a noun and its numbers, sorted.
+std::string NumbersText(std::string_view noun, const std::vector<uint64_t>& numbers);
+std::string RanksText(const std::vector<int32_t>& ranks);
+inline std::string StepsText(const std::vector<uint64_t>& steps) {
+  return NumbersText("step", steps);
+}
+
 // A module path up to its first number: "model.layers.17" of "model.layers.17.mlp.down"; without a
 // number its first two parts, "model.norm".
 std::string LayerName(std::string_view path);

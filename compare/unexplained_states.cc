@@ -12,16 +12,12 @@
 namespace tdump::compare {
 namespace {
 
-bool WasCompared(const Outcome& outcome) {
-  return outcome.error->empty() && outcome.unresolved->empty();
-}
-
 bool IsEqual(const Outcome& outcome) {
-  return WasCompared(outcome) && outcome.comparison.verdict.bitwise == Answer::kSame;
+  return outcome.is_compared() && outcome.comparison.verdict.bitwise == Answer::kSame;
 }
 
 bool DiffersByHash(const Outcome& outcome) {
-  return WasCompared(outcome) && outcome.of_optimizer && outcome.comparison.verdict.Unproven() &&
+  return outcome.is_compared() && outcome.of_optimizer && outcome.comparison.verdict.Unproven() &&
          !outcome.comparison.verdict.Fails(false);
 }
 

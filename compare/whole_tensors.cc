@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "compare/product.h"
+
 namespace tdump::compare {
 namespace {
 
@@ -31,9 +33,7 @@ io::Record RecordOfWhole(const io::Record& first, const Shape& shape, const DTyp
   record.payload.reset();
   record.parts_kept = kPartMeta | (has_payload ? kPartPayload : kPartNone);
   if (!has_payload) return record;
-  uint64_t units = 1;
-  for (const uint64_t size : shape) units *= size;  // checked when it was planned
-  const uint64_t bytes = units * dtype.unit_bytes();
+  const uint64_t bytes = ProductOf(shape) * dtype.unit_bytes();
   record.payload = io::PayloadRef{.stored_bytes = bytes, .logical_bytes = bytes};
   return record;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "compare/origin_finder.h"
@@ -14,13 +13,6 @@ namespace {
 
 constexpr uint64_t kTileElements = 4096;
 
-// Of numbers that are no complex ones, or of the parts of such.
-double ErrorOf(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double error = std::abs(b - a);
-  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-}
-
 struct Found {
   double error = 0;
   uint64_t element = 0;
@@ -30,18 +22,6 @@ struct Found {
     return x.error != y.error ? x.error > y.error : x.element < y.element;
   }
 };
-
-// Of a walk that leaves out the dimensions of `once`.
-std::vector<uint64_t> PositionOf(uint64_t element, const std::vector<uint64_t>& shape,
-                                 const std::vector<bool>& once) {
-  std::vector<uint64_t> position(shape.size(), 0);
-  for (size_t i = shape.size(); i-- > 0;) {
-    if (i < once.size() && once[i]) continue;
-    position[i] = element % shape[i];
-    element /= shape[i];
-  }
-  return position;
-}
 
 class WorstFinder {
  public:

@@ -2,16 +2,9 @@
 #include <cstring>
 
 #include "io/pass_reader.h"
+#include "io/stored_once.h"
 
 namespace tdump::io {
-namespace {
-
-bool StoredOnce(const Record& record, size_t dim) {
-  return record.layout == Layout::kStrided && dim < record.strides.size() &&
-         record.strides[dim] == 0 && record.sizes[dim] > 0;
-}
-
-}  // namespace
 
 std::vector<std::byte> ExpandPayload(const Record& record, std::span<const std::byte> canonical) {
   // From the last dimension to the first: each block of the dimensions behind

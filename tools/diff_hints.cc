@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "compare/text.h"
 #include "compare/topology.h"
 #include "core/text.h"
 
@@ -78,8 +79,7 @@ std::set<uint64_t> CapturedRanks(const io::RunIndex& index) {
 }
 
 std::string RanksText(const std::set<uint64_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                     RangesText({ranks.begin(), ranks.end()}));
+  return compare::NumbersText("rank", {ranks.begin(), ranks.end()});
 }
 
 bool IsWholeRun(const DiffSource& source) {

@@ -4,18 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "io/stored_once.h"
 #include "tools/statistics_text.h"
 
 namespace tdump::tools {
 namespace {
 
 constexpr uint64_t kWindowBytes = 1 << 20;
-
-// A dimension whose elements are all one in memory is stored once (PayloadBytes).
-bool StoredOnce(const io::Record& record, size_t dim) {
-  return record.layout == Layout::kStrided && dim < record.strides.size() &&
-         record.strides[dim] == 0 && record.sizes[dim] > 0;
-}
 
 uint64_t Magnitude(int64_t value) {
   return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
@@ -95,13 +90,13 @@ ValueStream::ValueStream(const io::PassReader* reader, const io::Record* record)
   const size_t dims = record->sizes.size();
   bool repeats = false;
   for (size_t dim = 0; dim < dims; ++dim)
-    repeats |= StoredOnce(*record, dim) && record->sizes[dim] > 1;
+    repeats |= io::StoredOnce(*record, dim) && record->sizes[dim] > 1;
   if (!repeats || units_ == 0) return;
   position_.assign(dims, 0);
   stored_strides_.assign(dims, 0);
   uint64_t stride = 1;
   for (size_t dim = dims; dim-- > 0;) {
-    if (StoredOnce(*record, dim)) continue;
+    if (io::StoredOnce(*record, dim)) continue;
     stored_strides_[dim] = stride;
     stride *= static_cast<uint64_t>(record->sizes[dim]);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compare/names.h"
 #include "core/parse_number.h"
 
 namespace tdump::compare::foreign {
@@ -14,12 +15,6 @@ std::pair<std::string_view, std::string_view> SplitLast(std::string_view text) {
   const size_t dot = text.rfind('.');
   if (dot == std::string_view::npos) return {"", text};
   return {text.substr(0, dot), text.substr(dot + 1)};
-}
-
-bool TakePrefix(std::string_view prefix, std::string_view* text) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  return true;
 }
 
 void SetParameter(std::string_view name, bool gradient, NamedKey* named) {
@@ -51,7 +46,7 @@ bool SetFromHook(std::string_view name, NamedKey* named) {
       output == std::string_view::npos || (inputs != std::string_view::npos && inputs > output);
   const size_t at = is_input ? inputs : output;
   std::string_view rest = name.substr(at + (is_input ? kInputs : kOutput).size());
-  TakePrefix(".", &rest);
+  TakePrefix(&rest, ".");
   named->key.path = at == 0 ? "." : name.substr(0, at - 1);
   named->key.role = is_input ? Role::kInput : Role::kOutput;
   named->key.arg = rest;
@@ -60,9 +55,9 @@ bool SetFromHook(std::string_view name, NamedKey* named) {
 }
 
 void SetFromDumperName(std::string_view name, NamedKey* named) {
-  const bool gradient = TakePrefix("grad__", &name);
-  if (TakePrefix("param__", &name)) return SetParameter(name, gradient, named);
-  if (!TakePrefix("non_intrusive__", &name) || !SetFromHook(name, named)) {
+  const bool gradient = TakePrefix(&name, "grad__");
+  if (TakePrefix(&name, "param__")) return SetParameter(name, gradient, named);
+  if (!TakePrefix(&name, "non_intrusive__") || !SetFromHook(name, named)) {
     named->key.path = name;
     named->kind = OperatorKind::kTap;
   }
@@ -115,7 +110,7 @@ ProbeEntry SplitDirection(std::string_view entry) {
     const size_t at = entry.rfind(word);
     if (at == std::string_view::npos) continue;
     std::string_view behind = entry.substr(at + word.size());
-    if (behind.empty() || TakePrefix(".", &behind)) return {entry.substr(0, at), behind, backward};
+    if (behind.empty() || TakePrefix(&behind, ".")) return {entry.substr(0, at), behind, backward};
   }
   return {entry, "", false};
 }
@@ -242,7 +237,7 @@ NamedKey KeyOfProbe(std::string_view entry, std::string_view category, std::stri
   }
   SetProbeRole(parts.backward, category, argument, &named);
   std::string_view name = parts.before;
-  if (TakePrefix("Module.", &name) || TakePrefix("Cell.", &name)) {
+  if (TakePrefix(&name, "Module.") || TakePrefix(&name, "Cell.")) {
     const auto [path, cls] = SplitLast(name);
     named.key.path = path.empty() ? "." : path;
     named.cls = cls;

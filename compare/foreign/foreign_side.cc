@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "compare/dequantised.h"
-#include "compare/judged_lines.h"
 #include "compare/pass_diff.h"
+#include "compare/text.h"
 #include "core/text.h"
 #include "io/address.h"
 
@@ -188,7 +188,7 @@ std::string ForeignSide::WhyMissing(int32_t rank) const {
   }
   const std::string of_rank = of_all ? "" : fmt::format(" of rank {}", rank);
   if (steps.empty()) return fmt::format("'{}' has nothing{}", path_, of_rank);
-  return fmt::format("'{}' has {}{}", path_, StepRanges({steps.begin(), steps.end()}), of_rank);
+  return fmt::format("'{}' has {}{}", path_, StepsText({steps.begin(), steps.end()}), of_rank);
 }
 
 DumpContents ForeignSide::Read(const PassRef& pass) const {

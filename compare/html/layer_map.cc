@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "compare/report_lines.h"
 #include "compare/text.h"
 
 namespace tdump::compare::html {
 namespace {
 
-std::string ColumnName(int32_t rank) { return rank < 0 ? "all" : std::to_string(rank); }
+std::string ColumnName(int32_t rank) { return RankName(rank); }
 std::string ColumnName(uint64_t step) { return std::to_string(step); }
 
 }  // namespace

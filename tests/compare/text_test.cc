@@ -25,6 +25,14 @@ TEST(RegexOf, MatchesTheTextItself) {
   EXPECT_EQ(RegexOf("a(b$c"), "a\\(b\\$c");
 }
 
+TEST(ReportText, NumbersStandBehindTheirNoun) {
+  EXPECT_EQ(RanksText({2}), "rank 2");
+  EXPECT_EQ(RanksText({3, 0, 1}), "ranks 0-1,3");
+  EXPECT_EQ(RanksText({}), "ranks none");
+  EXPECT_EQ(StepsText({3}), "step 3");
+  EXPECT_EQ(StepsText({0, 1, 2, 5}), "steps 0-2,5");
+}
+
 TEST(ReportText, ALayerIsThePathUpToItsFirstNumber) {
   EXPECT_EQ(LayerName("model.layers.17.mlp.experts.3.down"), "model.layers.17");
   EXPECT_EQ(LayerName("layers.0"), "layers.0");
