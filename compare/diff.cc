@@ -9,27 +9,22 @@
 
 #include "compare/damage_list.h"
 #include "compare/diff_progress.h"
+#include "compare/job_diff.h"
 #include "compare/later_steps.h"
 #include "compare/main_dtype.h"
-#include "compare/missing_work.h"
 #include "compare/note_list.h"
-#include "compare/optimizer_updates.h"
+#include "compare/origin_search.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
-#include "compare/roles.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
-#include "compare/skipped_operator.h"
 #include "compare/stage_hint.h"
 #include "compare/stages.h"
 #include "compare/step_align.h"
 #include "compare/steps_judged.h"
 #include "compare/tally.h"
 #include "compare/text.h"
-#include "compare/topology.h"
-#include "compare/unexplained_states.h"
 #include "compare/unpaired.h"
-#include "compare/update_fault.h"
 #include "compare/weight_list.h"
 #include "core/key.h"
 
@@ -43,32 +38,6 @@ bool PutsRanksTogether(const RunSide& a, const RunSide& b, const DiffOptions& op
   return a.world() != b.world() || LieOtherwise(a, b);
 }
 
-// Stages may count their layers from 0 on each: equal names are then other layers of the model. A
-// map may say which.
-std::string WhyNotStages(const RunSide& a, const RunSide& b, const DiffOptions& options) {
-  const auto of_a = StageOf(a, a.rank().value_or(kAllRanks));
-  const auto of_b = StageOf(b, b.rank().value_or(kAllRanks));
-  if (!of_a || !of_b || *of_a == *of_b || (options.job && options.job->map)) return "";
-  return fmt::format(
-      "{} is stage {} of a pipeline (pp) and {} stage {}: their layers are not the same; name "
-      "ranks "
-      "of one stage, or compare the whole runs",
-      a.label(), *of_a, b.label(), *of_b);
-}
-
-// One rank against another one, of which nobody says where they are.
-bool AreUnknownRanks(const RunSide& a, const RunSide& b) {
-  if (a.is_of_named_records() || b.is_of_named_records()) return false;  // the user says what
-  return a.rank() && b.rank() && *a.rank() != *b.rank() &&
-         (a.CoordinatesOf(*a.rank()).empty() || b.CoordinatesOf(*b.rank()).empty());
-}
-
-// Of the capture.
-bool HaveOtherRules(const RunSide& a, const RunSide& b) {
-  const std::string of_a = a.Facts().config_hash, of_b = b.Facts().config_hash;
-  return !of_a.empty() && !of_b.empty() && of_a != of_b;
-}
-
 class Differ {
  public:
   Differ(const RunSide& a, const RunSide& b, const DiffOptions& options)
@@ -76,21 +45,19 @@ class Differ {
         b_(b),
         options_(options),
         pairing_options_(options.pairing),
-        finder_(&report_.parameters.differing, Stages(a, b)),
-        weights_(&finder_, &report_),
+        origins_(a, b, options, &report_),
+        weights_(&origins_.finder(), &report_),
         tally_(&options, &report_),
         damage_(&pairing_options_, &report_),
         notes_(&options, &report_),
         unpaired_(&options, &report_),
-        missing_(&options.allow_unpaired, !HaveOtherRules(a, b)),
-        skipped_(&options.allow_unpaired),
-        unexplained_(&a, &b, &options.pass.allow_failed),
         progress_(options.on_progress) {}
 
   Result<DiffReport> Run() {
     report_.across = options_.across;
     report_.lists_all = options_.top == ~size_t{0};
-    if (std::string why = WhyNotStages(a_, b_, options_); !why.empty()) {
+    if (std::string why = WhyNotSameStage(a_, b_, options_.job && options_.job->map);
+        !why.empty()) {
       if (!options_.pass.select) {
         report_.why_not = std::move(why);
         return std::move(report_);
@@ -123,33 +90,35 @@ class Differ {
     report_.inputs.first_differing_step = step;
   }
 
-  struct JobSides {
-    JobSide a, b;
-    PassPairing pairing;
-  };
-  Result<JobSides> OpenJob(const JobOptions& job) const {
-    TDUMP_ASSIGN_OR_RETURN(JobSide a, JobSide::Make(&a_, pairing_options_, job.topology_a));
-    TDUMP_ASSIGN_OR_RETURN(JobSide b, JobSide::Make(&b_, pairing_options_, job.topology_b));
-    TDUMP_ASSIGN_OR_RETURN(PassPairing pairing, PairPasses(a, b, pairing_options_));
-    return JobSides{std::move(a), std::move(b), std::move(pairing)};
-  }
-
   // The ranks of each side put together, step by step. `aligned`: whether steps could be.
   Result<DiffReport> RunJob(const Status& aligned) {
-    const JobOptions job = options_.job.value_or(JobOptions{});
-    const Result<JobSides> opened = aligned.ok() ? OpenJob(job) : Result<JobSides>(aligned);
+    const JobOptions options = options_.job.value_or(JobOptions{});
+    Result<JobSides> sides =
+        aligned.ok() ? OpenJobSides(a_, b_, pairing_options_, options) : Result<JobSides>(aligned);
     Team* const team = options_.team;
+    std::optional<SharedPairs> shared;
     if (team != nullptr && team->size() > 1) {
-      const auto steps = opened.ok() ? static_cast<int64_t>(opened->pairing.pairs.size()) : -1;
+      const auto steps = sides.ok() ? static_cast<int64_t>(sides->pairing.pairs.size()) : -1;
       TDUMP_ASSIGN_OR_RETURN(const bool agree, SharedPairs::AllAgree(team, steps));
       if (!agree && team->rank() != 0) return std::move(report_);  // process 0 is alone
-      if (agree) shared_.emplace(team, options_.pass.rules.get());
+      if (agree) shared.emplace(team, options_.pass.rules.get());
     }
-    TDUMP_RETURN_IF_ERROR(opened.status());
-    const JobSide &a = opened->a, &b = opened->b;
-    job_a_ = &a;
-    job_b_ = &b;
-    JobPairs pairs(&a, &b, &job);
+    TDUMP_RETURN_IF_ERROR(sides.status());
+    job_.emplace(*std::move(sides), options, std::move(shared), &progress_,
+                 [this](const OpenedPair& opened) { return CheckOpened(opened); });
+    TellOfJob();
+    const DiffPair diff_pair = [this](const PassPair& pair, const PassDiffOptions& pass_options) {
+      return job_->Diff(pair, pass_options);
+    };
+    TDUMP_ASSIGN_OR_RETURN(DiffReport report,
+                           RunPairs(job_->a(), job_->b(), job_->pairing(), diff_pair));
+    if (std::string note = job_->StageNote(); report.overall == Overall::kDiffers && !note.empty())
+      report.notes.push_back(std::move(note));
+    return report;
+  }
+
+  void TellOfJob() {
+    const JobSide &a = job_->a(), &b = job_->b();
     notes_.HintAtMeans(MeanHints(a.topology(), b.topology()));
     report_.job = JobReport{.ranks_a = a.Ranks(), .ranks_b = b.Ranks()};
     if (!a.topology().is_unknown()) report_.job->topology_a = a.topology().ToText();
@@ -158,53 +127,16 @@ class Differ {
       report_.notes.push_back(
           fmt::format("ranks lie otherwise, A {} and B {}: those of each side are put together",
                       report_.job->topology_a, report_.job->topology_b));
-    TDUMP_ASSIGN_OR_RETURN(
-        DiffReport report,
-        RunPairs(a, b, opened->pairing, [&](const PassPair& pair, const PassDiffOptions& options) {
-          return DiffStep(&pairs, pair, options);
-        }));
-    if (std::string note = pairs.StageNote(); report.overall == Overall::kDiffers && !note.empty())
-      report.notes.push_back(std::move(note));
-    return report;
   }
 
-  // In a team all processes take the way that the first one takes.
-  Result<PassDiff> DiffStep(JobPairs* pairs, const PassPair& pair, PassDiffOptions options) {
-    Result<OpenedPair> opened = OpenStep(pairs, pair, options);
-    if (before_ && before_of_.a.step + 1 == pair.a.step && before_of_.b.step + 1 == pair.b.step)
-      options.before = before_;
-    if (!shared_) {
-      TDUMP_RETURN_IF_ERROR(opened.status());
-      return DiffViews(*std::move(opened), options);
-    }
-    using StepDecision = SharedPairs::StepDecision;
-    const bool misfit = opened.status().code() == StatusCode::kInvalidArgument;
-    TDUMP_ASSIGN_OR_RETURN(const StepDecision decision,
-                           shared_->Begin(opened.ok() ? StepDecision::kGoOn
-                                          : misfit    ? StepDecision::kStop
-                                                      : StepDecision::kSkip));
-    stopped_ = decision == StepDecision::kStop;
-    if (decision != StepDecision::kGoOn)
-      return opened.ok() ? Internal("not opened by process 0") : std::move(opened).status();
-    if (!opened.ok()) {
-      shared_->Send(nullptr);
-      return std::move(opened).status();
-    }
-    options.shared = &*shared_;
-    return DiffViews(*std::move(opened), options);
-  }
-
-  // Error (kInvalidArgument): the map, or the models, do not fit.
-  Result<OpenedPair> OpenStep(JobPairs* pairs, const PassPair& pair,
-                              const PassDiffOptions& options) {
-    const auto show = [this](size_t done, size_t all) { progress_.ShowPuttingTogether(done, all); };
-    TDUMP_ASSIGN_OR_RETURN(OpenedPair opened, pairs->Open(pair, Wanted(options), show));
-    report_.job->map = pairs->MapText();
+  // Error (kInvalidArgument): the models do not fit.
+  Status CheckOpened(const OpenedPair& opened) {
+    report_.job->map = job_->MapText();
     const bool has_map = options_.job && options_.job->map;
     if (!std::exchange(signature_checked_, true) &&
         IsRefused(CheckSignature(a_, b_, opened, has_map)))
       return InvalidArgument(report_.why_not);
-    return opened;
+    return {};
   }
 
   bool IsRefused(SignatureCheck signature) {
@@ -235,6 +167,13 @@ class Differ {
     }
     TDUMP_RETURN_IF_ERROR(ComparePasses(a, b, pairing.pairs, diff_pair, ways));
     if (!report_.why_not.empty()) return std::move(report_);  // of the first step, as it was opened
+    Finish(a, b, pairing, diff_pair);
+    return std::move(report_);
+  }
+
+  // After the last pass.
+  void Finish(const RunSide& a, const RunSide& b, const PassPairing& pairing,
+              const DiffPair& diff_pair) {
     for (const PassRef& pass : pairing.only_a) damage_.Add(unpaired_.AddPass('A', pass, a, b));
     for (const PassRef& pass : pairing.only_b) damage_.Add(unpaired_.AddPass('B', pass, b, a));
     report_.selects = static_cast<bool>(options_.pass.select);
@@ -242,31 +181,17 @@ class Differ {
     weights_.CountNames();
     report_.steps.assign(steps_.begin(), steps_.end());
     report_.ranks.assign(ranks_.begin(), ranks_.end());
-    OriginFinder::Choice choice = finder_.Choose();
-    report_.origin = std::move(choice.origin);
-    report_.notes.insert(report_.notes.end(), choice.notes.begin(), choice.notes.end());
-    missing_.Replace(&report_.origin);
-    skipped_.Replace(&report_.origin);
-    if (report_.origin) report_.origin->weights_unseen = weights_.AreUnseen(*report_.origin, b_);
-    if (report_.origin && (report_.origin->drifted || report_.origin->weights_unseen))
-      report_.beyond_drift = std::move(choice.beyond_drift);
-    // In a lower precision all bits differ from the start.
-    if (!options_.pass.compute) report_.first_bits = std::move(choice.first_bits);
-    TellUnexplainedStates();
-    for (std::optional<Origin>* origin :
-         {&report_.origin, &report_.first_bits, &report_.beyond_drift})
-      if (*origin) (*origin)->of_named_records = report_.named;
-    report_.growth = GrowthOfOrigin(choice, diff_pair);
+    origins_.Choose(weights_, diff_pair);
     ListAllowed();
     tally_.Judge(a, b, pairing, unpaired_, weights_);
-    update_.Explain(&report_.origin);
-    for (std::optional<Origin>* origin :
-         {&report_.origin, &report_.first_bits, &report_.beyond_drift})
-      if (*origin) {
-        (*origin)->may_divide = weights_.MayDivide(b_);
-        (*origin)->in_lower_precision = options_.pass.compute.has_value();
-      }
+    origins_.Explain(weights_);
     report_.steps_not_judged = judged_.NotJudged();
+    AddHints();
+    notes_.Finish();
+    AddRulesHint();
+  }
+
+  void AddHints() {
     if (std::string hint =
             LaterStepsHint(report_, first_failing_step_, options_.pass.compute.has_value());
         !hint.empty())
@@ -277,25 +202,6 @@ class Differ {
                       "ranks are: stages of a pipeline do not hold the same layers; compare the "
                       "whole runs, with --topology pp=N",
                       *a_.rank(), *b_.rank()));
-    notes_.Finish();
-    AddRulesHint();
-    return std::move(report_);
-  }
-
-  void TellUnexplainedStates() {
-    const auto found = unexplained_.Finish();
-    if (!found) return;
-    report_.counts.unexplained_states = found->pairs;
-    std::optional<Origin>& origin = report_.origin;
-    if (!origin) origin = std::exchange(report_.first_bits, std::nullopt);
-    if (origin && origin->row && origin->step == found->step)
-      origin->unexplained = IsOfOptimizer(origin->row->key);
-  }
-
-  Growth GrowthOfOrigin(const OriginFinder::Choice& choice, const DiffPair& diff_pair) const {
-    if (!choice.growth_pass) return finder_.growth();
-    const Result<PassDiff> pass = diff_pair(*choice.growth_pass, options_.pass);
-    return pass.ok() ? GrowthOf(*pass, *choice.growth_pass) : Growth{};
   }
 
   // Behind what counts, where there is room.
@@ -309,7 +215,7 @@ class Differ {
 
   // Of rules of the capture that differ.
   void AddRulesHint() {
-    if (!HaveOtherRules(a_, b_) || report_.overall != Overall::kDiffers ||
+    if (!HaveOtherRules(a_.Facts(), b_.Facts()) || report_.overall != Overall::kDiffers ||
         report_.counts.failing > 0)
       return;
     if (std::string note = unpaired_.RulesHint(paired_roles_); !note.empty())
@@ -323,8 +229,8 @@ class Differ {
     progress_.Begin(pairs.size());
     Status misfit;
     TDUMP_RETURN_IF_ERROR(results.ForEach(pairs, [&](size_t i, const PassResults::Diff& diff) {
-      if (shared_ && !shared_->status().ok()) return false;
-      if (shared_ && !shared_->is_first()) return !stopped_;
+      if (job_ && !job_->TeamStatus().ok()) return false;
+      if (job_ && !job_->is_first()) return !job_->is_stopped();
       if (!report_.why_not.empty()) return false;
       if (report_.inputs.judging_stopped && !IsBeforeParting(pairs[i])) {
         ++report_.inputs.passes_not_judged;
@@ -335,26 +241,26 @@ class Differ {
         misfit = diff.status();  // the map fits neither side
       } else if (diff.ok()) {
         AddPass(**diff, pairs[i]);
-        if (report_.job) KeepBefore(*diff, pairs[i]);
+        if (job_) job_->KeepBefore(*diff, pairs[i]);
       } else {
         damage_.Add(diff.status());
       }
       progress_.ShowPassesDone(i + 1);
       return misfit.ok();
     }));
-    return shared_ && !shared_->status().ok() ? shared_->status() : misfit;
+    return job_ && !job_->TeamStatus().ok() ? job_->TeamStatus() : misfit;
   }
 
   // Where ranks are put together of which one has no such step, as one that was killed before: its
   // part of the batch is missing, and no work of the others has a partner. False: none lacks it.
   bool AddPartOfBatch(const PassDiff& pass, const PassPair& pair) {
-    if (job_a_ == nullptr) return false;
+    if (!job_) return false;
     const bool other_inputs =
         std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
           return outcome.root_input && outcome.fails && !outcome.allowed;
         });
-    const std::vector<int32_t> of_a = job_a_->RanksWithout(pair.a),
-                               of_b = job_b_->RanksWithout(pair.b);
+    const std::vector<int32_t> of_a = job_->a().RanksWithout(pair.a),
+                               of_b = job_->b().RanksWithout(pair.b);
     if (!other_inputs || of_a.empty() == of_b.empty()) return false;
     const bool only_in_a = of_a.empty();
     const PassRef& whole = only_in_a ? pair.a : pair.b;
@@ -364,8 +270,8 @@ class Differ {
         fmt::format("{} of {} {} no step {}", RanksText(without), only_in_a ? 'B' : 'A',
                     without.size() == 1 ? "has" : "have", step);
     const std::set<std::string> weights = AddWholeWeights(pass, pair, only_in_a);
-    damage_.Add(unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? *job_a_ : *job_b_, why,
-                                  weights));
+    damage_.Add(unpaired_.AddPass(only_in_a ? 'A' : 'B', whole, only_in_a ? job_->a() : job_->b(),
+                                  why, weights));
     return true;
   }
 
@@ -407,20 +313,9 @@ class Differ {
       if (report_.job) CountLayout(pass, outcome);
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
-    const auto first = finder_.AddPass(pass, pair, /*judged=*/!parted);
-    if (!parted) missing_.AddPass(pass, pair, first);
-    if (!parted && options_.across.empty()) update_.AddPass(pass, pair);
-    if (!parted) skipped_.AddPass(pass, pair, first);
-    // Of copies, and of ranks that are put together, others decide.
-    if (!parted && !report_.job && options_.across.empty()) unexplained_.AddPass(pass, pair);
+    origins_.AddPass(pass, pair, parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
-  }
-
-  // For the step that follows. Its metadata, and open files, where parameters were recorded.
-  void KeepBefore(const std::shared_ptr<const PassDiff>& diff, const PassPair& pair) {
-    before_ = OptimizerUpdates::MayExplain(*diff) ? diff : nullptr;
-    before_of_ = pair;
   }
 
   void AddPlace(const PassDiff& pass, const PassPair& pair) {
@@ -493,7 +388,7 @@ class Differ {
   const DiffOptions& options_;
   PairOptions pairing_options_;
   DiffReport report_;
-  OriginFinder finder_;
+  OriginSearch origins_;
   WeightList weights_;
   Tally tally_;
   DamageList damage_;
@@ -501,10 +396,6 @@ class Differ {
   const bool of_unknown_ranks_ = AreUnknownRanks(a_, b_);
   StageHint stage_hint_;  // of those
   UnpairedList unpaired_;
-  MissingWorkFinder missing_;
-  UpdateFaultFinder update_;
-  SkippedFinder skipped_;
-  UnexplainedStates unexplained_;
   DiffProgress progress_;
   StepsJudged judged_;
   std::set<std::pair<uint64_t, uint64_t>> steps_;
@@ -512,13 +403,8 @@ class Differ {
   std::optional<uint64_t> first_failing_step_;  // of B; what is allowed to is none
   std::vector<Row> allowed_;                    // that fail; the first ones
   uint32_t paired_roles_ = 0;                   // bits
-  // Of jobs whose ranks are put together.
-  const JobSide *job_a_ = nullptr, *job_b_ = nullptr;
-  std::shared_ptr<const PassDiff> before_;  // the last step, where the next may need it
-  PassPair before_of_;
-  bool signature_checked_ = false;
-  std::optional<SharedPairs> shared_;  // none: this process compares all
-  bool stopped_ = false;               // by process 0
+  bool signature_checked_ = false;              // of jobs
+  std::optional<JobDiff> job_;                  // where ranks are put together
 };
 
 }  // namespace

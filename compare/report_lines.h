@@ -26,10 +26,6 @@ std::string RankName(int32_t rank);  // "3"; "all" where ranks were put together
 // "differing in: shape 0, dtype 0, special values 0, bits 131, tolerance 130".
 std::string DifferingIn(const Counts& counts);
 
-std::string OriginTitle(const Origin& origin);  // "rank 1, step 0, layers.1.mlp.down, output"
-// `across`: as DiffReport::across.
-std::vector<std::string> OriginLines(const Origin& origin, const std::string& across = "");
-
 std::string ObservationText(const Row& row);  // "output", "input 0 of call 2"
 std::string ShownName(const std::string& name);
 // NaN or infinities that one side alone has, which what is said of errors leaves out.

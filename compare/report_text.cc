@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compare/bounds.h"
+#include "compare/origin_lines.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"
 #include "compare/roles.h"

@@ -113,8 +113,7 @@ class Signatures {
     Note("model classes differ", fmt::format("{}", fmt::join(classes_a, ", ")),
          fmt::format("{}", fmt::join(classes_b, ", ")));
     Note("steps end differently", a_.boundary, b_.boundary);
-    if (!a_.config_hash.empty() && !b_.config_hash.empty() && a_.config_hash != b_.config_hash)
-      check_.notes.push_back("captured with different configurations");
+    if (HaveOtherRules(a_, b_)) check_.notes.push_back("captured with different configurations");
     CompareShapes(shared);
     CompareDTypes(shared);
     return std::move(check_);
@@ -163,6 +162,10 @@ class Signatures {
 };
 
 }  // namespace
+
+bool HaveOtherRules(const RunFacts& a, const RunFacts& b) {
+  return !a.config_hash.empty() && !b.config_hash.empty() && a.config_hash != b.config_hash;
+}
 
 SignatureCheck CheckSignature(const RunSide& a, const RunSide& b, const PassPair& first,
                               bool equal) {

@@ -15,6 +15,9 @@ struct SignatureCheck {
   std::vector<std::string> notes;  // "versions differ: A torch 2.14, B torch 2.15"
 };
 
+// Of the captures: both say which configuration they had, and it was not the same.
+bool HaveOtherRules(const RunFacts& a, const RunFacts& b);
+
 // Refused: of the parameters that both sides have under one name, more than half have other shapes:
 // these are models of different sizes. `first`: the first pair of passes, from whose tensors the
 // models' classes and parameters are read; a side that cannot be opened says nothing. `equal`: the

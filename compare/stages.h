@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "compare/pairing.h"
 #include "compare/run_side.h"
@@ -13,6 +14,13 @@ namespace tdump::compare {
 std::optional<uint32_t> StageOf(const RunSide& side, int32_t rank);
 // Of B's pass, else of A's.
 std::optional<uint32_t> StageOf(const RunSide& a, const RunSide& b, const PassPair& pair);
+
+// Why one rank is not compared with the other: they are of different stages, which may count their
+// layers from 0 on each, so that equal names are other layers of the model; "" where they are not,
+// or not known to be. `has_map`: a map says which layers are the same.
+std::string WhyNotSameStage(const RunSide& a, const RunSide& b, bool has_map);
+// One rank against another one, of which nobody says where they are.
+bool AreUnknownRanks(const RunSide& a, const RunSide& b);
 
 // Immutable. The sides outlive it.
 class Stages {

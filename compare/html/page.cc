@@ -2,6 +2,7 @@
 
 #include "compare/html/assets.h"
 #include "compare/html/observation_json.h"
+#include "compare/origin_lines.h"
 #include "compare/report_lines.h"
 #include "core/key.h"
 #include "core/text.h"
