@@ -54,6 +54,12 @@ void NoteSkipped(const JobStep& step, char side, std::vector<std::string>* notes
                                side, fmt::join(names, ", "), skipped > kMostNamed ? ", ..." : ""));
 }
 
+std::vector<int32_t> RanksOf(const JobStep& step, const Group& group) {
+  std::vector<int32_t> ranks;
+  for (const Member& member : group.members) ranks.push_back(step.RankOf(member));
+  return ranks;
+}
+
 // What ranks hold as copies of one tensor.
 void AddCopies(const LoadedShards& shards, const LayoutCandidate& layout, const WholeTensor& tensor,
                StageHint* hint) {
@@ -96,7 +102,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
   LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   const Status status = of_a.status.ok() ? of_b.status : of_a.status;
-  Skipped skipped = FindSkipped(left, right);
+  Skipped skipped = FindSkipped(left, right, *step);
   LayoutMemory none_a, none_b;  // of what ranks lack nothing is learnt
   Result<ResolvedLayouts> layouts = status.ok()
                                         ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(),
@@ -104,7 +110,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
                                                          skipped.any() ? &none_b : &memory_b_)
                                         : Result<ResolvedLayouts>(status);
   if (status.ok() && skipped.any()) {
-    AddSkipped(left, right, of_a, of_b, std::move(layouts), made, std::move(skipped), step);
+    AddSkipped(left, right, of_a, of_b, std::move(layouts), made, skipped, step);
     return;
   }
   if (layouts.ok()) {
@@ -120,22 +126,29 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
 }
 
-JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right) {
+JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right, const Step& step) {
   Skipped skipped{skipped_a_.Find(left), skipped_b_.Find(right)};
-  // Both alike: what some ranks alone do.
-  if (!skipped.a.empty() && !skipped.b.empty()) return {};
-  return skipped;
+  if (skipped.a.empty() || skipped.b.empty()) return skipped;
+  const auto ranks_of = [](const JobStep& of, const Group& group,
+                           const std::vector<SkippedRank>& lacking) {
+    RanksOfModule ranks{.ran = RanksOf(of, group), .skipped = {}};
+    for (const SkippedRank& rank : lacking) ranks.skipped.push_back(rank.rank);
+    return ranks;
+  };
+  const bool are_alike = SkipAlike(step.a->topology(), ranks_of(*step.a, left, skipped.a),
+                                   step.b->topology(), ranks_of(*step.b, right, skipped.b));
+  return are_alike ? Skipped{} : skipped;
 }
 
 // What the other ranks hold is compared where they hold copies of the whole; else a part is missing
 // that no other shard stands for.
 void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
                           const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
-                          const std::string& made, Skipped skipped, Step* step) {
+                          const std::string& made, const Skipped& skipped, Step* step) {
   uint64_t a = 0, b = 0;
-  const bool of_b_lacks = skipped.a.empty();
   const bool are_copies = layouts.ok() && layouts->a.shape() == layouts->b.shape() &&
-                          (of_b_lacks ? layouts->b : layouts->a).is_one_shard();
+                          (skipped.a.empty() || layouts->a.is_one_shard()) &&
+                          (skipped.b.empty() || layouts->b.is_one_shard());
   if (are_copies) {
     std::tie(a, b) = AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
   } else {
@@ -149,19 +162,21 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
     a = alone(step->a.get(), left, of_a);
     b = alone(step->b.get(), right, of_b);
   }
-  const Group& group = of_b_lacks ? right : left;
-  const JobStep& lacking = of_b_lacks ? *step->b : *step->a;
-  std::vector<int32_t> others;
-  for (const Member& member : group.members) others.push_back(lacking.RankOf(member));
-  for (const SkippedRank& rank : of_b_lacks ? skipped.b : skipped.a) {
-    if (are_copies && rank.has_other_data) continue;  // its data had nothing for it
-    (of_b_lacks ? step->opened.lost_b : step->opened.lost_a)
-        .push_back({.tensor = of_b_lacks ? b : a,
-                    .partner = of_b_lacks ? a : b,
-                    .rank = rank.rank,
-                    .how = LostCopy::How::kSkipped,
-                    .others = others});
-  }
+  const auto add_lost = [&](const JobStep& of, const Group& group,
+                            const std::vector<SkippedRank>& lacking, RecordIds ids,
+                            std::vector<LostCopy>* lost) {
+    const std::vector<int32_t> others = RanksOf(of, group);
+    for (const SkippedRank& rank : lacking) {
+      if (are_copies && rank.has_other_data) continue;  // its data had nothing for it
+      lost->push_back({.tensor = ids.a,
+                       .partner = ids.b,
+                       .rank = rank.rank,
+                       .how = LostCopy::How::kSkipped,
+                       .others = others});
+    }
+  };
+  add_lost(*step->a, left, skipped.a, {a, b}, &step->opened.lost_a);
+  add_lost(*step->b, right, skipped.b, {b, a}, &step->opened.lost_b);
 }
 
 void JobPairs::AddHeld(Step* step) {

@@ -61,10 +61,10 @@ class JobPairs {
     std::vector<SkippedRank> a, b;
     bool any() const { return !a.empty() || !b.empty(); }
   };
-  Skipped FindSkipped(const Group& left, const Group& right);
+  Skipped FindSkipped(const Group& left, const Group& right, const Step& step);
   void AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
                   const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
-                  const std::string& made, Skipped skipped, Step* step);
+                  const std::string& made, const Skipped& skipped, Step* step);
   void PairLeft(const std::vector<const Group*>& left, const std::vector<const Group*>& right,
                 const WantRecord& wanted, Step* step);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 #include <utility>
 
 #include "compare/names.h"
@@ -26,6 +27,65 @@ std::string OperatorText(const std::string& root, const std::string& path, const
   return fmt::format("{}\n{}\n{}", root, path, op);
 }
 
+// On one axis; of an axis that is not there, the only one.
+struct PlacesOnAxis {
+  std::set<uint32_t> places = {0};
+  uint32_t size = 1;
+
+  bool are_all() const { return places.size() == size; }
+  bool are_last() const { return places.size() == 1 && *places.begin() + 1 == size; }
+};
+
+struct Places {
+  std::map<std::string, PlacesOnAxis> axes;
+  bool is_box = false;  // every rank at a product of these places is one of them
+
+  const PlacesOnAxis& On(const std::string& axis) const {
+    static const PlacesOnAxis none;
+    const auto found = axes.find(axis);
+    return found == axes.end() ? none : found->second;
+  }
+};
+
+Places PlacesByNumber(const std::vector<int32_t>& ranks, int32_t world) {
+  PlacesOnAxis numbers{.places = {}, .size = static_cast<uint32_t>(world)};
+  for (const int32_t rank : ranks) numbers.places.insert(static_cast<uint32_t>(rank));
+  return {.axes = {{"rank", std::move(numbers)}}, .is_box = true};
+}
+
+// On the axes of replicas: ranks of several stages may run one name.
+Places PlacesOf(const std::vector<int32_t>& ranks, const Topology& topology) {
+  Places places;
+  std::set<std::vector<uint32_t>> cells;
+  for (const int32_t rank : ranks) {
+    if (!topology.HasPlace(rank)) continue;
+    std::vector<uint32_t> cell;
+    for (size_t i = 0; i < topology.axes().size(); ++i) {
+      const Axis& axis = topology.axes()[i];
+      if (!IsOfReplicas(axis.name)) continue;
+      const auto [on_axis, is_new] = places.axes.try_emplace(axis.name);
+      if (is_new) on_axis->second = {.places = {}, .size = axis.size};
+      cell.push_back(topology.PlaceOn(i, rank));
+      on_axis->second.places.insert(cell.back());
+    }
+    cells.insert(std::move(cell));
+  }
+  size_t box = 1;
+  for (const auto& [name, axis] : places.axes) box *= axis.places.size();
+  places.is_box = cells.size() == box;
+  return places;
+}
+
+bool AreAlike(const Places& a, const Places& b) {
+  if (!a.is_box || !b.is_box) return false;
+  const auto is_alike = [&](const auto& of_axis) {
+    const PlacesOnAxis &x = a.On(of_axis.first), &y = b.On(of_axis.first);
+    return (x.are_all() && y.are_all()) || (x.are_last() && y.are_last()) || x.places == y.places;
+  };
+  return std::all_of(a.axes.begin(), a.axes.end(), is_alike) &&
+         std::all_of(b.axes.begin(), b.axes.end(), is_alike);
+}
+
 // Without what tells the tensors of one call apart.
 std::string CallText(Key key) {
   key.role = Role::kInput;
@@ -43,6 +103,17 @@ bool MayBeSkipped(const io::Record& record) {
 bool MayHaveSkipped(const OperatorUse& rank, const OperatorUse& other) {
   if (!rank.is_known || !other.is_known) return true;
   return rank.is_selected && rank.calls < other.calls && rank.not_kept == 0;
+}
+
+bool SkipAlike(const Topology& topology_a, const RanksOfModule& a, const Topology& topology_b,
+               const RanksOfModule& b) {
+  const bool by_number = topology_a.is_unknown() || topology_b.is_unknown();
+  const auto are_alike = [&](const std::vector<int32_t>& of_a, const std::vector<int32_t>& of_b) {
+    return by_number ? AreAlike(PlacesByNumber(of_a, topology_a.world()),
+                                PlacesByNumber(of_b, topology_b.world()))
+                     : AreAlike(PlacesOf(of_a, topology_a), PlacesOf(of_b, topology_b));
+  };
+  return are_alike(a.ran, b.ran) || are_alike(a.skipped, b.skipped);
 }
 
 CallsOfPass::CallsOfPass(const StepView& view) {

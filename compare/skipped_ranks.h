@@ -12,7 +12,8 @@
 //      called less often than on the others, and that nothing of it was lost to a limit; and
 //   4. the module is no part of an expert, to which a batch may send nothing.
 // A rank beside it on dp, fsdp or cp is given other data, of which a module (an encoder of images)
-// may have nothing to do: what the others hold then is the whole of it.
+// may have nothing to do: what the others hold then is the whole of it. What ranks of the same
+// places alone run on both sides (a log of the first one) is no fault: SkipAlike.
 // Where nobody says how the ranks lie, only a rank that called the module at other steps can have
 // skipped it. Operators that are no modules come and go: a rank may print what others do not.
 #pragma once
@@ -29,6 +30,7 @@
 #include "compare/job_step.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
+#include "compare/topology.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -58,6 +60,16 @@ struct SkippedRank {
   int32_t rank = 0;
   bool has_other_data = false;  // than every rank that ran it
 };
+
+// Of one module, on one side.
+struct RanksOfModule {
+  std::vector<int32_t> ran, skipped;
+};
+// Whether both sides have a module run, or skipped, by ranks of the same places: on each axis of
+// replicas by all, by the same ones, or by the last one. An axis that a side lacks has one place.
+// Where nobody says how the ranks of one side lie, their numbers are their places.
+bool SkipAlike(const Topology& topology_a, const RanksOfModule& a, const Topology& topology_b,
+               const RanksOfModule& b);
 
 // Of one side. Not thread-safe. Memory: the names of the calls of the ranks of one step.
 class SkippedRanks {

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compare/across.h"
@@ -230,6 +232,99 @@ TEST(SkippedRanks, WhatOneRankAloneDoesOnBothSidesIsNoFault) {
     return run;
   };
   ExpectSame(DiffOk(job(2), job(4)));
+}
+
+// A step of the modules a, b and c; a rank skips what its text names, which it ran before.
+FakeRun SkippingJob(const std::string& axis, const std::vector<std::string>& skips) {
+  const auto world = static_cast<int32_t>(skips.size());
+  FakeRun run(world);
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (!axis.empty()) run.Place(rank, axis + "=" + std::to_string(rank));
+    PassBuilder pass = run.Pass(rank, 0);
+    for (const char* const name : {"a", "b", "c"}) {
+      const bool is_skipped = skips[static_cast<size_t>(rank)] == name;
+      if (!is_skipped) pass.Module(name, kFirstRows, kFirstRows);
+      run.Count(rank, name, is_skipped ? 1 : 2);
+    }
+  }
+  return run;
+}
+
+TEST(SkippedRanks, EachSideIsToldOfItself) {
+  const DiffReport report =
+      DiffOk(SkippingJob("tp", {"", "b", ""}), SkippingJob("tp", {"", "", "b", ""}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 0u);
+  EXPECT_EQ(report.counts.paired, 6u);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_EQ(report.counts.unpaired_b, 2u);
+  EXPECT_TRUE(report.origin);
+  const std::string text = Joined(Text(report, 3, 4));
+  EXPECT_THAT(text, HasSubstr("rank 1 of A has no record of b in step 0, though ranks 0,2 have"));
+  EXPECT_THAT(text, HasSubstr("rank 2 of B has no record of b in step 0, though ranks 0-1,3 have"));
+}
+
+TEST(SkippedRanks, EachSideMaySkipAnotherModule) {
+  const DiffReport report =
+      DiffOk(SkippingJob("tp", {"", "b", ""}), SkippingJob("tp", {"", "", "c", ""}));
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_EQ(report.counts.unpaired_b, 2u);
+  const std::string text = Joined(Text(report, 3, 4));
+  EXPECT_THAT(text, HasSubstr("rank 1 of A has no record of b in step 0, though ranks 0,2 have"));
+  EXPECT_THAT(text, HasSubstr("rank 2 of B has no record of c in step 0, though ranks 0-1,3 have"));
+}
+
+TEST(SkippedRanks, WhereNobodySaysHowRanksLieEachSideIsToldOfItselfToo) {
+  const DiffReport report =
+      DiffOk(SkippingJob("", {"", "b", ""}), SkippingJob("", {"", "", "b", ""}));
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_EQ(report.counts.unpaired_b, 2u);
+}
+
+RanksOfModule Ran(std::vector<int32_t> ran, int32_t world) {
+  RanksOfModule ranks{.ran = std::move(ran), .skipped = {}};
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (std::find(ranks.ran.begin(), ranks.ran.end(), rank) == ranks.ran.end())
+      ranks.skipped.push_back(rank);
+  }
+  return ranks;
+}
+
+struct Places {
+  const char* topology;  // "": not known
+  int32_t world;
+  std::vector<int32_t> ran;
+};
+
+bool AreAlike(const Places& a, const Places& b) {
+  const auto topology = [](const Places& of) {
+    return *of.topology == '\0' ? Topology::Unknown(of.world)
+                                : *Topology::Parse(of.topology, of.world);
+  };
+  const bool alike = SkipAlike(topology(a), Ran(a.ran, a.world), topology(b), Ran(b.ran, b.world));
+  EXPECT_EQ(alike, SkipAlike(topology(b), Ran(b.ran, b.world), topology(a), Ran(a.ran, a.world)));
+  return alike;
+}
+
+TEST(SkippedRanks, RanksOfTheSamePlacesAreAlike) {
+  EXPECT_TRUE(AreAlike({"tp=2", 2, {0}}, {"tp=4", 4, {0}}));                  // the first rank
+  EXPECT_TRUE(AreAlike({"tp=2", 2, {1}}, {"tp=4", 4, {3}}));                  // the last
+  EXPECT_TRUE(AreAlike({"tp=2", 2, {1}}, {"tp=4", 4, {1, 2, 3}}));            // all but the first
+  EXPECT_TRUE(AreAlike({"tp=2", 2, {0}}, {"tp=4 dp=2", 8, {0}}));             // the first of all
+  EXPECT_TRUE(AreAlike({"tp=2", 2, {0}}, {"tp=4 dp=2", 8, {0, 4}}));          // of each replica
+  EXPECT_TRUE(AreAlike({"tp=2", 2, {0}}, {"dp=4", 4, {0}}));                  // of any axis
+  EXPECT_TRUE(AreAlike({"tp=2 pp=2", 4, {2}}, {"tp=4", 4, {0}}));             // of a stage
+  EXPECT_TRUE(AreAlike({"", 4, {0, 2, 3}}, {"", 8, {0, 2, 3, 4, 5, 6, 7}}));  // one number
+}
+
+TEST(SkippedRanks, RanksOfOtherPlacesAreNotAlike) {
+  EXPECT_FALSE(AreAlike({"", 4, {0, 1, 3}}, {"", 4, {0, 2, 3}}));
+  EXPECT_FALSE(AreAlike({"tp=2", 2, {0}}, {"tp=4", 4, {0, 1, 3}}));
+  EXPECT_FALSE(AreAlike({"tp=2", 2, {0}}, {"tp=4", 4, {1}}));
+  EXPECT_FALSE(AreAlike({"tp=2", 2, {0}}, {"dp=4", 4, {0, 1, 3}}));
+  EXPECT_FALSE(AreAlike({"tp=2", 2, {0}}, {"", 4, {0, 1, 3}}));
+  EXPECT_FALSE(AreAlike({"tp=2", 2, {0}}, {"tp=4 dp=2", 8, {0, 5}}));  // another of each replica
+  EXPECT_FALSE(AreAlike({"tp=2 dp=2", 4, {0, 1, 3}}, {"tp=4 dp=2", 8, {0, 1, 2, 3, 4, 5, 6}}));
 }
 
 TEST(SkippedRanks, OperatorsThatAreNoModulesComeAndGo) {
