@@ -162,17 +162,21 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
     a = alone(step->a.get(), left, of_a);
     b = alone(step->b.get(), right, of_b);
   }
+  RankLists& lists = step->opened.rank_lists;
   const auto add_lost = [&](const JobStep& of, const Group& group,
                             const std::vector<SkippedRank>& lacking, RecordIds ids,
                             std::vector<LostCopy>* lost) {
-    const std::vector<int32_t> others = RanksOf(of, group);
+    if (lacking.empty()) return;
+    // Mostly that of the tensor before.
+    if (std::vector<int32_t> ran = RanksOf(of, group); lists.empty() || lists.back() != ran)
+      lists.push_back(std::move(ran));
     for (const SkippedRank& rank : lacking) {
       if (are_copies && rank.has_other_data) continue;  // its data had nothing for it
       lost->push_back({.tensor = ids.a,
                        .partner = ids.b,
                        .rank = rank.rank,
                        .how = LostCopy::How::kSkipped,
-                       .others = others});
+                       .ran = static_cast<uint32_t>(lists.size() - 1)});
     }
   };
   add_lost(*step->a, left, skipped.a, {a, b}, &step->opened.lost_a);

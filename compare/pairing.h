@@ -76,8 +76,10 @@ struct LostCopy {
   uint64_t partner = 0;  // and in the other one's
   int32_t rank = 0;
   How how = How::kGone;
-  std::vector<int32_t> others;  // of kSkipped: ranks that ran it
+  uint32_t ran = 0;  // of kSkipped: index of the ranks that ran it, in the rank lists beside it
 };
+// Lists of ranks to which lost copies refer: many have one.
+using RankLists = std::vector<std::vector<int32_t>>;
 
 // Whether nobody has computed the parameters of the pair, but a seed or a file gave them: of one
 // dtype they are equal. Those of step 0, which are recorded before anything runs. What `steps.skip`
@@ -93,6 +95,7 @@ struct OpenedPair {
   // small.
   std::vector<RecordIds> other_sizes;
   std::vector<LostCopy> lost_a, lost_b;
+  RankLists rank_lists;         // of these
   bool is_later_stage = false;  // of a pipeline: what it was given comes from the stage before
   bool parameters_given = false;
   std::vector<std::string> notes;

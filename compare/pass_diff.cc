@@ -208,6 +208,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   diff.only_b = std::move(pairing.only_b);
   diff.lost_a = std::move(opened.lost_a);
   diff.lost_b = std::move(opened.lost_b);
+  diff.rank_lists = std::move(opened.rank_lists);
   diff.spill = std::make_unique<SpillFile>(options.spill);
   pairing.pairs.shrink_to_fit();
   pairing.key_hashes.shrink_to_fit();

@@ -106,6 +106,7 @@ struct PassDiff {
   std::vector<Outcome> outcomes;
   std::vector<uint64_t> only_a, only_b;  // record ids
   std::vector<LostCopy> lost_a, lost_b;
+  RankLists rank_lists;                          // of these
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin
   uint64_t structure = 0;                        // equal for pass pairs with the same keys
   bool is_later_stage = false;                   // see OpenedPair

@@ -123,16 +123,16 @@ void serialize(Archive& archive, CallSpan& call) {
 
 template <class Archive>
 void serialize(Archive& archive, LostCopy& copy) {
-  auto& [tensor, partner, rank, how, others] = copy;
-  archive(tensor, partner, rank, how, others);
+  auto& [tensor, partner, rank, how, ran] = copy;
+  archive(tensor, partner, rank, how, ran);
 }
 
 template <class Archive>
 void serialize(Archive& archive, PassDiff& diff) {
-  auto& [a, b, spill, outcomes, only_a, only_b, lost_a, lost_b, calls, structure, is_later_stage,
-         damage, notes] = diff;
-  archive(outcomes, only_a, only_b, lost_a, lost_b, calls, structure, is_later_stage, damage,
-          notes);
+  auto& [a, b, spill, outcomes, only_a, only_b, lost_a, lost_b, rank_lists, calls, structure,
+         is_later_stage, damage, notes] = diff;
+  archive(outcomes, only_a, only_b, lost_a, lost_b, rank_lists, calls, structure, is_later_stage,
+          damage, notes);
 }
 
 std::string ArchivePassDiff(const PassDiff& diff, const BoundRules* rules) {
@@ -145,6 +145,17 @@ std::string ArchivePassDiff(const PassDiff& diff, const BoundRules* rules) {
   return std::move(out).str();
 }
 
+namespace {
+
+// Whether each refers to a list that is there.
+bool HaveLists(const std::vector<LostCopy>& lost, const RankLists& lists) {
+  return std::all_of(lost.begin(), lost.end(), [&](const LostCopy& copy) {
+    return copy.how != LostCopy::How::kSkipped || copy.ran < lists.size();
+  });
+}
+
+}  // namespace
+
 Result<PassDiff> UnarchivePassDiff(std::string_view bytes, const BoundRules* rules) {
   PassDiff diff;
   std::vector<int64_t> numbers;
@@ -155,6 +166,8 @@ Result<PassDiff> UnarchivePassDiff(std::string_view bytes, const BoundRules* rul
   } catch (const std::exception& error) {
     return Corrupt(std::string("a result of another process: ") + error.what());
   }
+  if (!HaveLists(diff.lost_a, diff.rank_lists) || !HaveLists(diff.lost_b, diff.rank_lists))
+    return Corrupt("a result of another process: ranks are not listed");
   for (size_t i = 0; i < std::min(numbers.size(), diff.outcomes.size()); ++i)
     diff.outcomes[i].rule = rules != nullptr ? rules->At(numbers[i]) : nullptr;
   return diff;

@@ -42,7 +42,7 @@ void SkippedFinder::AddPass(const PassDiff& pass, const PassPair& pair,
       earliest = of_b->seen;
       found_ = Found{.skipped = {.side = side,
                                  .ranks = {copy.rank},
-                                 .others = copy.others,
+                                 .others = pass.rank_lists[copy.ran],
                                  .name = name,
                                  .step = side == 'A' ? pair.a.step : pair.b.step},
                      .step_a = pair.a.step,

@@ -35,9 +35,11 @@ std::string UnfinishedText(const PassRef& here, const PassRef& other) {
   return fmt::format("the pass of rank {} is unfinished", other.captured_rank());
 }
 
-std::string LostText(const LostCopy& copy, char side, const Key& key, uint64_t step) {
+std::string LostText(const LostCopy& copy, const RankLists& lists, char side, const Key& key,
+                     uint64_t step) {
   if (copy.how == LostCopy::How::kSkipped)
-    return SkippedText(PlainName(key.root, key.path, key.op), side, step, {copy.rank}, copy.others);
+    return SkippedText(PlainName(key.root, key.path, key.op), side, step, {copy.rank},
+                       lists[copy.ran]);
   const std::string holds = fmt::format("rank {} of {} holds no copy", copy.rank, side);
   switch (copy.how) {
     case LostCopy::How::kGone:
@@ -193,7 +195,7 @@ void UnpairedList::AddLost(char side, const PassDiff& pass, const PassPair& pair
     unpaired.key = ToText(record->key);
     unpaired.allowed = allowed;
     unpaired.lacking = copy.rank;
-    unpaired.why = LostText(copy, of_a ? 'B' : 'A', record->key, step);
+    unpaired.why = LostText(copy, pass.rank_lists, of_a ? 'B' : 'A', record->key, step);
   }
   for (auto& [rank, unpaired] : by_rank) Add(std::move(unpaired));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compare/across.h"
+#include "compare/pass_diff_archive.h"
 #include "tests/compare/job_runs.h"
 
 namespace tdump::compare {
@@ -272,6 +273,30 @@ TEST(SkippedRanks, EachSideMaySkipAnotherModule) {
   const std::string text = Joined(Text(report, 3, 4));
   EXPECT_THAT(text, HasSubstr("rank 1 of A has no record of b in step 0, though ranks 0,2 have"));
   EXPECT_THAT(text, HasSubstr("rank 2 of B has no record of c in step 0, though ranks 0-1,3 have"));
+}
+
+TEST(SkippedRanks, TheRanksThatRanModulesAreListedOnce) {
+  constexpr int32_t kWorld = 16;
+  FakeRun a(1), b(kWorld);
+  const auto fill = [](PassBuilder pass, bool is_short) {
+    for (int i = 0; i < 20; ++i)
+      if (!is_short || i == 0) pass.Module("m" + std::to_string(i), kFirstRows, kFirstRows);
+  };
+  fill(a.Pass(0, 0), false);
+  for (int32_t rank = 0; rank < kWorld; ++rank) {
+    b.Place(rank, "tp=" + std::to_string(rank));
+    fill(b.Pass(rank, 0), rank % 2 == 1);
+  }
+  DiffOptions options;
+  options.on_pass = [](const PassDiff& pass, const PassPair&) {
+    EXPECT_EQ(pass.lost_b.size(), 8u * 19 * 2);
+    EXPECT_THAT(pass.rank_lists, ElementsAre(ElementsAre(0, 2, 4, 6, 8, 10, 12, 14)));
+    const auto sent = UnarchivePassDiff(ArchivePassDiff(pass, nullptr), nullptr);
+    ASSERT_TRUE(sent.ok());
+    EXPECT_EQ(sent->rank_lists, pass.rank_lists);
+    EXPECT_EQ(sent->lost_b.size(), pass.lost_b.size());
+  };
+  EXPECT_EQ(DiffOk(a, b, options).counts.unpaired_a, 8u * 19 * 2);
 }
 
 TEST(SkippedRanks, WhereNobodySaysHowRanksLieEachSideIsToldOfItselfToo) {

@@ -280,7 +280,9 @@ TEST(TeamTest, AnArchiveThatIsCutIsAnError) {
   metrics.cosine = 0.5;
   diff.outcomes[2].comparison.metrics = metrics;
   diff.only_a = {1, 2};
-  diff.lost_b = {{.tensor = 3, .rank = 1, .how = LostCopy::How::kUnfinished}};
+  diff.lost_b = {{.tensor = 3, .rank = 1, .how = LostCopy::How::kUnfinished},
+                 {.tensor = 4, .rank = 2, .how = LostCopy::How::kSkipped, .ran = 1}};
+  diff.rank_lists = {{0}, {0, 1}};
   diff.calls[7].path = "layer";
   diff.damage.push_back({"pass.tdp", 4096, "digest"});
   const std::string bytes = ArchivePassDiff(diff, nullptr);
@@ -290,12 +292,15 @@ TEST(TeamTest, AnArchiveThatIsCutIsAnError) {
   EXPECT_EQ(whole->outcomes[1].error, diff.outcomes[1].error);
   EXPECT_EQ(whole->outcomes[2].comparison.metrics->cosine, 0.5);
   EXPECT_EQ(whole->only_a, diff.only_a);
-  ASSERT_EQ(whole->lost_b.size(), 1u);
+  ASSERT_EQ(whole->lost_b.size(), 2u);
   EXPECT_EQ(whole->lost_b[0].rank, 1);
+  EXPECT_EQ(whole->rank_lists.at(whole->lost_b[1].ran), diff.rank_lists[1]);
   EXPECT_EQ(whole->calls.at(7).path, "layer");
   EXPECT_EQ(whole->damage.at(0).what, "digest");
   for (size_t cut = 0; cut < bytes.size(); cut += 7)
     EXPECT_FALSE(UnarchivePassDiff(std::string_view(bytes).substr(0, cut), nullptr).ok());
+  diff.rank_lists.pop_back();
+  EXPECT_FALSE(UnarchivePassDiff(ArchivePassDiff(diff, nullptr), nullptr).ok());
 }
 
 }  // namespace
