@@ -34,7 +34,11 @@ std::string NotSelectedText(const io::RunIndex& index, const io::RankState& stat
 
 CapturedRun::CapturedRun(const io::PassStore* store, const io::RunIndex* index,
                          std::optional<int32_t> rank, std::string label)
-    : store_(store), index_(index), rank_(rank), label_(std::move(label)) {
+    : store_(store),
+      index_(index),
+      rank_(rank),
+      label_(std::move(label)),
+      uses_(std::make_shared<OperatorUses>()) {
   std::map<std::tuple<int32_t, uint32_t, uint64_t, bool>, uint32_t> seen;
   for (size_t i = 0; i < index->passes.size(); ++i) {
     const io::IndexedPass& indexed = index->passes[i];
@@ -89,19 +93,7 @@ Result<io::PassDigest> CapturedRun::DigestOf(const PassRef& pass) const {
 }
 
 OperatorUse CapturedRun::UseOf(const PassRef& pass, const Key& key) const {
-  const io::ProcessEntry& process = store_->processes()[index_->passes[pass.index].process];
-  const auto is_it = [&](const auto& section) {
-    return section.path == key.path && section.op == key.op && section.root == key.root;
-  };
-  OperatorUse use;
-  // Counted at an orderly end. A rank that expects nothing then is one that no rule selects.
-  use.is_known = !process.counts.empty();
-  use.is_selected = std::any_of(process.expected.begin(), process.expected.end(), is_it);
-  const auto count = std::find_if(process.counts.begin(), process.counts.end(), is_it);
-  if (count == process.counts.end()) return use;
-  use.calls = count->calls;
-  use.not_kept = count->not_kept;
-  return use;
+  return uses_->Of(store_->processes()[index_->passes[pass.index].process], key);
 }
 
 bool CapturedRun::IsLost(int32_t rank) const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compare/operator_uses.h"
 #include "compare/step_view.h"
 #include "core/status.h"
 #include "io/pass_digest.h"
@@ -52,14 +53,6 @@ struct RunFacts {
   std::string versions;     // "tdump 0.1.0, torch 2.15.0"
   std::string config_hash;  // of the capture's configuration
   std::string boundary;     // the rule that ends a step
-};
-
-// What the manifest of a process says of an operator, over all its passes.
-struct OperatorUse {
-  bool is_known = false;     // else it says nothing
-  bool is_selected = false;  // by the rules, on this rank
-  uint64_t calls = 0;
-  uint64_t not_kept = 0;  // records, for want of room
 };
 
 // Outlives the views it opened. Thread-safe.
@@ -128,7 +121,8 @@ class CapturedRun : public RunSide {
   const io::RunIndex* index_;
   std::optional<int32_t> rank_;
   std::string label_;
-  std::vector<PassRef> passes_;  // PassRef::index: into index_->passes
+  std::vector<PassRef> passes_;         // PassRef::index: into index_->passes
+  std::shared_ptr<OperatorUses> uses_;  // one for all copies
 };
 
 }  // namespace tdump::compare

@@ -204,9 +204,10 @@ class FakeRun : public io::PassStore {
   }
   io::RunIndex* index() { return &index_; }
   // What the rank's manifest says of a module, over all steps.
-  void Count(int32_t rank, const std::string& path, uint64_t calls, uint64_t not_kept = 0) {
+  void Count(int32_t rank, const std::string& path, uint64_t calls, uint64_t not_kept = 0,
+             bool is_selected = true) {
     io::ProcessEntry& process = processes_.at(static_cast<size_t>(rank));
-    process.expected.Edit().push_back({.path = path});
+    if (is_selected) process.expected.Edit().push_back({.path = path});
     process.counts.Edit().push_back({.path = path, .calls = calls, .not_kept = not_kept});
   }
   std::vector<io::Damage>* damage(int32_t rank) {

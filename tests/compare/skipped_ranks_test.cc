@@ -183,10 +183,11 @@ TEST(SkippedRanks, WhereNobodySaysHowRanksLieThoseThatRanItBeforeAreMissed) {
 
 TEST(SkippedRanks, WhatTheCaptureDidNotKeepWasRun) {
   const Job job;
-  const auto with = [&](const char* module, uint64_t calls, uint64_t not_kept) {
+  const auto with = [&](const char* module, uint64_t calls, uint64_t not_kept,
+                        bool is_selected = true) {
     FakeRun b = job.Of();
     for (const int32_t rank : {0, 2}) b.Count(rank, "b", 2);
-    b.Count(1, module, calls, not_kept);
+    b.Count(1, module, calls, not_kept, is_selected);
     return DiffOk(job.Whole(), b);
   };
   EXPECT_EQ(with("b", 1, 0).overall, Overall::kDiffers);
@@ -194,6 +195,7 @@ TEST(SkippedRanks, WhatTheCaptureDidNotKeepWasRun) {
   ExpectSame(with("b", 2, 0));  // a rule with a condition, or a largest number
   ExpectSame(with("b", 1, 3));  // a limit
   ExpectSame(with("a", 2, 0));  // rules of some ranks
+  ExpectSame(with("a", 2, 0, /*is_selected=*/false));  // that select nothing on this one
 }
 
 TEST(SkippedRanks, ACallWithoutRecordsWasRun) {
