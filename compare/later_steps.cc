@@ -25,13 +25,11 @@ bool MayBeRounding(const DiffReport& report, bool lower_precision) {
 
 }  // namespace
 
-std::string LaterStepsHint(const DiffReport& report, std::optional<uint64_t> first_failing,
-                           bool lower_precision) {
+std::string JudgeAloneText(const DiffReport& report, std::optional<uint64_t> first_failing) {
   const Counts& c = report.counts;
   const bool is_alone = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
   if (report.overall != Overall::kDiffers || !report.origin || !first_failing || is_alone ||
-      report.steps_aligned || report.inputs.first_differing_step ||
-      !MayBeRounding(report, lower_precision))
+      report.steps_aligned || report.inputs.first_differing_step)
     return "";
   const std::vector<uint64_t> not_judged = AllNotJudged(report);
   std::vector<uint64_t> of_a, of_b;
@@ -50,6 +48,13 @@ std::string LaterStepsHint(const DiffReport& report, std::optional<uint64_t> fir
       "--steps {}",
       StepsText(of_b), one ? "s" : "", report.origin->weights_unseen ? "may have" : "had",
       one ? "it" : "them", steps);
+}
+
+std::string LaterStepsHint(const DiffReport& report, std::optional<uint64_t> first_failing,
+                           bool lower_precision) {
+  return report.origin && MayBeRounding(report, lower_precision)
+             ? JudgeAloneText(report, first_failing)
+             : "";
 }
 
 }  // namespace tdump::compare

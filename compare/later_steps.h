@@ -10,9 +10,12 @@
 
 namespace tdump::compare {
 
-// Which `--steps` have no such weights; "" where nothing says that rounding may have parted them.
-// `first_failing`: the first step, of B, with a pair that fails. `lower_precision`: of B, as the
-// user says.
+// Which `--steps` come before the first one, of B, with a pair that fails, and agree; "" where
+// there are none, or something else than rounding differs.
+std::string JudgeAloneText(const DiffReport& report, std::optional<uint64_t> first_failing);
+
+// The same; "" also where nothing says that rounding may have parted weights. `lower_precision`: of
+// B, as the user says.
 std::string LaterStepsHint(const DiffReport& report, std::optional<uint64_t> first_failing,
                            bool lower_precision);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compare/later_steps.h"
 #include "compare/partial_sums.h"
 #include "compare/report_lines.h"
 #include "compare/text.h"
@@ -34,9 +35,11 @@ void NoteList::Add(const PassDiff& pass, const PassPair& pair, const Outcome& ou
   }
   if (nan_on_both) AddNan(pass, pair, outcome);
   precision_hints_.Add(outcome);
-  if (!outcome.fails || outcome.allowed) return;
-  mean_hints_.Add(pass, outcome);
   // Copies have one gradient, whatever rounding does.
+  if (options_->across.empty()) update_hints_.Add(pass, pair, outcome);
+  if (!outcome.fails || outcome.allowed) return;
+  first_failing_ = std::min(first_failing_.value_or(pair.b.step), pair.b.step);
+  mean_hints_.Add(pass, outcome);
   if (options_->across.empty()) state_hints_.Add(outcome);
 }
 
@@ -69,6 +72,17 @@ void NoteList::AddUnresolved(const std::string& note) {
     ++unresolved_left_;
 }
 
+void NoteList::AddUpdateHint() {
+  const auto hint = update_hints_.Find(*report_);
+  if (!hint) return;
+  report_->notes.push_back(hint->text);
+  const bool is_told =
+      !LaterStepsHint(*report_, first_failing_, options_->pass.compute.has_value()).empty();
+  if (std::string text = JudgeAloneText(*report_, first_failing_);
+      hint->may_be_rounding && !is_told && !text.empty())
+    report_->notes.push_back(std::move(text));
+}
+
 void NoteList::Finish() {
   std::vector<std::string>& notes = report_->notes;
   for (std::string& note : unresolved_) notes.push_back(std::move(note));
@@ -87,6 +101,7 @@ void NoteList::Finish() {
   if (nan_.records > 0) notes.push_back(NanNote(nan_));
   if (std::string note = precision_hints_.Note(); !note.empty()) notes.push_back(std::move(note));
   for (std::string& note : state_hints_.Notes()) notes.push_back(std::move(note));
+  AddUpdateHint();
   const bool has_row = report_->origin && report_->origin->row;
   for (std::string& note : mean_hints_.Notes(has_row ? report_->origin->row->remedy : ""))
     notes.push_back(std::move(note));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "compare/pass_diff.h"
 #include "compare/precision_hint.h"
 #include "compare/state_hints.h"
+#include "compare/update_hints.h"
 
 namespace tdump::compare {
 
@@ -33,6 +35,7 @@ class NoteList {
   void AddNan(const PassDiff& pass, const PassPair& pair, const Outcome& outcome);
   void Count(const std::string& note);
   void AddUnresolved(const std::string& note);
+  void AddUpdateHint();
 
   const DiffOptions* options_;
   DiffReport* report_;
@@ -48,6 +51,8 @@ class NoteList {
   PrecisionHints precision_hints_;
   MeanHints mean_hints_;
   StateHints state_hints_;
+  UpdateHints update_hints_;
+  std::optional<uint64_t> first_failing_;  // step of B
 };
 
 }  // namespace tdump::compare
