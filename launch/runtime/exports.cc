@@ -66,6 +66,10 @@ void tdump_runtime_torch_unseen() {
   if (Session* session = Session::Current()) session->TorchUnseen();
 }
 
+void tdump_runtime_remark(const char* text) {
+  if (Session* session = Session::Current()) session->Remark(text);
+}
+
 void tdump_on_first_operator() {
   tdump::launch::Tell({.kind = tdump::BoundaryKind::kFirstOperator});
 }

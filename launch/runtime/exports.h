@@ -27,6 +27,10 @@ TDUMP_RUNTIME_EXPORT int tdump_runtime_torch_matches();
 // At the end of a process that brought in torch past tdump: the user is told why nothing is there.
 TDUMP_RUNTIME_EXPORT void tdump_runtime_torch_unseen();
 
+// A line for the coverage by which nothing is missing, once per distinct text. (What is missing
+// goes to Sink::note.)
+TDUMP_RUNTIME_EXPORT void tdump_runtime_remark(const char* text);
+
 // For a process whose collectors could not be opened: who it is goes on
 // record at its first call of a module.
 TDUMP_RUNTIME_EXPORT void tdump_on_first_operator();

@@ -198,6 +198,7 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
   session->passes = active_->sink.get();
   session->manifest = active_->manifest.get();
   session->agreement = active_->agreement.get();
+  for (const std::string& remark : remarks_) NoteRemark(remark);
   TellMissingRanks();
   TellMisfitOfTopology();
   return coordinator::Activation::kActive;
@@ -268,6 +269,20 @@ void Session::Joined(const tdump::Boundary& boundary) {
       "joined a group as rank {} of {} when already recorded as rank {} of {} ({})", boundary.rank,
       boundary.world, active_->identity.rank, active_->identity.world, active_->identity.source);
   sink_.note(text);
+}
+
+// Before the process is a rank it waits for that.
+void Session::Remark(std::string_view text) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    const auto [remark, is_new] = remarks_.emplace(text);
+    if (is_new && active_ != nullptr && !closed_) NoteRemark(*remark);
+  } catch (...) {  // out of memory
+  }
+}
+
+void Session::NoteRemark(const std::string& text) {
+  if (active_->selected) active_->Note(text);
 }
 
 void Session::TorchDoesNotFit(const std::string& reason) noexcept {

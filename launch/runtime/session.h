@@ -17,7 +17,9 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "coordinator/step_clock.h"
 #include "core/runtime.h"
@@ -43,6 +45,8 @@ class Session final : public coordinator::Activator {
   // Nothing of torch can be captured in this process; `reason` goes to
   // the user and into the coverage.
   void TorchDoesNotFit(const std::string& reason) noexcept;
+  // A line for the coverage by which nothing is missing.
+  void Remark(std::string_view text) noexcept;
   // This process ends, had torch, and nothing of tdump until now; rank 0 says so.
   void TorchUnseen() noexcept;
   void Boundary(const tdump::Boundary& boundary) noexcept { clock_.boundary(boundary); }
@@ -68,6 +72,7 @@ class Session final : public coordinator::Activator {
   void TellMissingRanks();
   void TellMisfitOfTopology();
   void TellForkedWork();
+  void NoteRemark(const std::string& text);
   void Report(const std::string& text) noexcept;
   std::string ClockDirectory(const Identity& identity) const;
 
@@ -85,7 +90,8 @@ class Session final : public coordinator::Activator {
   Runtime runtime_;
   std::string root_prefixes_;
 
-  std::mutex mutex_;             // guards closing
+  std::mutex mutex_;  // guards closing and remarks_
+  std::set<std::string, std::less<>> remarks_;
   ActiveRun* active_ = nullptr;  // leaked on purpose
   int64_t active_pid_ = 0;
   MpiWorld mpi_;

@@ -29,8 +29,9 @@ def start() -> None:
     collectors.tdump_torch_start.argtypes = [ctypes.c_void_p]
     if not collectors.tdump_torch_start(runtime.tdump_runtime()):
         return
-    from tdump import _hooks
+    from tdump import _hooks, _naming
 
+    _naming.remark = lambda text: runtime.tdump_runtime_remark(text.encode())
     _hooks.install()
 
 

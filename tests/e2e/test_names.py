@@ -140,3 +140,27 @@ def test_a_reused_address_is_no_old_module(scenes):
     kinds = [("Conv1d", "Linear")[n % 2] for n in range(20)]
     assert [call.root for call in seen] == [f"{kind}#{16 + n}" for n, kind in enumerate(kinds)]
     assert [r.cls.rsplit(".")[-1] for r in scenes[12].records() if r.role == "output"] == kinds
+
+
+# A new model for each step, and then many that live together; none may be searched for after the first.
+MANY = """
+import torch
+from tdump import _naming
+
+_naming._SEARCH_SECONDS = 0.0
+for _ in range(20):
+    torch.nn.Sequential(torch.nn.Linear(2, 2))(torch.ones(1, 2))
+for model in [torch.nn.Sequential(torch.nn.Linear(2, 2)) for _ in range(20)]:
+    model(torch.ones(1, 2))
+"""
+
+
+def test_many_models_are_no_loss(tmp_path):
+    (tmp_path / "job.py").write_text(MANY)
+    (tmp_path / "c.yaml").write_text("steps: all\ncapture: [{level: full}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "job.py"], tmp_path)
+    assert done.returncode == 0 and "tdump: COMPLETE" in done.stderr, done.stderr
+    assert done.stderr.count("owners of modules") == 1 and "not captured" not in done.stderr, done.stderr
+    seen = [name for file in latest(tmp_path).passes(0) for name in calls(tdump.load_pass(file))]
+    roots = ["", *(f"Sequential#{n}" for n in range(1, 40))]
+    assert seen == [name for root in roots for name in (root or ".", f"{root}.0" if root else "0")]
