@@ -212,7 +212,7 @@ void Session::TellMissingRanks() {
   const std::string text = fmt::format(
       "ranks: {} is out of range: the job has {} rank{}; only ranks that exist are recorded",
       misfit, world, world == 1 ? "" : "s");
-  sink_.note(text);
+  active_->Note(text);  // no loss: all there is to record is recorded
   Report(text);
 }
 

@@ -154,6 +154,23 @@ def test_a_layout_for_another_number_of_ranks_is_refused_or_told_and_not_used(tm
         assert identity["coordinates"] == ""
 
 
+@pytest.mark.parametrize("ranks", ["[0, 2, 7]", "7"])
+def test_a_rank_that_the_job_has_not_is_a_note_where_others_are_recorded(tmp_path, ranks):
+    (tmp_path / "c.yaml").write_text(f"steps: 0-9\nranks: {ranks}\n")
+    launcher = [shutil.which("mpirun") or "mpirun", "--oversubscribe", "-n", str(RANKS)]
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", *launcher, *JOB], tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = "ranks: 7 is out of range: the job has 4 ranks; only ranks that exist are recorded"
+    assert done.stderr.count(f"tdump: {told}\n") == 1, done.stderr
+    seen = coverage(tmp_path)
+    assert seen["notes"] == [f"ranks 0-3: {told}"]
+    if ranks == "7":
+        assert seen["verdict"] == "INCOMPLETE"
+        assert seen["holes"] == ["nothing was written: `ranks` selects none of 4 ranks"]
+    else:
+        assert seen["verdict"] == "COMPLETE" and seen["holes"] == []
+
+
 def test_a_program_outside_tdump_is_left_alone(tmp_path):
     # The world of MPI has three ranks, tdump knows two: it must not post a collective that rank 2 never joins.
     (tmp_path / "c.yaml").write_text(ALL)
