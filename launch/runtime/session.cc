@@ -204,7 +204,7 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
   return coordinator::Activation::kActive;
 }
 
-// tdump-run knows the number of ranks only where its launcher makes them.
+// tdump-run knows the number of ranks only where its launcher makes them, or torchrun is told it.
 void Session::TellMissingRanks() {
   const int world = active_->identity.world;
   std::string misfit;

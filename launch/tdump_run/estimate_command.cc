@@ -160,7 +160,7 @@ int EstimateOfJob(const Options& options, const Installation& installation) {
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", kFailedBeforeStart);
   if (const Status rates = CheckRates(options.rates); !rates.ok())
     return Fail(rates.message(), kFailedBeforeStart);
-  const auto probe = ProbeDirectory::Make(KnownWorld(options.command, environment), environment);
+  const auto probe = ProbeDirectory::Make(LauncherWorld(options.command, environment), environment);
   if (!probe.ok()) return Fail(probe.status().message(), kFailedBeforeStart);
   auto job =
       PrepareJob(ProbeOptions(options, settings->config, probe->run()), installation, environment);

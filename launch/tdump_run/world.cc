@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "coordinator/identity.h"
+#include "launch/tdump_run/torchrun.h"
 
 namespace tdump::launch {
 namespace {
@@ -31,13 +32,18 @@ bool OneTaskPerNode(const Environment& present) {
 
 }  // namespace
 
-int KnownWorld(const std::vector<std::string>& command, const Environment& present) {
+int LauncherWorld(const std::vector<std::string>& command, const Environment& present) {
   std::vector<std::string> ignored;
   const coordinator::LauncherRank rank = coordinator::RankFromEnvironment(present, &ignored);
   if (rank.source == "none") return 0;
   if (std::any_of(command.begin(), command.end(), NamesLauncher)) return 0;
   if (rank.source == "Slurm" && OneTaskPerNode(present)) return 0;
   return rank.world;
+}
+
+int KnownWorld(const std::vector<std::string>& command, const Environment& present) {
+  const int made = RanksOfTorchrun(command, present);
+  return made != 0 ? made : LauncherWorld(command, present);
 }
 
 }  // namespace tdump::launch

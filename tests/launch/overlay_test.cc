@@ -217,5 +217,63 @@ TEST(KnownWorld, OnlyWhereProcessesOfTheLauncherBecomeRanks) {
   EXPECT_EQ(KnownWorld({"bash", "train.sh"}, slurm("2", "2")), 0);
 }
 
+int OfTorchrun(const std::vector<std::string>& options, const Environment& present = {}) {
+  std::vector<std::string> command = {"torchrun"};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"train.py", "--nproc-per-node", "99", "--nnodes=99"});
+  return KnownWorld(command, present);
+}
+
+TEST(KnownWorld, AsManyAsTorchrunIsToldToMake) {
+  EXPECT_EQ(OfTorchrun({"--nproc-per-node", "4"}), 4);
+  EXPECT_EQ(OfTorchrun({"--nproc_per_node=4"}), 4);
+  EXPECT_EQ(OfTorchrun({"--nnodes=2", "--nproc-per-node=4", "--node_rank", "1"}), 8);
+  EXPECT_EQ(OfTorchrun({"--nnodes", "2:2", "--nproc_per_node", "4", "-m"}), 8);
+  EXPECT_EQ(OfTorchrun({"--standalone", "-r3", "-t", "2", "--nproc-per-node", "4"}), 4);
+  EXPECT_EQ(OfTorchrun({"--nproc-per-node", "2", "--nproc-per-node", "4"}), 4);
+  EXPECT_EQ(OfTorchrun({}, {{"PET_NPROC_PER_NODE", "4"}, {"PET_NNODES", "3"}}), 12);
+  EXPECT_EQ(OfTorchrun({"--nproc-per-node=2"}, {{"PET_NPROC_PER_NODE", "4"}}), 2);
+  // One task a node, each of them a torchrun.
+  EXPECT_EQ(OfTorchrun({"--nnodes=2", "--nproc-per-node=8"}, {{"SLURM_PROCID", "0"},
+                                                              {"SLURM_NTASKS", "2"},
+                                                              {"SLURM_STEP_NUM_NODES", "2"},
+                                                              {"SLURM_JOB_ID", "7"}}),
+            16);
+}
+
+TEST(KnownWorld, TorchrunByAnyOfItsNames) {
+  const auto by = [](std::vector<std::string> command) {
+    command.insert(command.end(), {"--nproc-per-node", "4", "train.py"});
+    return KnownWorld(command, {});
+  };
+  EXPECT_EQ(by({"/opt/venv/bin/torchrun"}), 4);
+  EXPECT_EQ(by({"python", "-m", "torch.distributed.run"}), 4);
+  EXPECT_EQ(by({"/usr/bin/python3.11", "-u", "-X", "dev", "-m", "torch.distributed.launch"}), 4);
+  EXPECT_EQ(by({"python3", "/opt/venv/bin/torchrun"}), 4);
+  EXPECT_EQ(by({"python3", "train_torchrun.py"}), 0);
+  EXPECT_EQ(by({"python3", "-m", "train"}), 0);
+  EXPECT_EQ(by({"nice", "torchrun"}), 0);  // what it does is not known here
+  EXPECT_EQ(by({"python3"}), 0);
+}
+
+TEST(KnownWorld, WhatOnlyTorchrunFindsOutIsNotKnown) {
+  EXPECT_EQ(OfTorchrun({}), 0);
+  for (const char* number : {"gpu", "auto", "cpu", "0", "-1", "4x", "99999999999"})
+    EXPECT_EQ(OfTorchrun({"--nproc-per-node", number}), 0) << number;
+  for (const char* nodes : {"1:4", "0", "x", "2:", "1000000000"})
+    EXPECT_EQ(OfTorchrun({"--nnodes", nodes, "--nproc-per-node", "4"}), 0) << nodes;
+  EXPECT_EQ(OfTorchrun({"--an-option-to-come", "7", "--nproc-per-node", "4"}), 0);
+  EXPECT_EQ(OfTorchrun({"--nproc", "4"}), 0);  // argparse takes it where it is not ambiguous
+  EXPECT_EQ(KnownWorld({"torchrun", "--nproc-per-node"}, {}), 0);
+}
+
+// Ranks that share the directory of an --estimate are those of the launcher above.
+TEST(LauncherWorld, IsNotWhatTorchrunMakes) {
+  EXPECT_EQ(LauncherWorld({"torchrun", "--nproc-per-node", "4", "train.py"}, {}), 0);
+  EXPECT_EQ(
+      LauncherWorld({"./train"}, {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
+      4);
+}
+
 }  // namespace
 }  // namespace tdump::launch
