@@ -60,10 +60,16 @@ class NanFinder {
       return std::tuple(!x.born(), x.first.record.seen, x.rank) <
              std::tuple(!y.born(), y.first.record.seen, y.rank);
     });
+    const bool nothing_known = seen_ == unknown_;
     if (request_.common.json)
       Print(JsonText(AllJson()));
-    else if (!request_.common.quiet)
+    else if (!request_.common.quiet && !nothing_known)
       Print(Text());
+    if (nothing_known && !trouble_)
+      return Fail(kViewTool,
+                  fmt::format("not known: of {} neither values nor statistics were kept; to see "
+                              "NaN capture with level: stats (or full)",
+                              Plural(seen_, "record")));
     return trouble_ ? kExitTrouble : kExitOk;
   }
 
@@ -164,11 +170,6 @@ class NanFinder {
         unknown_ == 0
             ? ""
             : fmt::format("; of {} neither values nor statistics were kept", CountText(unknown_));
-    if (ranks_.empty() && seen_ == unknown_)
-      return fmt::format(
-          "not known: of {} neither values nor statistics were kept; to see NaN capture with "
-          "level: stats (or full)\n",
-          Plural(seen_, "record"));
     if (ranks_.empty())
       return fmt::format("no NaN in {}{}\n", Plural(seen_ - unknown_, "record"), unknown);
     const FirstOfRank& first = ranks_.front();

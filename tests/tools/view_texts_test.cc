@@ -277,10 +277,22 @@ TEST_F(ViewTextsTest, OfARankThatWasNotRecordedIsSaidWhy) {
 
 TEST_F(ViewTextsTest, WhereNothingTellsOfNanThatIsSaid) {
   MakeRun({Floats("x", {1, 2}, kPartMeta | kPartHash), Floats("y", {1}, kPartMeta)});
-  EXPECT_EQ(View({"run", "--nan"}),
-            "not known: of 2 records neither values nor statistics were kept; to see NaN capture "
-            "with level: stats (or full)\n");
-  EXPECT_EQ(View({"run", "--nan", "--select", "x"}).find("not known: of 1 record "), 0u);
+  const auto done = Run("tdump-view", {"run", "--nan"});
+  EXPECT_EQ(done.status, 2);  // no NaN is status 0
+  EXPECT_EQ(done.out, "");
+  EXPECT_EQ(done.err,
+            "tdump-view: not known: of 2 records neither values nor statistics were kept; to see "
+            "NaN capture with level: stats (or full)\n");
+  EXPECT_THAT(Run("tdump-view", {"run", "--nan", "--select", "x"}).err,
+              HasSubstr("not known: of 1 record "));
+  const auto json = Run("tdump-view", {"run", "--nan", "--json"});
+  EXPECT_EQ(json.status, 2);
+  EXPECT_THAT(json.out, AllOf(HasSubstr(R"("records": 2)"), HasSubstr(R"("not_kept": 2)")));
+}
+
+TEST_F(ViewTextsTest, WhereSomethingTellsOfNanTheRestIsCounted) {
+  MakeRun({Floats("x", {1, 2}, kPartMeta | kPartStats), Floats("y", {1}, kPartMeta)});
+  EXPECT_THAT(View({"run", "--nan"}), HasSubstr("no NaN in 1 record; of 1 neither values"));
 }
 
 TEST_F(ViewTextsTest, AMistypedOptionIsNamed) {
