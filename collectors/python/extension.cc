@@ -10,6 +10,7 @@
 #include "collectors/python/hooks.h"
 #include "collectors/python/module_table.h"
 #include "collectors/python/optimizer_state.h"
+#include "collectors/python/python_text.h"
 #include "collectors/python/resting_hooks.h"
 #include "collectors/python/tap.h"
 #include "collectors/torch/module_calls.h"
@@ -84,19 +85,10 @@ PyObject* Known(PyObject*, PyObject* module) {
   return PyBool_FromLong(ModuleTable::Get().Find(module) != nullptr);
 }
 
-bool ReadAliases(PyObject* list, std::vector<std::string>* aliases) {
-  PyObject* items = PySequence_Fast(list, "aliases");
-  if (items == nullptr) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i) {
-    const char* text = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(items, i));
-    if (text == nullptr) {
-      Py_DECREF(items);
-      return false;
-    }
-    aliases->push_back(text);
-  }
-  Py_DECREF(items);
-  return true;
+// "" of what is no str.
+std::string TextOf(PyObject* object) {
+  std::string made;
+  return std::string(Utf8Of(object, &made).value_or(""));
 }
 
 // What was recorded of a module that was named before its owner was known belongs to the new name
@@ -113,26 +105,26 @@ void Name(Runtime* runtime, const OperatorInfo& info, ModuleEntry* entry) {
 
 // describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)
 PyObject* Describe(PyObject*, PyObject* args) {
-  PyObject *module, *alias_list;
+  PyObject *module, *prefix, *path, *cls, *aliases;
   unsigned long long root_number;
-  const char *prefix, *path, *cls;
   int leaf, is_root;
-  if (!PyArg_ParseTuple(args, "OKsssppO", &module, &root_number, &prefix, &path, &cls, &leaf,
-                        &is_root, &alias_list)) {
+  if (!PyArg_ParseTuple(args, "OKUUUppO!", &module, &root_number, &prefix, &path, &cls, &leaf,
+                        &is_root, &PyList_Type, &aliases)) {
     return nullptr;
   }
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr) Py_RETURN_NONE;
   OperatorInfo info;
-  info.root = prefix;
-  info.path = path;
-  info.cls = cls;
+  info.root = TextOf(prefix);
+  info.path = TextOf(path);
+  info.cls = TextOf(cls);
   info.leaf = leaf != 0;
-  if (!ReadAliases(alias_list, &info.aliases)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(aliases); ++i)
+    info.aliases.push_back(TextOf(PyList_GET_ITEM(aliases, i)));
   ModuleEntry* entry = ModuleTable::Get().Add(module);
   if (entry == nullptr) return nullptr;
   entry->root = ModuleTable::Get().RootOf(root_number);
-  entry->root->prefix = prefix;
+  entry->root->prefix = info.root;
   entry->is_root = is_root != 0;
   Name(runtime, info, entry);
   Py_RETURN_NONE;

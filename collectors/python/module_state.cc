@@ -1,8 +1,11 @@
 #include "collectors/python/module_state.h"
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "collectors/python/python_tensor.h"
+#include "collectors/python/python_text.h"
 #include "collectors/torch/capture.h"
 #include "collectors/torch/gradients.h"
 
@@ -60,12 +63,8 @@ class StateRecorder {
     Py_ssize_t position = 0;
     while (PyDict_Next(tensors, &position, &name, &tensor)) {
       if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.recorded.Insert(tensor)) continue;
-      const char* text = PyUnicode_AsUTF8(name);
-      if (text == nullptr) {
-        PyErr_Clear();
-        continue;
-      }
-      Capture(recorder_, &scope_, {role, text, false, SubclassOf(tensor)}, TensorOf(tensor));
+      if (const auto text = Utf8Of(name, &made_))
+        Capture(recorder_, &scope_, {role, *text, false, SubclassOf(tensor)}, TensorOf(tensor));
     }
   }
 
@@ -74,17 +73,15 @@ class StateRecorder {
     Py_ssize_t position = 0;
     while (parameters != nullptr && PyDict_Next(parameters, &position, &name, &tensor)) {
       if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.watched.Insert(tensor)) continue;
-      const char* text = PyUnicode_AsUTF8(name);
-      if (text != nullptr)
-        WatchParameterGradient(op, text, TensorOf(tensor));
-      else
-        PyErr_Clear();
+      if (const auto text = Utf8Of(name, &made_))
+        WatchParameterGradient(op, *text, TensorOf(tensor));
     }
   }
 
   Recorder& recorder_;
   ModuleRoot& root_;
   Recorder::CallScope& scope_;
+  std::string made_;  // a name that had to be encoded
 };
 
 void Expect(Runtime* runtime, ModuleRoot* root) {

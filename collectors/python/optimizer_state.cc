@@ -1,6 +1,8 @@
 #include "collectors/python/optimizer_state.h"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "collectors/python/error_guard.h"
@@ -8,6 +10,7 @@
 #include "collectors/python/module_state.h"
 #include "collectors/python/module_table.h"
 #include "collectors/python/python_tensor.h"
+#include "collectors/python/python_text.h"
 #include "collectors/torch/optimizer_state.h"
 #include "collectors/torch/plugin.h"
 
@@ -18,7 +21,7 @@ constexpr int kMaxDepth = 4;  // of lists in a parameter's state
 
 struct Owner {
   OperatorId op = kNoOperator;
-  const char* name = nullptr;  // belongs to the module's dict
+  PyObject* name = nullptr;  // belongs to the module's dict
 };
 
 // Parameters by identity, one that several modules share under its first name.
@@ -33,11 +36,7 @@ std::unordered_map<PyObject*, Owner> NamedParameters() {
       PyObject *name, *tensor;
       Py_ssize_t position = 0;
       while (parameters != nullptr && PyDict_Next(parameters, &position, &name, &tensor)) {
-        const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-        if (text != nullptr)
-          owners.try_emplace(tensor, Owner{entry->op, text});
-        else
-          PyErr_Clear();
+        owners.try_emplace(tensor, Owner{entry->op, name});
       }
     }
   }
@@ -59,26 +58,24 @@ void RecordValue(OptimizerState* out, const std::string& name, PyObject* value, 
 }
 
 void RecordStateOf(OptimizerState* out, PyObject* values) {
+  std::string made;
   PyObject *name, *value;
   Py_ssize_t position = 0;
   while (PyDict_Next(values, &position, &name, &value)) {
-    const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-    if (text != nullptr)
-      RecordValue(out, text, value, 0);
-    else
-      PyErr_Clear();
+    if (const auto text = Utf8Of(name, &made)) RecordValue(out, std::string(*text), value, 0);
   }
 }
 
 void RecordAll(OptimizerState* out, PyObject* states) {
   const std::unordered_map<PyObject*, Owner> owners = NamedParameters();
+  std::string made;
   PyObject *parameter, *values;
   Py_ssize_t position = 0;
   while (PyDict_Next(states, &position, &parameter, &values)) {
     const auto owner = owners.find(parameter);
-    if (owner != owners.end() && PyDict_Check(values) &&
-        out->Begin(owner->second.op, owner->second.name))
-      RecordStateOf(out, values);
+    if (owner == owners.end() || !PyDict_Check(values)) continue;
+    const auto name = Utf8Of(owner->second.name, &made);
+    if (name && out->Begin(owner->second.op, *name)) RecordStateOf(out, values);
   }
 }
 

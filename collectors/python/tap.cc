@@ -5,6 +5,7 @@
 #include "collectors/python/error_guard.h"
 #include "collectors/python/flatten.h"
 #include "collectors/python/hooks.h"
+#include "collectors/python/python_text.h"
 #include "collectors/torch/capture.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
@@ -22,9 +23,8 @@ void TextOf(PyObject* object, std::string* result) {
     return;
   }
   PyObject* text = PyObject_Str(object);
-  Py_ssize_t length = 0;
-  const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &length) : nullptr;
-  result->assign(utf8 != nullptr ? utf8 : "", static_cast<size_t>(length));
+  std::string made;
+  result->assign(text != nullptr ? Utf8Of(text, &made).value_or("") : "");
   Py_XDECREF(text);
   PyErr_Clear();
 }

@@ -164,3 +164,37 @@ def test_many_models_are_no_loss(tmp_path):
     seen = [name for file in latest(tmp_path).passes(0) for name in calls(tdump.load_pass(file))]
     roots = ["", *(f"Sequential#{n}" for n in range(1, 40))]
     assert seen == [name for root in roots for name in (root or ".", f"{root}.0" if root else "0")]
+
+
+# Names that are no C string, no line, no UTF-8.
+ODD = ["first", "\0", "a\0b", "a\nb", "\x7f", "\udc80", "\ud800", "last"]
+ODD_JOB = f"""
+import torch
+from torch import nn
+
+net = nn.Sequential()
+for name in {ODD!a}:
+    net.add_module(name, nn.Linear(2, 2))
+net.register_parameter("w\\0x", nn.Parameter(torch.ones(2)))
+net(torch.ones(1, 2))
+"""
+
+
+def test_names_of_any_characters_are_kept_and_escaped(tmp_path):
+    (tmp_path / "job.py").write_text(ODD_JOB)
+    (tmp_path / "c.yaml").write_text("steps: all\ncapture: [{role: [output, param], level: full}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "job.py"], tmp_path)
+    assert done.returncode == 0 and "tdump: COMPLETE" in done.stderr, done.stderr
+    (file,) = latest(tmp_path).passes(0)
+    odd = [name.replace("\ud800", "\\ud800") for name in ODD]
+    seen = tdump.load_pass(file)
+    assert calls(seen) == [".", *odd]
+    arguments = [(record.path, record.arg) for record in seen.records() if record.role == "param"]
+    assert sorted(arguments) == sorted([(".", "w\0x"), *((name, arg) for name in odd for arg in ("weight", "bias"))])
+    view = BUILD / "bin" / "tdump-view"
+    listed = execute([view, "latest", "--names"], tmp_path)
+    assert listed.returncode == 0 and not set(listed.stdout) & {"\0", "\x7f"}, listed.stdout
+    names = {line.split()[0] for line in listed.stdout.splitlines() if line}
+    assert {"\\x00", "a\\x00b", "a\\x0ab", "\\x7f", "\\x80", "first", "last"} <= names
+    addressed = execute([view, "latest:0/0/a%00b@output", "--values", "1"], tmp_path)
+    assert addressed.returncode == 0 and "a\\x00b" in addressed.stdout, addressed.stderr
