@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/whole_file.h"
 #include "io/archive.h"
 #include "io/frame_builder.h"
 #include "io/frame_file.h"
@@ -77,7 +78,7 @@ Status WriteAll(Env* env, const PassStore& store, const std::vector<RunIndex>& g
   for (const RunIndex& index : generations) {
     TDUMP_RETURN_IF_ERROR(AppendText(out, FrameOf(FrameKind::kMerged, EncodeRunIndex(index))));
   }
-  return out->Close();
+  return Status::Ok();
 }
 
 Status TakeFrame(const Frame& frame, std::span<const std::byte> body, bool swapped,
@@ -107,12 +108,9 @@ Status WriteMergedManifest(Env* env, const PassStore& store,
         fmt::format("'{}' is one rank's directory: merge the run above it", store.run()));
   }
   const std::string path = JoinPath(store.run(), kMergedManifestName);
-  const std::string part = fmt::format("{}.{}.part", path, env->WallNs());
-  TDUMP_ASSIGN_OR_RETURN(const auto file, env->CreateExclusive(part, 0600));
-  Status status = WriteAll(env, store, generations, file.get());
-  if (status.ok()) status = env->Rename(part, path);
-  if (!status.ok()) (void)env->Remove(part);
-  return status;
+  RemoveLeftParts(env, path);
+  return WriteWholeFile(
+      env, path, 0600, [&](WritableFile* file) { return WriteAll(env, store, generations, file); });
 }
 
 Result<MergedManifest> ReadMergedManifest(Env* env, const std::string& run) {

@@ -1,6 +1,7 @@
 #include "tools/report_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,7 +9,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/env.h"
 #include "core/parse_number.h"
+#include "core/whole_file.h"
 
 namespace tdump::tools {
 namespace {
@@ -58,9 +61,15 @@ int Open(const std::string& written, bool direct) {
     if (const auto open = DescriptorOf(written)) return ::fcntl(*open, F_DUPFD_CLOEXEC, 3);
     return ::open(written.c_str(), O_WRONLY | O_CLOEXEC);
   }
-  // What a tool with this number left behind when it was killed.
-  ::unlink(written.c_str());
-  return ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  for (;;) {
+    // What a tool with this number left behind when it was killed.
+    ::unlink(written.c_str());
+    const int fd = ::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct stat info {};
+    if (fd < 0 || ::flock(fd, LOCK_EX) != 0 || ::fstat(fd, &info) != 0 || info.st_nlink != 0)
+      return fd;
+    ::close(fd);  // before it was locked another tool took it for one that was left
+  }
 }
 
 }  // namespace
@@ -69,6 +78,7 @@ Result<std::unique_ptr<ReportFile>> ReportFile::Create(const std::string& name) 
   const std::string path = NameOfFile(name);
   const bool direct = DescriptorOf(path).has_value() || IsSpecial(path);
   const std::string written = direct ? path : path + "." + std::to_string(::getpid()) + ".part";
+  if (!direct) RemoveLeftParts(Env::Posix(), path);
   const int fd = Open(written, direct);
   std::FILE* file = fd < 0 ? nullptr : ::fdopen(fd, "w");
   if (file == nullptr) {
@@ -102,9 +112,10 @@ Status ReportFile::Commit() {
   if (error_ == 0 && std::fflush(file_) != 0) error_ = errno;
   // What a rename shows must be there after a power cut too.
   if (error_ == 0 && !direct && ::fsync(::fileno(file_)) != 0) error_ = errno;
-  if (std::fclose(file_) != 0 && error_ == 0) error_ = errno;
-  file_ = nullptr;
+  // Before it is closed, and with that no longer locked.
   if (error_ == 0 && !direct && ::rename(written_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (std::fclose(file_) != 0 && error_ == 0 && direct) error_ = errno;
+  file_ = nullptr;
   if (error_ == 0) return {};
   if (!direct) ::unlink(written_.c_str());
   return ErrnoStatus(error_, "cannot write", path_);

@@ -1,7 +1,8 @@
 // ReportFile: a report that is under its name when it is whole, and not before.
 //
-//   1. What is written goes to NAME.PID.part beside it.
-//   2. Commit() flushes, closes and renames it. A killed tool leaves the .part and the old NAME.
+//   1. What is written goes to NAME.PID.part beside it, which is locked.
+//   2. Commit() flushes, renames and closes it. A killed tool leaves the .part and the old NAME;
+//      the next one that writes NAME removes what is left and not locked (core/whole_file.h).
 // A symbolic link stands for the file it leads to. What is no regular file (a FIFO, /dev/null) is
 // written to directly; /dev/stdout and other open descriptors as well, behind what they have.
 #pragma once
@@ -28,6 +29,7 @@ class ReportFile {
   bool IsSameFileAs(const ReportFile& other) const;
   // Errors are kept for Commit().
   void Write(std::string_view text);
+  bool ok() const { return error_ == 0; }
   // Error: something could not be written (a full disk); nothing is left then.
   Status Commit();
 

@@ -1,9 +1,11 @@
 #include "tools/text_export.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include <utility>
 
 #include "core/text.h"
+#include "core/whole_file.h"
 #include "io/value_parts.h"
 #include "tools/options.h"
 #include "tools/record_text.h"
@@ -18,15 +20,11 @@ Status Append(WritableFile* file, std::string_view text) {
   return file->Append(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-std::string PartOf(const std::string& path) { return fmt::format("{}.{}.part", path, ::getpid()); }
-
-// Closes and renames, or removes what cannot be finished.
-Status Finish(Status status, WritableFile* file, const std::string& part, const std::string& path) {
-  Env* env = Env::Posix();
-  if (status.ok()) status = file->Close();
-  if (status.ok()) status = env->Rename(part, path);
-  if (!status.ok()) (void)env->Remove(part);
-  return status;
+// What a killed export left in a directory.
+bool IsPartOfRecord(std::string_view file) {
+  const size_t end = file.rfind(".txt.");
+  return file.starts_with("step") && end != std::string_view::npos &&
+         IsPartOf(file, file.substr(0, end + 4));
 }
 
 std::string Head(const OpenPass& pass, const io::Record& record) {
@@ -40,12 +38,6 @@ std::string Head(const OpenPass& pass, const io::Record& record) {
 
 }  // namespace
 
-TextExport::~TextExport() {
-  if (single_ == nullptr) return;
-  single_.reset();
-  (void)Env::Posix()->Remove(single_part_);
-}
-
 Status TextExport::Open() {
   if (path_ == "-") return {};
   Env* env = Env::Posix();
@@ -53,10 +45,11 @@ Status TextExport::Open() {
   is_directory_ = path_.ends_with('/') || (there.ok() && there->is_directory);
   if (is_directory_) {
     names_ = "file\tstep\trank\tkey\n";
-    return env->MakeDirs(path_, 0777);
+    TDUMP_RETURN_IF_ERROR(env->MakeDirs(path_, 0777));
+    RemoveLeftParts(env, path_, IsPartOfRecord);
+    return {};
   }
-  single_part_ = PartOf(path_);
-  TDUMP_ASSIGN_OR_RETURN(single_, env->CreateExclusive(single_part_, 0666));
+  TDUMP_ASSIGN_OR_RETURN(single_, ReportFile::Create(path_));
   return {};
 }
 
@@ -95,18 +88,19 @@ Status TextExport::Add(const OpenPass& pass, const io::Record& record) {
     });
   }
   if (!is_directory_) {
-    return Write(pass, record, [&](std::string_view text) { return Append(single_.get(), text); });
+    return Write(pass, record, [&](std::string_view text) {
+      single_->Write(text);
+      return single_->ok() ? Status::Ok() : single_->Commit();
+    });
   }
-  Env* env = Env::Posix();
   const std::string key = ToText(record.key);
   const std::string name = fmt::format(
       "step{}_rank{}_{}", pass.place->global_step, pass.process->identity.rank,
       PortableFileName(key, fmt::format("_r{}p{}.txt", record.id, pass.place->process)));
-  const std::string path = JoinPath(path_, name), part = PartOf(path);
-  TDUMP_ASSIGN_OR_RETURN(const auto file, env->CreateExclusive(part, 0666));
-  Status status =
-      Write(pass, record, [&](std::string_view text) { return Append(file.get(), text); });
-  TDUMP_RETURN_IF_ERROR(Finish(std::move(status), file.get(), part, path));
+  TDUMP_RETURN_IF_ERROR(
+      WriteWholeFile(Env::Posix(), JoinPath(path_, name), 0666, [&](WritableFile* file) {
+        return Write(pass, record, [&](std::string_view text) { return Append(file, text); });
+      }));
   names_ += fmt::format("{}\t{}\t{}\t{}\n", name, pass.place->global_step,
                         pass.process->identity.rank, Quoted(key));
   return {};
@@ -116,8 +110,7 @@ Status TextExport::Close() {
   if (path_ == "-") return {};
   if (is_directory_)
     return WriteFileAtomically(Env::Posix(), JoinPath(path_, "names.tsv"), names_, 0666);
-  const auto file = std::move(single_);
-  return Finish({}, file.get(), single_part_, path_);
+  return std::exchange(single_, nullptr)->Commit();
 }
 
 }  // namespace tdump::tools

@@ -13,6 +13,7 @@
 #include "core/env.h"
 #include "core/status.h"
 #include "tools/record_filter.h"
+#include "tools/report_file.h"
 
 namespace tdump::tools {
 
@@ -25,9 +26,6 @@ namespace tdump::tools {
 class TextExport {
  public:
   explicit TextExport(std::string path) : path_(std::move(path)) {}
-
-  ~TextExport();
-  TextExport(const TextExport&) = delete;
 
   Status Open();
   // A record without values is written with its head only. Error: damaged, or cannot be written.
@@ -45,8 +43,8 @@ class TextExport {
 
   std::string path_;
   bool is_directory_ = false;
-  std::unique_ptr<WritableFile> single_;
-  std::string single_part_, names_;
+  std::unique_ptr<ReportFile> single_;
+  std::string names_;
   uint64_t records_ = 0, without_values_ = 0;
 };
 

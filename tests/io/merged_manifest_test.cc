@@ -155,6 +155,18 @@ TEST_F(MergedManifestTest, ANewProcessOrPassFileMakesItStale) {
   EXPECT_FALSE(IsFresh(env_, *Open(), *again));
 }
 
+TEST_F(MergedManifestTest, WhatAKilledMergeLeftGoesWithTheNext) {
+  Store(env_, run_ + "/manifest.tdm.4711.part", "half");
+  Store(env_, run_ + "/manifest.tdm.4712.part", "of a merge that runs");
+  const auto run = Open();
+  const Status status = env_->WithLock(run_ + "/manifest.tdm.4712.part", 0,
+                                       [&] { return WriteMergedManifest(env_, *run, {Index()}); });
+  ASSERT_TRUE(status.ok()) << status.message();
+  std::vector<std::string> names = *env_->List(run_);
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("rank"); });
+  EXPECT_THAT(names, ElementsAre("manifest.tdm", "manifest.tdm.4712.part"));
+}
+
 TEST_F(MergedManifestTest, RefusesIndicesOutsideItsLists) {
   RunIndex index = Index();
   index.passes[1].process = 2;

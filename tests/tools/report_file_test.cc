@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
 
+#include "core/whole_file.h"
 #include "tests/tools/scratch.h"
 
 namespace tdump::tools {
@@ -14,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class ReportFileTest : public test::ScratchTest {
  protected:
@@ -44,6 +47,33 @@ TEST_F(ReportFileTest, WithoutCommitNothingIsLeft) {
     (*file)->Write("half");
   }
   EXPECT_TRUE(Names().empty());
+}
+
+// One that another tool still writes is locked.
+TEST_F(ReportFileTest, WhatAKilledToolLeftOfTheSameReportGoes) {
+  for (const char* name : {"report.4711.part", "report.4712.part", "report.x.part", "report.4711",
+                           "reports.4711.part"})
+    ASSERT_TRUE(WriteFileAtomically(env_, Path(name), "half", 0600).ok());
+  const int writes = ::open(Path("report.4712.part").c_str(), O_WRONLY);
+  ASSERT_EQ(::flock(writes, LOCK_EX), 0);
+  auto file = ReportFile::Create(Path("report"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_THAT(Names(), UnorderedElementsAre("report", "report.4712.part", "report.x.part",
+                                            "report.4711", "reports.4711.part"));
+  ::close(writes);
+}
+
+// Its own part is locked, up to the moment at which it has its name.
+TEST_F(ReportFileTest, TwoOfOneNameDoNotTakeEachOthersPart) {
+  auto first = ReportFile::Create(Path("report"));
+  ASSERT_TRUE(first.ok());
+  (*first)->Write("first");
+  const std::vector<std::string> before = Names();
+  RemoveLeftParts(env_, Path("report"));
+  EXPECT_EQ(Names(), before);
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ(Text(Path("report")), "first");
 }
 
 TEST_F(ReportFileTest, AFullDiskIsAnError) {
