@@ -65,6 +65,8 @@ class Differ {
       report_.notes.push_back(std::move(why));  // the user says what is the same
     }
     const Status aligned = pairing_options_.align_steps ? AlignSteps() : Status();
+    if (options_.across.empty() && CountOtherwise(a_, b_, pairing_options_))
+      (void)AlignSteps();  // where nothing says which, what to try is said below
     if (PutsRanksTogether(a_, b_, options_)) return RunJob(aligned);
     TDUMP_RETURN_IF_ERROR(aligned);
     TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a_, b_, pairing_options_));
@@ -196,6 +198,10 @@ class Differ {
             LaterStepsHint(report_, first_failing_step_, options_.pass.compute.has_value());
         !hint.empty())
       report_.notes.push_back(std::move(hint));
+    if (report_.inputs.judging_stopped && !report_.steps_aligned && options_.across.empty()) {
+      if (std::string hint = OtherStepsHint(a_, b_, options_.pairing); !hint.empty())
+        report_.notes.push_back(std::move(hint));
+    }
     if (report_.overall == Overall::kDiffers && stage_hint_.LooksLikeStages())
       report_.notes.push_back(
           fmt::format("layers of ranks {} and {} differ throughout, and no coordinates say where "

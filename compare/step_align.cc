@@ -121,6 +121,20 @@ std::string StepsOf(const std::vector<StepInputs>& inputs) {
   return fmt::format("{} steps from {} on", inputs.size(), inputs.front().step);
 }
 
+// Neither the user nor an address says which steps belong together.
+bool NobodySays(const RunSide& a, const RunSide& b, const PairOptions& options) {
+  return !options.align_steps && options.steps.is_all() && options.step_shift == 0 && !a.step() &&
+         !b.step();
+}
+
+std::set<uint64_t> StepNumbers(const RunSide& side, const PairOptions& options) {
+  std::set<uint64_t> steps;
+  for (const PassRef& pass : side.passes()) {
+    if (!pass.extra && IsSelected(side, options, pass.rank)) steps.insert(pass.step);
+  }
+  return steps;
+}
+
 // Steps before the last pair that have no partner.
 void NoteAlone(const std::vector<StepInputs>& inputs,
                const std::vector<std::pair<uint64_t, uint64_t>>& pairs, bool of_a,
@@ -210,6 +224,26 @@ Result<StepAlignment> AlignByInputs(const RunSide& a, const RunSide& b,
   NoteAlone(of_a, alignment.pairs, true, &alignment.notes);
   NoteAlone(of_b, alignment.pairs, false, &alignment.notes);
   return alignment;
+}
+
+bool CountOtherwise(const RunSide& a, const RunSide& b, const PairOptions& options) {
+  if (!NobodySays(a, b, options)) return false;
+  const std::set<uint64_t> of_a = StepNumbers(a, options), of_b = StepNumbers(b, options);
+  return !of_a.empty() && !of_b.empty() &&
+         std::none_of(of_a.begin(), of_a.end(), [&](uint64_t step) { return of_b.contains(step); });
+}
+
+std::string OtherStepsHint(const RunSide& a, const RunSide& b, const PairOptions& options) {
+  if (!NobodySays(a, b, options)) return "";
+  const Result<StepAlignment> found = AlignByInputs(a, b, options);
+  if (!found.ok()) return "";
+  const auto other = std::find_if(found->pairs.begin(), found->pairs.end(),
+                                  [](const auto& pair) { return pair.first != pair.second; });
+  if (other == found->pairs.end()) return "";
+  return fmt::format(
+      "step {} of B was given the integer inputs of step {} of A: --steps auto compares steps that "
+      "were given the same",
+      other->second, other->first);
 }
 
 }  // namespace tdump::compare

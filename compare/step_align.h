@@ -40,4 +40,12 @@ struct StepAlignment {
 // compare.
 Result<StepAlignment> AlignByInputs(const RunSide& a, const RunSide& b, const PairOptions& options);
 
+// Whether both have steps, none of one number, and nobody says which belong together: as of a job
+// that was resumed, or that counts from elsewhere.
+bool CountOtherwise(const RunSide& a, const RunSide& b, const PairOptions& options);
+
+// Of runs that were given other tokens at a step of one number: what to try where steps of other
+// numbers were given equal ones; "" where none was, or the user says which belong together.
+std::string OtherStepsHint(const RunSide& a, const RunSide& b, const PairOptions& options);
+
 }  // namespace tdump::compare

@@ -111,7 +111,7 @@ void DiffSettings::AddTo(Options* options) {
                   "what 'same' asks for (default tolerance)");
   options->Text("--steps", &steps, "SPEC",
                 "steps to compare: 0-9, 3,7, or A=B as 0-4=10-14 (default all); auto: steps that "
-                "were given equal integer inputs (token ids)");
+                "were given equal integer inputs (token ids), as where no number is in common");
   options->Text("--ranks", &ranks, "SPEC", "ranks to compare: 0-7, 0-511:8 (default all)");
   options->List("--select", &select, "RE", "only names in which this is found; may be repeated");
   options->List(

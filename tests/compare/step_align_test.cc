@@ -9,6 +9,7 @@
 namespace tdump::compare {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -105,6 +106,41 @@ TEST(StepsAuto, NothingInCommonIsAnErrorThatSaysWhatToDo) {
   options.pairing.align_steps = true;
   EXPECT_THAT(Diff(a.side(), b.side(), options).status().message(),
               HasSubstr("no step of A was given the integer inputs of a step of B"));
+}
+
+// As of a job that was resumed.
+TEST(StepsAuto, IsTheDefaultWhereNoNumberIsInCommon) {
+  const FakeRun a = RunOf({{0, 10}, {1, 20}}), resumed = RunOf({{3, 10}, {4, 20}});
+  const DiffReport report = DiffOk(a, resumed);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.steps, ElementsAre(Pair(0, 3), Pair(1, 4)));
+  EXPECT_THAT(Text(report), HasSubstr("\nsteps     B = A + 3, by equal integer inputs\n"));
+  // The ranks of each side put together.
+  FakeRun two(2);
+  for (const int32_t rank : {0, 1}) {
+    Step(&two, rank, 3, Tokens(10));
+    Step(&two, rank, 4, Tokens(20));
+  }
+  EXPECT_THAT(DiffOk(a, two).steps, ElementsAre(Pair(0, 3), Pair(1, 4)));
+  EXPECT_EQ(DiffOk(a, two).overall, Overall::kSame);
+}
+
+TEST(StepsAuto, NumbersOfTheUserAndNumbersInCommonHold) {
+  const FakeRun a = RunOf({{0, 10}, {1, 20}}), later = RunOf({{3, 10}, {4, 20}});
+  DiffOptions named;
+  named.pairing.steps = *Spec::Parse("0-9");
+  EXPECT_EQ(DiffOk(a, later, named).overall, Overall::kNotComparable);
+  EXPECT_THAT(DiffOk(a, later, named).why_not, HasSubstr("try --steps 0-1=3-4"));
+  // Nothing says which step is which.
+  const DiffReport other = DiffOk(a, RunOf({{3, 30}, {4, 40}}));
+  EXPECT_EQ(other.overall, Overall::kNotComparable);
+  EXPECT_THAT(other.why_not, HasSubstr("no step in common"));
+  // One number is: it is taken for the same step, and what to try is said.
+  const DiffReport overlap = DiffOk(a, RunOf({{1, 10}, {2, 20}}));
+  EXPECT_EQ(overlap.overall, Overall::kDiffers);
+  EXPECT_THAT(overlap.notes, Contains("step 1 of B was given the integer inputs of step 0 of A: "
+                                      "--steps auto compares steps that were given the same"));
+  EXPECT_THAT(DiffOk(a, RunOf({{0, 10}, {1, 30}})).notes, IsEmpty());
 }
 
 TEST(StepsAuto, WhereTokensPartJudgingStops) {
