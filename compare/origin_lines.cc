@@ -17,6 +17,17 @@
 namespace tdump::compare {
 namespace {
 
+// Of an operator whose inputs were not recorded: between which records it began.
+std::string UnseenInputs(const Origin& origin) {
+  const std::string where =
+      origin.last_agreeing
+          ? fmt::format("it began between {} (agrees) and {} (differs)",
+                        ShownName(origin.last_agreeing->name), ShownName(origin.name))
+          : fmt::format("it began before or in {}, the first record that can tell",
+                        ShownName(origin.name));
+  return fmt::format("its inputs were not recorded: {}; capture role input to be sure", where);
+}
+
 bool IsStateOfOptimizer(const Origin& origin) {
   return origin.row && IsOfOptimizer(origin.row->key);
 }
@@ -67,7 +78,7 @@ std::string InputsOfOperator(const Origin& origin, const std::string& across) {
   if (origin.inputs.empty() && origin.of_named_records)
     return "its inputs are not compared: the address leaves them out; RUN:STEP/RANK on both sides "
            "compares them too";
-  if (origin.inputs.empty()) return "its inputs were not recorded: capture role input to be sure";
+  if (origin.inputs.empty()) return UnseenInputs(origin);
   if (JudgedOf(origin.inputs) == 0)
     return "its inputs are not judged: their values were not kept on both sides";
   return fmt::format("inputs agree: {} of {}, {}", JudgedOf(origin.inputs), origin.inputs.size(),

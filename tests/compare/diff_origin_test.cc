@@ -36,6 +36,28 @@ TEST(DiffOrigin, TheOriginIsTheCallWhoseInputsAgree) {
   EXPECT_THAT(text, HasSubstr("only rank 1: rank 0 agrees here\n"));
 }
 
+// Outputs alone, as a capture without rules keeps them.
+TEST(DiffOrigin, WithoutInputsTheIntervalInWhichItBeganIsGiven) {
+  const auto run = [](const std::vector<std::pair<const char*, Tensor>>& outputs) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    for (const auto& [name, out] : outputs)
+      pass.End(pass.Begin(name, "", {}), name, "", {{"", out}});
+    return run;
+  };
+  const FakeRun good = run({{"first", kGood}, {"third", kGood}});
+  const DiffReport later = DiffOk(good, run({{"first", kGood}, {"third", kBad}}));
+  ASSERT_TRUE(later.origin);
+  EXPECT_EQ(later.origin->name, "third");
+  EXPECT_FALSE(later.origin->certain);
+  EXPECT_EQ(later.origin->last_agreeing->name, "first");
+  EXPECT_THAT(Joined(Text(later)),
+              HasSubstr("its inputs were not recorded: it began between first (agrees) and third "
+                        "(differs); capture role input to be sure"));
+  EXPECT_THAT(Joined(Text(DiffOk(good, run({{"first", kBad}, {"third", kBad}})))),
+              HasSubstr("it began before or in first, the first record that can tell; capture"));
+}
+
 TEST(DiffOrigin, AnEnclosingModuleOnlyContainsTheOrigin) {
   FakeRun a(1), b(1);
   for (FakeRun* run : {&a, &b}) {
