@@ -133,7 +133,8 @@ class Differ {
 
   // Error (kInvalidArgument): the models do not fit.
   Status CheckOpened(const OpenedPair& opened) {
-    report_.job->map = job_->MapText();
+    if (const std::string how = job_->MapText(); options_.job && options_.job->map && !how.empty())
+      report_.job->map = fmt::format("{}: {}", options_.job->map->source(), how);
     const bool has_map = options_.job && options_.job->map;
     if (!std::exchange(signature_checked_, true) &&
         IsRefused(CheckSignature(a_, b_, opened, has_map)))

@@ -86,8 +86,8 @@ TEST(MapDiff, FusedShardedPaddedAndPermutedIsTheSame) {
     EXPECT_EQ(report.counts.bits_equal, 8u);
     EXPECT_EQ(report.counts.unpaired_a + report.counts.unpaired_b, 0u);
     ASSERT_TRUE(report.job);
-    EXPECT_EQ(report.job->map,
-              swapped ? "A has fused names, B split names" : "A has split names, B fused names");
+    EXPECT_EQ(report.job->map, swapped ? "m.yaml: A has fused names, B split names"
+                                       : "m.yaml: A has split names, B fused names");
     const auto& how = swapped ? report.job->how_a : report.job->how_b;
     EXPECT_THAT(how, Contains(Key(HasSubstr("k of qkv"))));
     EXPECT_THAT(how, Contains(Key(HasSubstr("1 row of padding dropped"))));
