@@ -173,7 +173,7 @@ std::string ParameterText(const Origin& origin) {
 // SQNR, cosine, ULP and quantiles of a row that was read.
 std::string DistanceText(const Metrics& m) {
   std::string text = "SQNR " + SqnrText(m.sqnr_db);
-  if (m.cosine) text += fmt::format(", cosine {:.6g}", *m.cosine);
+  text += m.cosine ? fmt::format(", cosine {:.6g}", *m.cosine) : ", cosine undefined";
   text += fmt::format(", RMSE {}, max ULP {}", Short(m.rmse), Short(m.max_ulp));
   text += fmt::format("; |error| 50 % {}, 99 % {}", Short(m.p50), Short(m.p99));
   if (m.worst_channel)

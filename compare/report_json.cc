@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "compare/bounds.h"
@@ -72,6 +74,22 @@ Json WorstJson(const Worst& worst) {
   return {{"position", worst.position}, {"a", worst.a}, {"b", worst.b}};
 }
 
+// The number that a value's text begins with; none of NaN, of a complex number, of true and false.
+std::optional<double> NumberIn(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || std::isnan(number)) return std::nullopt;
+  return number;
+}
+
+// With the error relative to A alone, which is how people often look at it.
+Json WorstRelativeJson(const Worst& worst) {
+  Json json = WorstJson(worst);
+  const std::optional<double> a = NumberIn(worst.a), b = NumberIn(worst.b);
+  json["of_a"] = a && b && *a != 0 ? Number(std::abs(*b - *a) / std::abs(*a)) : Json(nullptr);
+  return json;
+}
+
 Json MetricsJson(const Metrics& m) {
   Json json = {{"elements", m.elements},
                {"bits_equal", m.bits_equal},
@@ -108,7 +126,7 @@ Json MetricsJson(const Metrics& m) {
     json["worst_channel"] = {{"index", m.worst_channel->index},
                              {"mean_error", Number(m.worst_channel->mean_error)}};
   if (m.has_worst) json["worst"] = WorstJson(m.worst);
-  if (m.worst_relative) json["worst_relative"] = WorstJson(*m.worst_relative);
+  if (m.worst_relative) json["worst_relative"] = WorstRelativeJson(*m.worst_relative);
   return json;
 }
 
