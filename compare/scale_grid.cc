@@ -43,7 +43,7 @@ std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
     step *= shape[i];
   }
   if (grid.text_ == "per tensor")
-    grid.text_ = fmt::format("in blocks of [{}]", fmt::join(grid.block_, ", "));
+    grid.text_ = fmt::format("per block of [{}]", fmt::join(grid.block_, ", "));
   return grid;
 }
 

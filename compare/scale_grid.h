@@ -20,7 +20,7 @@ class ScaleGrid {
 
   // Index among the scales for `count` elements from `first` on, in row-major order.
   void Indices(uint64_t first, std::span<uint64_t> indices) const;
-  // "per tensor", "per channel 0", "in blocks of [128, 128]".
+  // "per tensor", "per channel 0", "per block of [128, 128]".
   std::string text() const { return text_; }
 
  private:

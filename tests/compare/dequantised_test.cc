@@ -38,6 +38,13 @@ TEST(ScaleGrid, FindsTheScaleOfEachElement) {
   EXPECT_THAT(IndicesOf({2, 4}, {2, 2}), ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
 }
 
+// Notes of one kind are counted up to " in ", behind which they say where.
+TEST(ScaleGrid, SaysWhatHasAScale) {
+  EXPECT_EQ(ScaleGrid::Fit({2, 3}, {}, std::nullopt)->text(), "per tensor");
+  EXPECT_EQ(ScaleGrid::Fit({2, 3}, {2}, 0)->text(), "per channel 0");
+  EXPECT_EQ(ScaleGrid::Fit({2, 4}, {2, 2}, std::nullopt)->text(), "per block of [1, 2]");
+}
+
 TEST(ScaleGrid, RefusesScalesOfAnotherTensor) {
   EXPECT_FALSE(ScaleGrid::Fit({2, 3}, {4}, std::nullopt));
   EXPECT_FALSE(ScaleGrid::Fit({2, 3}, {3}, 0));
