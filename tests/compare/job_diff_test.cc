@@ -201,6 +201,24 @@ TEST(JobDiff, OfManyThatCouldNotBePutTogetherTheFirstAreTold) {
   EXPECT_EQ(report.notes[5], "3 more could not be put together: --all, or --jsonl FILE");
 }
 
+// Of what was inferred the report says whether the data bear it out.
+TEST(JobDiff, WhatWasInferredSaysWhatItStandsOn) {
+  const auto how = [](const FakeRun& ranks) {
+    const DiffReport report = DiffOk(OneRank(kWhole), ranks);
+    return report.job ? report.job->how_b : std::map<std::string, uint64_t>();
+  };
+  EXPECT_THAT(how(Ranks({kLeft, kRight})), Contains(Key("concatenated on rank (inferred)")));
+  EXPECT_THAT(how(Ranks({Matrix(2, 2, {-9, 4, 0, 7}), Matrix(2, 2, {8, -3, -5, 2})})),
+              Contains(Key("concatenated on rank (inferred, the data disagree)")));
+  FakeRun unread(2);
+  for (const int32_t rank : {0, 1}) {
+    PassBuilder pass = unread.Pass(rank, 0);
+    pass.Module("fc", kInput, rank == 0 ? kLeft : kRight);
+    pass.last()->payload.reset();
+  }
+  EXPECT_THAT(how(unread), Contains(Key("concatenated on rank (inferred from shapes)")));
+}
+
 TEST(JobDiff, UnevenShardsFollowTheirShapes) {
   const DiffReport report =
       DiffOk(OneRank(kWhole), Ranks({Matrix(2, 3, {1, 2, 3, 5, 6, 7}), Matrix(2, 1, {4, 8})}));

@@ -37,6 +37,28 @@ std::vector<std::string> NotesOf(const Capture& a, const Capture& b) {
   return DiffOk(RunOf(a), RunOf(b)).notes;
 }
 
+// Listed on either side, with the nearest names of the other one, and failed.
+TEST(UnpairedRecords, AreListedWithTheNearestOfTheOtherSide) {
+  FakeRun a = RunOf({"1", {"same", "layers.4.mlp.down", "gone"}}),
+          b = RunOf({"1", {"same", "layers.4.mlp.down_proj", "layers.5.mlp.down"}});
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_EQ(report.counts.unpaired_b, 2u);
+  const std::string text = Joined(Text(report));
+  EXPECT_THAT(text, HasSubstr("DIFFERS 4 records without a partner; the 1 pair agree"));
+  EXPECT_THAT(text, HasSubstr("only in A rank 0, step 0: layers.4.mlp.down@output#; nearest: "
+                              "layers.4.mlp.down_proj@output#, layers.5.mlp.down@output#"));
+  EXPECT_THAT(text, HasSubstr("only in A rank 0, step 0: gone@output# "));
+  EXPECT_THAT(text, HasSubstr("only in B rank 0, step 0: layers.4.mlp.down_proj@output#; nearest: "
+                              "layers.4.mlp.down@output#"));
+  DiffOptions options;
+  options.allow_unpaired = Named("layers");
+  EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kDiffers);
+  options.allow_unpaired = [](const std::string& name) { return name != "same"; };
+  EXPECT_EQ(DiffOk(a, b, options).overall, Overall::kSame);
+}
+
 TEST(RulesHint, RolesThatOnlyOneRunCapturedAreNamed) {
   EXPECT_THAT(NotesOf({"1", {"fc", "norm"}, true}, {"2", {"fc", "norm"}}),
               Contains(HasSubstr("captured with different rules: if that is why records are "
