@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -172,7 +173,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         formats.add_argument(f"--{name}", dest="format", action="store_const", const=name)
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="where to; made if it is not there")
     parser.add_argument("--select", metavar="RE", action="append", default=[], help="only operators with such a name")
+    parser.add_argument("--json", action="store_true", help="say it as one JSON document")
     parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    parser.add_argument("--no-color", action="store_true", help="as of the other tools; there are no colours")
     parser.add_argument("--version", action="version", version=_version())
     return parser.parse_args(arguments)
 
@@ -220,9 +223,9 @@ def _as_text(options: argparse.Namespace) -> NoReturn:
     program = next((str(place) for place in places if place.exists()), "tdump-view")
     target = os.path.join(options.output, "")
     select = [word for pattern in options.select for word in ("--select", pattern)]
-    quiet = ["--quiet"] if options.quiet else []
+    how = [f"--{word}" for word in ("json", "quiet") if getattr(options, word)]
     Path(options.output).mkdir(parents=True, exist_ok=True)
-    os.execvp(program, [program, options.address, "--records", "--txt", target, *select, *quiet])
+    os.execvp(program, [program, options.address, "--records", "--txt", target, *select, *how])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -240,12 +243,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     for text in damage:
         print(f"{_TOOL}: damaged: {text}", file=sys.stderr)
+    status = 2 if damage else 0 if written else 1
+    if options.json:
+        fields = {"format": options.format, "output": options.output, "written": written, "left_out": left_out}
+        print(json.dumps({**fields, "damage": damage, "status": status}))
+        return status
     if not written:
         why = left_out or ("what is there cannot be read" if damage else "there is no record")
         print(f"{_TOOL}: nothing was written: {why}", file=sys.stderr)
     elif not options.quiet:
         print(f"{written}; {left_out}" if left_out else written)
-    return 2 if damage else 0 if written else 1
+    return status
 
 
 def run() -> NoReturn:

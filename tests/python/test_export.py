@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import shutil
 import sys
@@ -269,6 +270,16 @@ def test_records_without_values_are_told(tmp_path, capsys, monkeypatch, kind):
 def test_counts_are_singular_where_there_is_one(tmp_path, capsys):
     export(f"{PASS}:41/2/encoder.layer.0.dense@output#f32", "--npz", "-o", tmp_path)
     assert capsys.readouterr().out.startswith("1 tensor in 1 file in ")
+
+
+def test_one_document_says_it(tmp_path, capsys):
+    export(PASS, "--npy", "-o", tmp_path / "npy", "--no-color")
+    words = capsys.readouterr().out.strip().replace(str(tmp_path / "npy"), str(tmp_path / "json"))
+    export(PASS, "--npy", "-o", tmp_path / "json", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert (said["format"], said["output"]) == ("npy", str(tmp_path / "json"))
+    assert words == "; ".join(filter(None, (said["written"], said["left_out"])))
+    assert (said["damage"], said["status"]) == ([], 0)
 
 
 def test_a_misspelt_name_gets_its_neighbours(tmp_path, capsys):
