@@ -36,7 +36,7 @@ void UpdateHints::Add(const PassDiff& pass, const PassPair& pair, const Outcome&
   Enter(pair.b.step);
   if (outcome.of_optimizer || outcome.role == Role::kParamGrad) open_->updated.insert(outcome.path);
   const bool follows = before_ && before_->step + 1 == pair.b.step;
-  if (outcome.role != Role::kParam || !outcome.fails || outcome.allowed || !follows ||
+  if (outcome.role != Role::kParam || !outcome.bits_differ || outcome.allowed || !follows ||
       before_->updated.contains(outcome.path) || parted_.size() >= kMostListed)
     return;
   const Row row = MakeRow(pass, pair, outcome);
@@ -45,7 +45,8 @@ void UpdateHints::Add(const PassDiff& pass, const PassPair& pair, const Outcome&
 
 std::optional<UpdateHints::Hint> UpdateHints::Find(const DiffReport& report) const {
   const std::optional<Origin>& origin = report.origin;
-  if (!origin || !origin->drifted || !origin->parameter_row) return std::nullopt;
+  if (report.overall != Overall::kDiffers || !origin || !origin->drifted || !origin->parameter_row)
+    return std::nullopt;
   const Row& row = *origin->parameter_row;
   const auto parted = parted_.find(Place(row.step_b, row.rank_b, ToText(row.key)));
   if (parted == parted_.end()) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/compare/job_runs.h"
@@ -64,6 +65,26 @@ std::string TextOf(Descent b) {
   const DiffReport report = DiffOk(Run(a), Run(b), options);
   EXPECT_EQ(report.overall, Overall::kDiffers);
   return Joined(Text(report, 1, b.ranks));
+}
+
+// One that is within its bound may be the origin of what is not.
+TEST(UpdateHints, OfTheFirstParameterThatDiffersItIsTold) {
+  const auto run = [](float bias, float weight) {
+    FakeRun job(1);
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = job.Pass(0, step);
+      for (const auto& [path, number] : {std::pair("fc", bias), std::pair("out", weight)}) {
+        const Tensor tensor = Vector<float>("float32", {step == 0 ? 0 : number, 1});
+        pass.Param(path, "bias", tensor);
+        pass.last()->payload = tensor.record.payload;
+      }
+      pass.Module("fc", kInput, kWhole);
+    }
+    return job;
+  };
+  const DiffReport report = DiffOk(run(0.5f, 0.5f), run(0.5f + 0x1p-24f, 0.5001f));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(Joined(Text(report)), HasSubstr(kUnrecorded));
 }
 
 size_t CountOf(const std::string& text, const std::string& part) {
