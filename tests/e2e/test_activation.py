@@ -234,6 +234,17 @@ def test_a_mistake_cannot_stop_the_job_and_is_told(tmp_path, app, python, case):
     assert no_run(tmp_path) and not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "a: |\n  x\n y: !<\n- z: >9\n"])
+def test_malformed_yaml_cannot_stop_the_job_and_is_told(tmp_path, app, python, text):  # K03, K05
+    (tmp_path / "c.yaml").write_text(text)
+    done = bare(python, app(ALONE), tmp_path, TDUMP_CONFIG="c.yaml")
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr[-2000:]
+    first, told = done.stderr.splitlines()[:2]
+    assert first == "tdump: off, the configuration is wrong:" and len(done.stderr) < 1000
+    assert re.match(r"c\.yaml:[1-3]:\d+: ", told.strip()), told
+    assert no_run(tmp_path)
+
+
 def test_no_value_of_a_variable_changes_the_job(tmp_path, python):
     done = execute(
         [python, Path(__file__).parent / "jobs/hostile_environment.py"], tmp_path, {"PYTHONPATH": str(BUILD / "python")}

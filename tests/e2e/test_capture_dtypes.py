@@ -127,6 +127,47 @@ def test_a_part_of_a_tensor_costs_its_own_bytes(parts):
     assert parts.stat().st_size < 40_000 + 16 * 1024
 
 
+HUGE = """
+import re, pathlib, torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.row, self.column, self.far = (torch.nn.Identity() for _ in range(3))
+    def forward(self, base):
+        self.row(base[7, :50])
+        self.column(base[:4000:1000, 5])
+        self.far(base[-1, -3:])
+def most():  # KiB that this process ever had in memory
+    return int(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+base = torch.empty(1 << 16, 1 << 18, dtype=torch.uint8)  # 16 GiB of addresses, of which a few pages are touched
+base[7, :50], base[:4000:1000, 5], base[-1, -3:] = 1, 2, 3
+net = Net()
+with torch.no_grad():
+    net(torch.zeros(8, 60, dtype=torch.uint8).repeat(500, 1))
+    before = most()
+    net(base)
+print(before, most())
+"""
+
+
+def test_a_view_of_a_huge_tensor_costs_its_own_bytes(tmp_path):
+    (tmp_path / "app.py").write_text(HUGE)
+    (tmp_path / "c.yaml").write_text("signature: false\ncapture: [{leaf: true, role: [input, output], level: full}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "app.py"], tmp_path)
+    if "not enough memory" in done.stderr:
+        pytest.skip("no 16 GiB of addresses here")
+    assert done.returncode == 0, done.stderr
+    before, after = map(int, done.stdout.split())
+    assert after - before < 4 << 10
+    file = latest(tmp_path).passes(0)[1]
+    seen = tdump.load_pass(file)
+    names = {"row": 50, "column": 4, "far": 3}
+    for value, (name, count) in enumerate(names.items(), 1):
+        assert seen.record(name).storage_bytes == 1 << 34
+        assert seen.record(name).bytes == count and seen[name].tolist() == [value] * count
+    assert file.stat().st_size < 16 << 10
+
+
 def test_empty_tensors_share_no_storage(parts):
     seen = tdump.load_pass(parts)
     names = ["two", "two::call1", "two::call2", "two::call3"]

@@ -192,3 +192,101 @@ def test_a_job_that_flushes_subnormal_numbers_is_captured_bit_for_bit(tmp_path):
         have = flushed.stats
         assert have["zeros"] == 1 and (have["min"], have["max"]) == (exact.min(), exact.max())
         assert have["l1"] == exact.abs().sum() and have["min"] < 0
+
+
+@pytest.mark.parametrize(("by_default", "by_rule"), [("none", "zstd"), ("zstd", "none")])
+def test_a_rule_chooses_its_compression(home, by_default, by_rule):
+    """Two tensors that shrink; one of them by a rule of its own."""
+    cwd = home / f"{by_rule}_by_rule"
+    cwd.mkdir()
+    rules = f"[{{name: '^smooth$', level: full, compress: {by_rule}}}, {{name: '^flags$', level: full}}]"
+    (cwd / "c.yaml").write_text(f"signature: false\noutput: {{compress: {by_default}}}\ncapture: {rules}\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, JOBS / "parts.py"], cwd)
+    assert done.returncode == 0, done.stderr
+    (file,) = latest(cwd).passes(0)
+    seen = tdump.load_pass(file)
+    for name in ("smooth", "flags"):
+        assert torch.equal(seen[name], tensors()[name]), name
+    sizes = {name: tensors()[name].nbytes for name in ("smooth", "flags")}
+    stored = seen.path.stat().st_size
+    assert sizes["smooth"] > 50 * sizes["flags"]
+    # Of the file nearly all is the one tensor.
+    assert (stored < 0.7 * sizes["smooth"]) == (by_rule == "zstd"), stored
+    assert (stored > sizes["smooth"]) == (by_rule == "none"), stored
+    assert seen.verify() == []
+
+
+SMALL_FLOATS = """
+import torch
+bits = torch.tensor([0x38, 0xC0, 0x7E, 0x7F], dtype=torch.uint8)  # 1, -2, 448, NaN
+fnuz = torch.tensor([0x80, 0x00, 0x01], dtype=torch.uint8)  # NaN, 0, the smallest
+class Net(torch.nn.Module):
+    def forward(self):
+        a = bits.view(torch.float8_e4m3fn).clone()
+        return a, fnuz.view(torch.float8_e4m3fnuz).clone(), fnuz.view(torch.float8_e5m2fnuz).clone()
+with torch.no_grad():
+    Net()()
+"""
+
+
+def test_small_floats_have_statistics_where_operators_are_seen(tmp_path):
+    """pytorch/pytorch#149008 and triton-lang/triton#10745, by the collector of operators."""
+    (tmp_path / "app.py").write_text(SMALL_FLOATS)
+    (tmp_path / "c.yaml").write_text(
+        "signature: false\ncollect: {aten: on}\ncapture: [{op: '^aten::clone$', level: stats}]\n"
+    )
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "app.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = latest(tmp_path).passes(0)
+    first, *others = sorted(tdump.load_pass(file).records(), key=lambda r: r.seen)
+    have = first.stats
+    assert (first.op, first.dtype) == ("aten::clone", "float8_e4m3fn")
+    assert (have["min"], have["max"], have["nan"], have["mean"]) == (-2, 448, 1, 149)
+    assert [r.dtype for r in others] == ["float8_e4m3fnuz", "float8_e5m2fnuz"]
+    for record in others:
+        have = record.stats
+        assert (have["nan"], have["positive_inf"], have["negative_inf"]) == (1, 0, 0)
+        assert (have["zeros"], have["negative_zeros"]) == (1, 0)
+
+
+LARGE = """
+import sys, torch
+torch.set_num_threads(int(sys.argv[1]))
+torch.manual_seed(3)
+x = torch.randn(5_000_003) * torch.logspace(-30, 30, 5_000_003)
+x[:4] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0])
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.f32, self.bf16, self.i32 = (torch.nn.Identity() for _ in range(3))
+    def forward(self):
+        self.f32(x), self.bf16(x.bfloat16()), self.i32(torch.arange(5_000_003, dtype=torch.int32))
+Net()()
+"""
+WAYS = {
+    "as they come": ("1", "host: 256MiB"),
+    "with more threads": ("2", "host: 256MiB"),
+    "without a writer": ("1", "host: 256MiB, thread: false"),
+    "in pieces": ("1", "host: 16MiB, max_block: 100%"),  # 20 MB, and 16 MiB are the least that there is
+    "by the thread of the job": ("1", "host: 16MiB, at_limit: stats"),
+}
+
+
+def test_statistics_are_the_same_whoever_makes_them(tmp_path):
+    """A function of the values alone: of the bits of every field."""
+    (tmp_path / "app.py").write_text(LARGE)
+    found = {}
+    for number, (way, (threads, memory)) in enumerate(WAYS.items()):
+        config = f"signature: false\nmemory: {{{memory}}}\ncapture: [{{leaf: true, level: [hash, stats]}}]\n"
+        (tmp_path / "c.yaml").write_text(config)
+        command = [TDUMP_RUN, "-c", "c.yaml", "-o", f"run{number}", "--", sys.executable, "app.py", threads]
+        done = execute(command, tmp_path)
+        assert done.returncode == 0, done.stderr
+        (file,) = (tmp_path / f"run{number}").glob("**/*.tdp")
+        records = {r.name: r for r in tdump.load_pass(file).records()}
+        assert set(records) == {"f32", "bf16", "i32"}
+        found[way] = {name: (r.hash, repr(r.stats)) for name, r in records.items()}
+    first = found["as they come"]
+    for way, values in found.items():
+        assert values == first, way
+    assert "None" not in first["f32"][0] and "'nan': 1" in first["f32"][1]

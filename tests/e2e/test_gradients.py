@@ -166,6 +166,55 @@ def test_resident_memory_stays_flat(tmp_path):  # E21
     assert evaluated - early < 16 << 10 and trained - warm < 16 << 10  # KiB
 
 
+# Each forward has an object that autograd keeps as long as the graph. Some graphs are dropped without a backward.
+GRAPHS = """
+import gc, weakref, torch
+class Marked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark = Mark()
+        marks.append(weakref.ref(ctx.mark))
+        return x * 2
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+class Mark:
+    pass
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(3, 3), torch.nn.ReLU()
+    def forward(self, x):
+        return self.last(Marked.apply(self.first(x)))
+marks, alive = [], []
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+gc.disable()  # by reference counts alone
+for step in range(4):
+    for micro in range(8):
+        out = net(torch.ones(2, 3, requires_grad=True))
+        if micro % 2:
+            out.sum().backward()
+        del out
+        alive.append(sum(mark() is not None for mark in marks))
+    optimizer.step()
+print(len(marks), alive)
+"""
+
+
+def test_no_graph_is_kept_alive(tmp_path, app):  # E21
+    everything = "role: [input, output, before, after, grad_input, grad_output, param, param_grad, state]"
+    (tmp_path / "c.yaml").write_text(
+        f"steps: all\ncollect: {{aten: on}}\ncapture: [{{{everything}, phase: [forward, backward], level: full}},"
+        " {op: '.', role: [input, output, before, after], phase: [forward, backward], level: full}]\n"
+    )
+    bare = execute([sys.executable, app(GRAPHS)], tmp_path)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, app(GRAPHS)], tmp_path)
+    assert dumped.returncode == 0, dumped.stderr
+    assert dumped.stdout == bare.stdout == f"32 {[0] * 32}\n"
+    assert len(latest(tmp_path).passes(0)) == 4
+
+
 def test_backward_passes_of_every_kind_are_left_alone(tmp_path):
     """Also where nothing is recorded: transforms, compiled regions, compiled autograd."""
     import tdump

@@ -52,6 +52,28 @@ def test_a_rank_starts_no_process(strace, tmp_path):
     assert "CLONE_THREAD" in (tmp_path / "calls").read_text()  # the writer: threads are seen
 
 
+PYTHON = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_rank_of_python_starts_no_process(strace, app, tmp_path):
+    """What importing torch starts, it starts without tdump too."""
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    job = [sys.executable, app(PYTHON)]
+    bare = execute(traced(job, tmp_path / "bare"), tmp_path)
+    done = execute(traced([TDUMP_RUN, "-c", "c.yaml", "--", *job], tmp_path / "calls"), tmp_path)
+    assert bare.returncode == done.returncode == 0 and "COMPLETE" in done.stderr, done.stderr
+    (programs, made), (bare_programs, bare_made) = started(tmp_path / "calls"), started(tmp_path / "bare")
+    assert programs == [TDUMP_RUN, *bare_programs] and len(made) == len(bare_made)
+    assert "CLONE_THREAD" in (tmp_path / "calls").read_text()
+
+
 @pytest.mark.skipif(not TRAINING.exists(), reason="built without examples or MPI")
 def test_ranks_of_an_mpi_job_start_no_process(strace, tmp_path):
     (tmp_path / "c.yaml").write_text(CONFIG)
@@ -68,7 +90,14 @@ def test_ranks_of_an_mpi_job_start_no_process(strace, tmp_path):
 # ---- H05: children that a preloaded object may disturb ----
 
 CHILD = '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { free(malloc(1)); puts("child"); return 3; }\n'
-BUILDS = {"address": ["-fsanitize=address"], "thread": ["-fsanitize=thread"], "static": ["-static"]}
+BUILDS = {
+    "address": ["-fsanitize=address"],
+    "undefined": ["-fsanitize=undefined"],
+    "leak": ["-fsanitize=leak"],
+    "thread": ["-fsanitize=thread"],
+    "static": ["-static"],
+    "static and relocated": ["-static-pie"],
+}
 
 
 @pytest.mark.parametrize("kind", BUILDS)
