@@ -47,6 +47,10 @@ def dtypes() -> None:
     special[2::101] = float("inf")
     special[3::103] = float("-inf")
     keep("special", special)
+    nan, inf = float("nan"), float("inf")
+    for name, values in {"nan_within": [1, nan, 3], "nan_first": [nan, 1, 3], "all_nan": [nan] * 3}.items():
+        keep(name, torch.tensor(values, device=DEVICE, dtype=torch.float32))
+    keep("infinities", torch.tensor([inf, -inf, nan], device=DEVICE))
     keep("far", plain.to(torch.float64) + 1e6)
 
 

@@ -119,6 +119,18 @@ def test_hash_and_statistics_are_those_of_the_same_bytes_on_the_host(full, reduc
     assert not wrong
 
 
+def test_nan_and_infinity_are_beside_the_range(reduced):
+    """pytorch/pytorch#6996"""
+    found = {name: reduced[3][0].record(name).stats for name in ("nan_within", "nan_first", "all_nan", "infinities")}
+    keys = ("min", "max", "mean", "nan", "positive_inf", "negative_inf")
+    assert {name: tuple(stats[key] for key in keys) for name, stats in found.items()} == {
+        "nan_within": (1, 3, 2, 1, 0, 0),
+        "nan_first": (1, 3, 2, 1, 0, 0),
+        "all_nan": (None, None, None, 3, 0, 0),
+        "infinities": (None, None, None, 1, 1, 1),
+    }
+
+
 def test_the_job_computes_what_it_does_without_tdump(full, reduced, tmp_path):
     plain = run(tmp_path, None)
     for _, _, facts, _ in (full, reduced):
