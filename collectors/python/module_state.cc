@@ -6,6 +6,7 @@
 
 #include "collectors/python/python_tensor.h"
 #include "collectors/python/python_text.h"
+#include "collectors/python/sharded_gradients.h"
 #include "collectors/torch/capture.h"
 #include "collectors/torch/gradients.h"
 
@@ -73,7 +74,11 @@ class StateRecorder {
     Py_ssize_t position = 0;
     while (parameters != nullptr && PyDict_Next(parameters, &position, &name, &tensor)) {
       if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.watched.Insert(tensor)) continue;
-      if (const auto text = Utf8Of(name, &made_))
+      const auto text = Utf8Of(name, &made_);
+      if (!text) continue;
+      if (IsSharded(tensor))
+        WatchShardedGradient(op, *text, tensor);
+      else
         WatchParameterGradient(op, *text, TensorOf(tensor));
     }
   }

@@ -16,4 +16,11 @@ const char* SubclassOf(PyObject* tensor) {
   return name == "Parameter" || name == "Buffer" ? "" : Py_TYPE(tensor)->tp_name;
 }
 
+bool RequiresGradient(PyObject* object) { return THPVariable_Unpack(object).requires_grad(); }
+
+std::span<const int64_t> SizesOf(PyObject* object) {
+  const at::IntArrayRef sizes = THPVariable_Unpack(object).sizes();
+  return {sizes.data(), sizes.size()};
+}
+
 }  // namespace tdump::collectors

@@ -5,6 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cstdint>
+#include <span>
+
 namespace at {
 class TensorBase;
 }
@@ -16,5 +19,9 @@ bool IsTensor(PyObject* object);
 const at::TensorBase& TensorOf(PyObject* object);
 // The Python class of a tensor, "" for torch.Tensor, Parameter and Buffer.
 const char* SubclassOf(PyObject* tensor);
+// Of a leaf or not. Precondition: IsTensor(object).
+bool RequiresGradient(PyObject* object);
+// Precondition: IsTensor(object), which has no symbolic sizes. Valid while the object is.
+std::span<const int64_t> SizesOf(PyObject* object);
 
 }  // namespace tdump::collectors

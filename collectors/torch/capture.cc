@@ -142,6 +142,12 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   observation.meta = view.meta;
   observation.dims = decision.dims;
   observation.filter_sets = decision.filter_sets;
+  if (seen.shard != nullptr) {
+    observation.placements = seen.shard->placements;
+    observation.mesh = seen.shard->mesh;
+    observation.global_shape = seen.shard->global_shape;
+    observation.meta.subclass = kDTensorClass;
+  }
   Sink& sink = recorder.sink();
   const bool is_layout = view.reason == SkipReason::kLayout;
   if (is_layout && view.meta.layout == Layout::kJagged && seen.subclass == kJaggedClass) {

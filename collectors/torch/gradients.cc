@@ -354,15 +354,15 @@ void WatchOrThrow(const Recorder::CallScope& scope, Role role, std::string_view 
 // was there. Autograd runs it under the lock of the node that accumulates.
 class ParameterHook final : public PostAccumulateGradHook {
  public:
-  ParameterHook(OperatorId op, std::string_view name) : op_(op), name_(name) {}
+  ParameterHook(OperatorId op, std::string_view name) : gradient_(op, name) {}
 
-  bool IsOf(OperatorId op, std::string_view name) const { return op_ == op && name_ == name; }
+  bool IsOf(OperatorId op, std::string_view name) const { return gradient_.IsOf(op, name); }
   // The hook that the job had put there; may be null.
   void Adopt(std::unique_ptr<PostAccumulateGradHook> jobs) noexcept { jobs_ = std::move(jobs); }
   std::unique_ptr<PostAccumulateGradHook> TakeJobs() noexcept { return std::move(jobs_); }
 
   void operator()(const Variable& parameter) override {
-    Record(parameter);
+    gradient_.Record(parameter.grad());
     if (jobs_ != nullptr) (*jobs_)(parameter);
   }
   void compiled_args(CompiledNodeArgs& args) const override {
@@ -373,35 +373,9 @@ class ParameterHook final : public PostAccumulateGradHook {
   }
 
  private:
-  void Record(const Variable& parameter) noexcept;
-
-  OperatorId op_;
-  std::string name_;
+  ParameterGradient gradient_;
   std::unique_ptr<PostAccumulateGradHook> jobs_;
-  uint64_t pass_ = ~uint64_t{0};
-  uint32_t micro_ = 0;
-  uint64_t count_ = 0;         // accumulations in this micro-batch of this pass
-  Recorder::CallScope scope_;  // here because it keeps its memory
 };
-
-void ParameterHook::Record(const Variable& parameter) noexcept try {
-  Runtime* runtime = CurrentRuntime();
-  if (runtime == nullptr || !runtime->gate->armed()) return;
-  const at::Tensor& gradient = parameter.grad();
-  if (!gradient.defined()) return;
-  if (!runtime->recorder->BeginDetached(op_, &scope_)) return;
-  if (!WantsGradient(*runtime->recorder, scope_, Role::kParamGrad)) return;
-  const uint32_t micro = runtime->gate->micro.load(std::memory_order_relaxed);
-  if (scope_.call.pass != pass_ || micro != micro_) count_ = 0;
-  pass_ = scope_.call.pass;
-  micro_ = micro;
-  scope_.call.index = count_++;
-  scope_.call.micro = micro;
-  scope_.call.phase = Phase::kBackward;
-  at::DisableRecordFunctionGuard guard;
-  Capture(*runtime->recorder, &scope_, {Role::kParamGrad, name_}, gradient);
-} catch (...) {  // out of memory
-}
 
 void WatchParameterOrThrow(OperatorId op, std::string_view name, const at::TensorBase& parameter) {
   if (!parameter.defined() || !parameter.requires_grad() || !parameter.is_leaf()) return;
@@ -431,6 +405,26 @@ void NotingWhatFails(Work work) noexcept {
 }
 
 }  // namespace
+
+void ParameterGradient::Record(const at::TensorBase& gradient, const ShardOf* shard) noexcept try {
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr || !runtime->gate->armed()) return;
+  if (!gradient.defined()) return;
+  if (!runtime->recorder->BeginDetached(op_, &scope_)) return;
+  if (!WantsGradient(*runtime->recorder, scope_, Role::kParamGrad)) return;
+  const uint32_t micro = runtime->gate->micro.load(std::memory_order_relaxed);
+  if (scope_.call.pass != pass_ || micro != micro_) count_ = 0;
+  pass_ = scope_.call.pass;
+  micro_ = micro;
+  scope_.call.index = count_++;
+  scope_.call.micro = micro;
+  scope_.call.phase = Phase::kBackward;
+  at::DisableRecordFunctionGuard guard;
+  Seen seen{Role::kParamGrad, name_};
+  seen.shard = shard;
+  Capture(*runtime->recorder, &scope_, seen, gradient);
+} catch (...) {  // out of memory
+}
 
 void WatchGradient(const Recorder::CallScope& scope, Role role, std::string_view arg, bool late,
                    const at::TensorBase& tensor) noexcept {

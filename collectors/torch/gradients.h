@@ -13,6 +13,7 @@
 // Threads: any. Compiled autograd leaves these hooks out; its gradients are not recorded.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "collectors/torch/export.h"
@@ -23,6 +24,8 @@ class TensorBase;
 }
 
 namespace tdump::collectors {
+
+struct ShardOf;
 
 // Whether any rule of the call wants its gradients in `role`.
 inline bool WantsGradient(Recorder& recorder, const Recorder::CallScope& scope, Role role) {
@@ -40,5 +43,24 @@ TDUMP_TORCH_EXPORT void WatchGradient(const Recorder::CallScope& scope, Role rol
 // both run.
 TDUMP_TORCH_EXPORT void WatchParameterGradient(OperatorId op, std::string_view name,
                                                const at::TensorBase& parameter) noexcept;
+
+// What the two ways of hearing of a parameter's gradient have in common: one parameter of an
+// operator, and how often its gradient came in a micro-batch of a pass. One thread at a time.
+class TDUMP_TORCH_EXPORT ParameterGradient {
+ public:
+  ParameterGradient(OperatorId op, std::string_view name) : op_(op), name_(name) {}
+
+  bool IsOf(OperatorId op, std::string_view name) const { return op_ == op && name_ == name; }
+  // It has just been added to. `shard`: what it is a part of; null: nothing.
+  void Record(const at::TensorBase& gradient, const ShardOf* shard = nullptr) noexcept;
+
+ private:
+  OperatorId op_;
+  std::string name_;
+  uint64_t pass_ = ~uint64_t{0};
+  uint32_t micro_ = 0;
+  uint64_t count_ = 0;         // accumulations in this micro-batch of this pass
+  Recorder::CallScope scope_;  // here because it keeps its memory
+};
 
 }  // namespace tdump::collectors
