@@ -140,9 +140,10 @@ void ExpectExact(const DType& dtype, const std::vector<T>& values) {
   EXPECT_TRUE(got.exact_max == __int128{*std::ranges::max_element(values)});
 }
 
-// `parts`: real, imaginary, real, ...
+// `parts`: of `units`, real, imaginary, real, ...
 template <class T>
-void ExpectMagnitudes(const DType& dtype, const std::vector<T>& parts) {
+void ExpectMagnitudes(const DType& dtype, const std::vector<T>& units,
+                      const std::vector<double>& parts) {
   SCOPED_TRACE(dtype.view());
   std::vector<double> magnitudes;
   for (size_t i = 0; i < parts.size(); i += 2) {
@@ -151,11 +152,16 @@ void ExpectMagnitudes(const DType& dtype, const std::vector<T>& parts) {
     magnitudes.push_back(finite ? Magnitude(real, imaginary)
                                 : std::numeric_limits<double>::quiet_NaN());
   }
-  const Statistics got = Of(dtype, parts);
+  const Statistics got = Of(dtype, units);
   EXPECT_EQ(got.kind, StatisticsKind::kComplex);
   ExpectMoments(got, magnitudes);
-  ExpectSpecials(got, std::vector<double>(parts.begin(), parts.end()));
+  ExpectSpecials(got, parts);
   ExpectSame(got.mean, FinishStatistics(got.kind, got.count, {}, Defined(magnitudes)).mean);
+}
+
+template <class T>
+void ExpectMagnitudes(const DType& dtype, const std::vector<T>& parts) {
+  ExpectMagnitudes(dtype, parts, std::vector<double>(parts.begin(), parts.end()));
 }
 
 #if defined(__SSE2__)
@@ -259,6 +265,22 @@ TEST_P(StatisticsTargets, ComplexIsOfMagnitudes) {
                    std::vector<float>{0, -0.0f, 3, -4, -0.0f, -0.0f, kNan, kInf, -kInf, -0.0f});
 }
 
+// Real and imaginary parts of 16 bits: each of all there are, beside another one.
+TEST_P(StatisticsTargets, HalvesOfComplexNumbersAreDecoded) {
+  std::vector<uint16_t> units;
+  for (uint32_t i = 0; i < 65536; ++i) {
+    units.push_back(static_cast<uint16_t>(i));
+    units.push_back(static_cast<uint16_t>(i * 40503 + 7));
+  }
+  for (const auto& [name, part] : {std::pair{"complex32", kHalf}, {"bcomplex32", kBFloat16}}) {
+    const ValueDecoder decoder(part);
+    std::vector<double> parts;
+    for (const uint16_t unit : units)
+      parts.push_back(decoder.Decode(std::as_bytes(std::span(&unit, 1)), 0).real);
+    ExpectMagnitudes(MakeDType(name, 32), units, parts);
+  }
+}
+
 TEST_P(StatisticsTargets, AnyNumberOfElements) {
   for (size_t n : {0, 1, 2, 15, 16, 17, 31, 32, 33, 4095, 4097}) {
     SCOPED_TRACE(n);
@@ -342,7 +364,7 @@ TEST(Statistics, HalfSumsDoNotOverflow) {
   const Statistics s = Of(kHalf, std::vector<uint16_t>(232 * 304, 30 << 10 | 851));
   EXPECT_EQ(s.mean, 60000);
   EXPECT_EQ(s.max, 60000);
-  EXPECT_EQ(s.nan + s.positive_inf, 0u);
+  EXPECT_EQ(s.nan + s.positive_inf + s.negative_inf, 0u);
 }
 
 // pytorch/pytorch#6996
