@@ -100,25 +100,31 @@ def test_where_something_is_compiled_they_stay_and_nothing_is_compiled_anew(app,
     assert told[0]["compiled"] == told[1]["compiled"] > 0
 
 
-HOT_STEPS = [sys.executable, SOURCE / "tests" / "e2e" / "jobs" / "hot_steps.py", "30"]  # counts from step 30 to 47
+HOT_STEPS = {  # count from step 30 to 47
+    "python": [sys.executable, SOURCE / "tests" / "e2e" / "jobs" / "hot_steps.py", "30"],
+    "c++": [BUILD / "tests" / "jobs" / "cxx_hot_path", "30"],
+}
 COUNTED = {"LD_PRELOAD": str(BUILD / "tests" / "jobs" / "count_allocations.so")}
 
 
-@pytest.fixture(scope="module")
-def threads_without_tdump(tmp_path_factory):
-    plain = execute(HOT_STEPS, tmp_path_factory.mktemp("plain"), COUNTED)
+@pytest.fixture(scope="module", params=HOT_STEPS)
+def hot_steps(request, tmp_path_factory):
+    """The job, and the threads that it has without tdump."""
+    job = HOT_STEPS[request.param]
+    plain = execute(job, tmp_path_factory.mktemp("plain"), COUNTED)
     assert plain.returncode == 0, plain.stderr
-    return plain.stdout.splitlines()[-1]
+    return job, plain.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("off", ["disabled", "another rank", "no step", "another step"])
-def test_no_thread_is_started_and_no_step_allocates(off, tmp_path, threads_without_tdump):
+def test_no_thread_is_started_and_no_step_allocates(off, tmp_path, hot_steps):
+    job, threads_without_tdump = hot_steps
     choice = {"another rank": "ranks: 1", "no step": "steps: none", "another step": "steps: 1000"}.get(
         off, "steps: all"
     )
     (tmp_path / "tdump.yaml").write_text(f"{choice}\ncapture: [{{level: full, role: [input, output]}}]\n")
     environment = COUNTED | ({"TDUMP_DISABLE": "1"} if off == "disabled" else {})
-    done = execute([TDUMP_RUN, "-c", "tdump.yaml", "--", *HOT_STEPS], tmp_path, environment)
+    done = execute([TDUMP_RUN, "-c", "tdump.yaml", "--", *job], tmp_path, environment)
     assert done.returncode == 0, done.stderr
     *_, counts, threads = done.stdout.splitlines()
     assert threads == threads_without_tdump and "tdump" not in threads
