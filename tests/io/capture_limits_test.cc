@@ -429,8 +429,10 @@ TEST(CaptureLimits, ADeviceWithoutRoomForAPayloadGivesItsSummary) {
   EXPECT_EQ(*records[0].hash, HashPayload(payload));
 }
 
-// A data loader forks while the writer is busy: the child neither hangs nor writes.
+// A data loader forks while the writer and what is said to the user are busy: the child neither
+// hangs nor writes.
 TEST(CaptureLimits, AForkedChildLeavesABusySinkAlone) {
+  constexpr size_t kNotes = 100;
   const std::filesystem::path directory =
       std::filesystem::path(testing::TempDir()) / ("tdump_fork_" + std::to_string(::getpid()));
   {
@@ -446,6 +448,9 @@ TEST(CaptureLimits, AForkedChildLeavesABusySinkAlone) {
         rig.Keep(call, "0", Bytes(100 + i % 10'000, static_cast<uint8_t>(i), 3));
         if (i % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
       }
+    });
+    std::thread logger([&] {  // holds the lock of notes most of the time
+      for (uint64_t i = 0; !stop; ++i) rig.sink->note("note " + std::to_string(i % kNotes));
     });
     std::vector<pid_t> children;
     for (int child = 0; child < 1000; ++child) {
@@ -477,13 +482,16 @@ TEST(CaptureLimits, AForkedChildLeavesABusySinkAlone) {
     }
     stop = true;
     producer.join();
+    logger.join();
     ASSERT_TRUE(rig.sink->Drain(60'000));
     auto reader = rig.Read("pass00000.tdp");
     std::vector<Damage> damage;
     EXPECT_TRUE(reader->Verify(&damage).ok());
     EXPECT_TRUE(damage.empty());
     EXPECT_GT(reader->record_count(), 0u);
-    EXPECT_TRUE(rig.Manifest().notes.empty());
+    const ProcessEntry process = rig.Manifest();
+    EXPECT_EQ(process.notes.size(), kNotes);
+    for (const NoteSection& note : process.notes) EXPECT_THAT(note.text, HasSubstr("note "));
   }
   std::filesystem::remove_all(directory);
 }
