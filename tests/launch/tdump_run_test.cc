@@ -138,6 +138,19 @@ TEST(StartLines, OnlyRanksThatThereAreWrite) {
   EXPECT_THAT(StartLines(facts), HasSubstr("; writing steps 0-5 on rank 1\n"));
 }
 
+// What is taken before a serving engine measures what is free is said before it does.
+TEST(StartLines, MemoryStagingAndDiskHaveTheirSizes) {
+  StartFacts facts;
+  facts.arena_bytes = uint64_t{4} << 30;
+  facts.limit_bytes = uint64_t{100} << 30;
+  facts.free_bytes = uint64_t{61} << 40;
+  EXPECT_THAT(StartLines(facts),
+              HasSubstr("\ntdump: arena 4.0 GiB a process, disk at most 100 GiB (free 61 TiB)\n"));
+  facts.staging_bytes = 256 << 20;
+  EXPECT_THAT(StartLines(facts), HasSubstr("\ntdump: arena 4.0 GiB a process, staging 256 MiB a "
+                                           "GPU, disk at most 100 GiB (free 61 TiB)\n"));
+}
+
 TEST(Options, RepeatedOptionsKeepTheirOrder) {
   const auto parsed = Parse({"--dump", "--filter", "a", "--filter", "b,c", "--set",
                              "memory.host=1GiB", "--set", "x=y=z", "--", "true"});
