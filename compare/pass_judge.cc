@@ -6,8 +6,9 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "compare/dequantised.h"
 #include "compare/element.h"
@@ -180,8 +181,8 @@ const BoundRule* PassJudge::RuleFor(const io::Record& b, Role role) const {
 PassJudge::Calls PassJudge::Load(const StepView& view) {
   // What cannot be read is told where the calls are read first (PassDiff::damage).
   Calls calls;
-  std::unordered_map<std::string, std::unordered_set<uint64_t>>
-      counted;  // by path: each rank's are the same
+  using InStep = std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>;  // micro, chunk, lane, index
+  std::unordered_map<std::string, std::set<InStep>> counted;  // by path: each rank's are the same
   (void)view.ForEachCall([&](const io::CallRecord& record) {
     calls.arguments[record.call.begin] = record.arguments;
     const Call& call = record.call;
@@ -191,8 +192,7 @@ PassJudge::Calls PassJudge::Load(const StepView& view) {
     ForwardCalls& forward = calls.forward[path];
     const uint64_t elements = ElementsOf(record.arguments);
     const bool is_first = forward.count == 0;
-    const uint64_t in_step =
-        (uint64_t{call.micro} << 40) ^ (uint64_t{call.chunk} << 56) ^ call.index;
+    const InStep in_step{call.micro, call.chunk, call.lane, call.index};
     if (counted[path].insert(in_step).second) ++forward.count;
     if (is_first || elements > forward.elements) {
       forward.begin = record.call.begin;

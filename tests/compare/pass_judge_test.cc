@@ -54,5 +54,34 @@ TEST(PassJudge, CallsThatEveryRankMadeCountOnceForAGradient) {
   }
 }
 
+// Two threads number their calls each from 0.
+TEST(PassJudge, CallsOfTwoThreadsCountEach) {
+  const auto two_threads = [](uint16_t gradient) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const Tensor in = Matrix(4, 2, {1, 2, 3, 4, 5, 6, 7, 8});
+    for (const uint32_t lane : {0u, 1u}) {
+      pass.Module("fc", in, in);
+      pass.last_call()->call.lane = lane;
+      pass.last_call()->arguments = {
+          {.role = Role::kInput, .arg = "0", .dtype = "bfloat16", .sizes = {4, 2}},
+          {.role = Role::kOutput, .arg = "", .dtype = "bfloat16", .sizes = {4, 2}}};
+    }
+    const Tensor tensor =
+        MakeTensor<uint16_t>("bfloat16", {2, 2}, {0x3f80, 0x4000, gradient, 0x4080});
+    pass.Param("fc", "weight", tensor);
+    pass.last()->key.role = Role::kParamGrad;
+    pass.last()->payload = tensor.record.payload;
+    return run;
+  };
+  std::string bound;
+  DiffOptions options;
+  options.on_row = [&](const Row& row) {
+    if (row.key.role == Role::kParamGrad) bound = row.bound;
+  };
+  DiffOk(two_threads(0x4040), two_threads(0x4041), options);
+  EXPECT_THAT(bound, HasSubstr("(sqrt(2) * 0.0039 + sqrt(8) * 6e-08)"));
+}
+
 }  // namespace
 }  // namespace tdump::compare
