@@ -186,13 +186,14 @@ std::function<bool(const io::Record&)> ReplicaSide::SkippedBeside(const PassRef&
   const int32_t rank = first_ ? pass.rank : replicas_.FirstOf(pass.rank).value_or(pass.rank);
   const auto found = places_.find(KeyOf(pass, rank));
   if (found == places_.end() || pass.extra || pass.part) return nothing;
-  const PassRef& own = run_passes_[pass.index];
   const PassRef& other = run_passes_[found->second];
   const auto view = run_.Open(other);
   if (!view.ok() || other.part || !(*view)->damage().empty()) return nothing;
-  return [this, own, other, calls = CallsOfPass(**view)](const io::Record& record) {
-    return MayBeSkipped(record) && calls.Lacks(record) &&
-           MayHaveSkipped(run_.UseOf(other, record.key), run_.UseOf(own, record.key));
+  return [this, other, calls = CallsOfPass(**view)](const io::Record& record) {
+    // Other data may be fewer micro-batches.
+    const bool is_due = SharesData(replicas_.axis()) || calls.HasMicroBatch(record.key.micro);
+    return MayBeSkipped(record) && is_due && calls.Lacks(record) &&
+           MayHaveSkipped(run_.UseOf(other, record.key), calls);
   };
 }
 

@@ -7,7 +7,8 @@
 // split over the axis, or leave as partial sums, is not one. Nor are the tensors of a step for
 // which the ranks were given other inputs (batches of data parallel ranks): of such a step only
 // parameters and buffers are compared, and that both ran the same modules: gradients are captured
-// before they are reduced.
+// before they are reduced. A module for which one batch has nothing is listed too: nothing here
+// tells it from one that was skipped.
 // Payloads of collectives are not captured yet; their checks (all ranks of an all-reduce hold its
 // sum) will be further pairs of these two sides.
 #pragma once

@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
+#include "compare/job_text.h"
 #include "compare/leftovers.h"
 #include "compare/load_shards.h"
 #include "compare/partial_sums.h"
@@ -60,6 +63,83 @@ std::vector<int32_t> RanksOf(const JobStep& step, const Group& group) {
   return ranks;
 }
 
+bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
+  return layouts.ok() && layouts->a.shape() == layouts->b.shape();
+}
+
+std::string PlaceText(const Topology& topology, int32_t rank,
+                      const std::vector<std::map<uint32_t, uint32_t>>& numbers) {
+  std::string text;
+  for (size_t axis = 0; axis < numbers.size(); ++axis)
+    text += fmt::format("{}={} ", topology.axes()[axis].name,
+                        numbers[axis].at(topology.PlaceOn(axis, rank)));
+  return text;
+}
+
+// The places of these ranks, numbered as if there were no others. None where that leaves gaps.
+std::optional<Topology> PlacesOf(const std::vector<int32_t>& ranks, const Topology& topology) {
+  if (topology.is_unknown()) return std::nullopt;
+  std::vector<std::map<uint32_t, uint32_t>> numbers(topology.axes().size());  // by place
+  for (const int32_t rank : ranks) {
+    if (!topology.HasPlace(rank)) return std::nullopt;
+    for (size_t axis = 0; axis < numbers.size(); ++axis)
+      numbers[axis].emplace(topology.PlaceOn(axis, rank), 0);
+  }
+  uint64_t places = 1;
+  for (auto& on_axis : numbers) {
+    if (on_axis.size() > ranks.size() / places) return std::nullopt;
+    places *= on_axis.size();
+    uint32_t next = 0;
+    for (auto& [place, number] : on_axis) number = next++;
+  }
+  if (places != ranks.size()) return std::nullopt;
+  std::vector<std::string> texts(static_cast<size_t>(topology.world()));
+  for (const int32_t rank : ranks)
+    texts[static_cast<size_t>(rank)] = PlaceText(topology, rank, numbers);
+  auto made = Topology::OfRanks(texts);
+  return made.ok() ? std::optional(*std::move(made)) : std::nullopt;
+}
+
+bool HaveOtherData(const std::vector<SkippedRank>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [](const SkippedRank& rank) { return rank.has_other_data; });
+}
+
+// Ranks whose data had nothing for a tensor have no part in its layout.
+void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
+  std::vector<int32_t> ranks;
+  for (const SkippedRank& rank : lacking) {
+    if (!rank.has_other_data) ranks.push_back(rank.rank);
+  }
+  if (ranks.size() == lacking.size()) return;
+  for (const Shard& shard : shards->set.shards) ranks.push_back(shard.rank);
+  const auto leave_out = [&](Topology* topology) {
+    if (auto places = PlacesOf(ranks, *topology)) *topology = *std::move(places);
+  };
+  leave_out(&shards->set.topology);
+  for (GivenDims& given : shards->set.given) leave_out(&given.topology);
+}
+
+// Of ranks of which places alone say whether they were given what those were that ran it.
+std::string UnknownDataText(const JobStep& step, char side, const Group& group,
+                            const std::vector<SkippedRank>& lacking, bool has_other_data) {
+  std::vector<int32_t> ranks;
+  for (const SkippedRank& rank : lacking) {
+    if (!rank.is_data_known && rank.has_other_data == has_other_data) ranks.push_back(rank.rank);
+  }
+  if (ranks.empty()) return "";
+  const bool is_one = ranks.size() == 1;
+  const auto data = step.DataOf(group.members.front());
+  const Key& key = data.ok() ? data->record.key : group.key;
+  return fmt::format(
+      "{} of {} {} no record of {}, and no hash tells whether {} given other data than {}; judged "
+      "as if {}, as the ranks lie (`signature: true` records such hashes)",
+      RanksText(ranks), side, is_one ? "has" : "have", PlainName(key.root, key.path, key.op),
+      is_one ? "it was" : "they were", RanksText(RanksOf(step, group)),
+      has_other_data ? (is_one ? "it was" : "they were")
+                     : (is_one ? "it was not" : "they were not"));
+}
+
 // What ranks hold as copies of one tensor.
 void AddCopies(const LoadedShards& shards, const LayoutCandidate& layout, const WholeTensor& tensor,
                StageHint* hint) {
@@ -96,20 +176,26 @@ struct JobPairs::Step {
     ResolvedLayouts layouts;
   };
   std::vector<Held> held;
+  // Of which side, and what was taken for given, a note tells (UnknownDataText).
+  std::set<std::pair<char, bool>> told;
 };
 
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& made, Step* step) {
   LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
   LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   const Status status = of_a.status.ok() ? of_b.status : of_a.status;
-  Skipped skipped = FindSkipped(left, right, *step);
+  const Skipped skipped = FindSkipped(left, right, step);
+  LeaveOut(skipped.a, &of_a);
+  LeaveOut(skipped.b, &of_b);
   LayoutMemory none_a, none_b;  // of what ranks lack nothing is learnt
   Result<ResolvedLayouts> layouts = status.ok()
                                         ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(),
                                                          skipped.any() ? &none_a : &memory_a_,
                                                          skipped.any() ? &none_b : &memory_b_)
                                         : Result<ResolvedLayouts>(status);
-  if (status.ok() && skipped.any()) {
+  // Ranks whose data had nothing for it leave the whole to the others.
+  const bool is_whole = skipped.have_other_data() && HaveOneShape(layouts);
+  if (status.ok() && skipped.any() && !skipped.are_alike && !is_whole) {
     AddSkipped(left, right, of_a, of_b, std::move(layouts), made, skipped, step);
     return;
   }
@@ -126,29 +212,54 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
 }
 
-JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right, const Step& step) {
-  Skipped skipped{skipped_a_.Find(left), skipped_b_.Find(right)};
-  if (skipped.a.empty() || skipped.b.empty()) return skipped;
-  const auto ranks_of = [](const JobStep& of, const Group& group,
-                           const std::vector<SkippedRank>& lacking) {
+bool JobPairs::Skipped::have_other_data() const { return HaveOtherData(a) && HaveOtherData(b); }
+
+JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right, Step* step) {
+  Skipped skipped{.a = skipped_a_.Find(left), .b = skipped_b_.Find(right)};
+  if (!skipped.any()) return skipped;
+  // Other data says why a rank lacks it: alike are the others, where there are any.
+  const bool is_all_other = skipped.have_other_data();
+  const auto ranks_of = [&](const JobStep& of, const Group& group,
+                            const std::vector<SkippedRank>& lacking) {
     RanksOfModule ranks{.ran = RanksOf(of, group), .skipped = {}};
-    for (const SkippedRank& rank : lacking) ranks.skipped.push_back(rank.rank);
+    for (const SkippedRank& rank : lacking) {
+      if (is_all_other || !rank.has_other_data) ranks.skipped.push_back(rank.rank);
+    }
     return ranks;
   };
-  const bool are_alike = SkipAlike(step.a->topology(), ranks_of(*step.a, left, skipped.a),
-                                   step.b->topology(), ranks_of(*step.b, right, skipped.b));
-  return are_alike ? Skipped{} : skipped;
+  const RanksOfModule of_a = ranks_of(*step->a, left, skipped.a);
+  const RanksOfModule of_b = ranks_of(*step->b, right, skipped.b);
+  if (!of_a.skipped.empty() && !of_b.skipped.empty() &&
+      SkipAlike(step->a->topology(), of_a, step->b->topology(), of_b)) {
+    skipped.are_alike = is_all_other;
+    if (is_all_other) return skipped;
+    for (auto* const lacking : {&skipped.a, &skipped.b})
+      std::erase_if(*lacking, [](const SkippedRank& rank) { return !rank.has_other_data; });
+  }
+  const auto note = [&](const JobStep& of, char side, const Group& group,
+                        const std::vector<SkippedRank>& lacking) {
+    for (const bool has_other_data : {false, true}) {
+      if (lacking.empty() || step->told.contains({side, has_other_data})) continue;
+      std::string text = UnknownDataText(of, side, group, lacking, has_other_data);
+      if (text.empty()) continue;
+      step->told.emplace(side, has_other_data);
+      step->opened.notes.push_back(std::move(text));
+    }
+  };
+  note(*step->a, 'A', left, skipped.a);
+  note(*step->b, 'B', right, skipped.b);
+  return skipped;
 }
 
-// What the other ranks hold is compared where they hold copies of the whole; else a part is missing
-// that no other shard stands for.
+// What the other ranks hold is compared where they hold copies of the whole, or all of it but for
+// ranks of other data; else a part is missing that no other shard stands for.
 void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
                           const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
                           const std::string& made, const Skipped& skipped, Step* step) {
   uint64_t a = 0, b = 0;
-  const bool are_copies = layouts.ok() && layouts->a.shape() == layouts->b.shape() &&
-                          (skipped.a.empty() || layouts->a.is_one_shard()) &&
-                          (skipped.b.empty() || layouts->b.is_one_shard());
+  const bool are_copies = HaveOneShape(layouts) &&
+                          (HaveOtherData(skipped.a) || layouts->a.is_one_shard()) &&
+                          (HaveOtherData(skipped.b) || layouts->b.is_one_shard());
   if (are_copies) {
     std::tie(a, b) = AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
   } else {

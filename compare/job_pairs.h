@@ -59,9 +59,11 @@ class JobPairs {
                                            Step* step);
   struct Skipped {
     std::vector<SkippedRank> a, b;
+    bool are_alike = false;  // SkipAlike, all of them: nothing to tell
     bool any() const { return !a.empty() || !b.empty(); }
+    bool have_other_data() const;  // all of them
   };
-  Skipped FindSkipped(const Group& left, const Group& right, const Step& step);
+  Skipped FindSkipped(const Group& left, const Group& right, Step* step);
   void AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
                   const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
                   const std::string& made, const Skipped& skipped, Step* step);

@@ -23,7 +23,7 @@ struct SkippedOperator {
   uint64_t step = 0;            // of that side
 };
 
-// "ranks 1-2 of B have no record of fc in step 3, though ranks 0, 3 have".
+// "ranks 1-2 of B have no record of fc in step 3, though ranks 0,3 have".
 std::string SkippedText(const std::string& name, char side, uint64_t step,
                         const std::vector<int32_t>& ranks, const std::vector<int32_t>& others);
 std::string SkippedText(const SkippedOperator& skipped);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "compare/names.h"
@@ -17,14 +19,15 @@ bool IsOneOf(const std::string& axis, std::initializer_list<const char*> known) 
   return std::any_of(known.begin(), known.end(), [&](const char* name) { return axis == name; });
 }
 
-// Along which ranks are given the same data; and run the same modules.
-bool SharesData(const std::string& axis) { return IsOneOf(axis, {"tp", "sp"}); }
+// Along which ranks run the same modules.
 bool IsOfReplicas(const std::string& axis) {
   return SharesData(axis) || IsOneOf(axis, {"dp", "fsdp", "cp"});
 }
 
-std::string OperatorText(const std::string& root, const std::string& path, const std::string& op) {
-  return fmt::format("{}\n{}\n{}", root, path, op);
+uint64_t HashOf(const std::string& text) { return std::hash<std::string>()(text); }
+
+uint64_t OperatorHash(const std::string& root, const std::string& path, const std::string& op) {
+  return HashOf(fmt::format("{}\n{}\n{}", root, path, op));
 }
 
 // On one axis; of an axis that is not there, the only one.
@@ -87,10 +90,17 @@ bool AreAlike(const Places& a, const Places& b) {
 }
 
 // Without what tells the tensors of one call apart.
-std::string CallText(Key key) {
+uint64_t CallHash(Key key) {
   key.role = Role::kInput;
   key.arg.clear();
-  return OperatorText(key.root, key.path, key.op) + "\n" + ToText(key);
+  return HashOf(fmt::format("{}\n{}\n{}\n{}", key.root, key.path, key.op, ToText(key)));
+}
+
+template <class T>
+std::vector<T> Sorted(const std::unordered_set<T>& set) {
+  std::vector<T> sorted(set.begin(), set.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted;
 }
 
 }  // namespace
@@ -100,10 +110,7 @@ bool MayBeSkipped(const io::Record& record) {
          !record.key.recompute && !ContainsAny(LowerCase(record.key.path), {"expert"});
 }
 
-bool MayHaveSkipped(const OperatorUse& rank, const OperatorUse& other) {
-  if (!rank.is_known || !other.is_known) return true;
-  return rank.is_selected && rank.calls < other.calls && rank.not_kept == 0;
-}
+bool SharesData(const std::string& axis) { return IsOneOf(axis, {"tp", "sp"}); }
 
 bool SkipAlike(const Topology& topology_a, const RanksOfModule& a, const Topology& topology_b,
                const RanksOfModule& b) {
@@ -117,34 +124,62 @@ bool SkipAlike(const Topology& topology_a, const RanksOfModule& a, const Topolog
 }
 
 CallsOfPass::CallsOfPass(const StepView& view) {
+  std::unordered_map<uint64_t, Calls> calls;
+  std::unordered_set<uint64_t> recorded;
+  std::unordered_set<uint32_t> micros;
+  const auto of = [&](const std::string& root, const std::string& path,
+                      const std::string& op) -> Calls& {
+    const uint64_t name = OperatorHash(root, path, op);
+    Calls& of_operator = calls[name];
+    of_operator.name = name;
+    return of_operator;
+  };
   // What cannot be read is told where the pass is compared.
   (void)view.ForEachCall([&](const io::CallRecord& call) {
-    ++calls_[OperatorText(call.root, call.path, call.op)].all;
-    micros_.insert(call.call.micro);
+    ++of(call.root, call.path, call.op).all;
+    micros.insert(call.call.micro);
     return true;
   });
   (void)view.ForEachTensor([&](const io::Record& record) {
     const Key& key = record.key;
     if (IsWeight(key.role)) return true;
-    micros_.insert(key.micro);
-    if (recorded_.insert(CallText(key)).second)
-      ++calls_[OperatorText(key.root, key.path, key.op)].recorded;
+    micros.insert(key.micro);
+    if (recorded.insert(CallHash(key)).second) ++of(key.root, key.path, key.op).recorded;
     return true;
   });
+  calls_.reserve(calls.size());
+  for (const auto& [name, of_operator] : calls) calls_.push_back(of_operator);
+  std::sort(calls_.begin(), calls_.end(),
+            [](const Calls& x, const Calls& y) { return x.name < y.name; });
+  recorded_ = Sorted(recorded);
+  micros_ = Sorted(micros);
+}
+
+bool CallsOfPass::HasMicroBatch(uint32_t micro) const {
+  return std::binary_search(micros_.begin(), micros_.end(), micro);
 }
 
 bool CallsOfPass::Lacks(const io::Record& record) const {
   const Key& key = record.key;
-  if (!micros_.contains(key.micro) || recorded_.contains(CallText(key))) return false;
+  if (std::binary_search(recorded_.begin(), recorded_.end(), CallHash(key))) return false;
   // Calls without records: a rule left their values out.
-  const auto calls = calls_.find(OperatorText(key.root, key.path, key.op));
-  return calls == calls_.end() || calls->second.all <= calls->second.recorded;
+  const uint64_t name = OperatorHash(key.root, key.path, key.op);
+  const auto calls =
+      std::lower_bound(calls_.begin(), calls_.end(), name,
+                       [](const Calls& of, uint64_t wanted) { return of.name < wanted; });
+  return calls == calls_.end() || calls->name != name || calls->all <= calls->recorded;
+}
+
+bool MayHaveSkipped(const OperatorUse& use, const CallsOfPass& calls) {
+  return use.is_known ? use.is_selected && use.not_kept == 0 : !calls.is_empty();
 }
 
 void SkippedRanks::Begin(const JobStep& step) {
   step_ = &step;
   passes_.clear();
   calls_.clear();
+  data_.clear();
+  told_.clear();
   const Topology& topology = step.topology();
   std::map<std::vector<uint32_t>, uint32_t> beside, given;  // numbers of places
   const auto number = [&](int32_t rank, auto&& leaves_out, auto* numbers) {
@@ -170,23 +205,49 @@ void SkippedRanks::Begin(const JobStep& step) {
 }
 
 const CallsOfPass& SkippedRanks::CallsOf(uint32_t pass) {
-  std::optional<CallsOfPass>& calls = calls_[pass];
-  if (!calls) calls.emplace(*step_->views()[pass]);
-  return *calls;
+  return calls_.try_emplace(pass, *step_->views()[pass]).first->second;
+}
+
+const GivenData& SkippedRanks::DataOf(uint32_t pass) {
+  return data_.try_emplace(pass, *step_->views()[pass]).first->second;
+}
+
+SkippedRanks::Given SkippedRanks::GivenTo(uint32_t pass, const std::vector<uint32_t>& ran,
+                                          uint32_t micro) {
+  if (told_of_.second != micro || told_of_.first != ran) {
+    told_of_ = {ran, micro};
+    told_.clear();
+  }
+  const auto [known, is_new] = told_.try_emplace(pass);
+  Given& given = known->second;
+  if (!is_new) return given;
+  const bool is_place_known = !step_->topology().is_unknown();
+  given = {.is_other = true, .is_known = true};
+  for (const uint32_t other : ran) {
+    if (passes_[other].beside != passes_[pass].beside) continue;
+    const bool are_same_by_place = is_place_known && passes_[other].given == passes_[pass].given;
+    const auto same = DataOf(pass).IsAsOf(DataOf(other), micro, are_same_by_place);
+    if (same && *same) return given = {.is_other = false, .is_known = true};
+    if (same) continue;
+    given.is_known = false;
+    given.is_other &= is_place_known && !are_same_by_place;
+  }
+  return given;
 }
 
 std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
   if (IsWeight(group.key.role) || group.members.size() >= passes_.size()) return {};
   std::vector<bool> holds(passes_.size());
   std::unordered_map<uint32_t, Member> beside;
-  std::unordered_set<uint32_t> given;
+  std::vector<uint32_t> ran;
   for (const Member& member : group.members) {
     const Pass& pass = passes_[member.pass];
     holds[member.pass] = true;
     if (!pass.is_whole || !pass.beside) continue;
     beside.emplace(*pass.beside, member);
-    given.insert(*pass.given);
+    ran.push_back(member.pass);
   }
+  const bool is_unknown = step_->topology().is_unknown();
   std::vector<SkippedRank> skipped;
   std::optional<io::Record> record;
   for (uint32_t index = 0; index < passes_.size(); ++index) {
@@ -199,12 +260,16 @@ std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
       if (!data.ok() || !MayBeSkipped(data->record)) return {};
       record = std::move(data->record);
     }
+    const CallsOfPass& calls = CallsOf(index);
+    if (!calls.Lacks(*record)) continue;
     const PassRef& ref = step_->passes()[index];
-    const OperatorUse own = step_->base().UseOf(ref, record->key);
-    if (step_->topology().is_unknown() && !(own.is_known && own.calls > 0)) continue;
-    const PassRef& ran = step_->passes()[other->second.pass];
-    if (MayHaveSkipped(own, step_->base().UseOf(ran, record->key)) && CallsOf(index).Lacks(*record))
-      skipped.push_back({ref.rank, !given.contains(*pass.given)});
+    const OperatorUse use = step_->base().UseOf(ref, record->key);
+    if (!MayHaveSkipped(use, calls)) continue;
+    if (is_unknown && !(use.is_known && use.calls > 0)) continue;
+    const Given given = GivenTo(index, ran, record->key.micro);
+    const bool may_be_other = given.is_other || (is_unknown && !given.is_known);
+    if (may_be_other && !calls.HasMicroBatch(record->key.micro)) continue;
+    skipped.push_back({ref.rank, given.is_other, given.is_known});
   }
   return skipped;
 }

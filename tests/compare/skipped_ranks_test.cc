@@ -72,7 +72,7 @@ DiffOptions Allowing(const std::string& name) {
 }
 
 void ExpectSame(const DiffReport& report) {
-  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_EQ(report.overall, Overall::kSame) << Joined(Text(report, 1, 4));
   EXPECT_EQ(report.counts.unpaired_a + report.counts.unpaired_b, 0u);
   EXPECT_FALSE(report.origin);
 }
@@ -192,10 +192,11 @@ TEST(SkippedRanks, WhatTheCaptureDidNotKeepWasRun) {
   };
   EXPECT_EQ(with("b", 1, 0).overall, Overall::kDiffers);
   EXPECT_EQ(with("b", 0, 0).overall, Overall::kDiffers);
-  ExpectSame(with("b", 2, 0));  // a rule with a condition, or a largest number
-  ExpectSame(with("b", 1, 3));  // a limit
-  ExpectSame(with("a", 2, 0));  // rules of some ranks
-  ExpectSame(with("a", 2, 0, /*is_selected=*/false));  // that select nothing on this one
+  EXPECT_EQ(with("b", 2, 0).overall, Overall::kDiffers);  // at another time, as rank 0 that
+  EXPECT_EQ(with("b", 9, 0).overall, Overall::kDiffers);  // evaluates; else the call is there
+  ExpectSame(with("b", 1, 3));                            // a limit
+  ExpectSame(with("a", 2, 0));                            // rules of some ranks
+  ExpectSame(with("a", 2, 0, /*is_selected=*/false));     // that select nothing on this one
 }
 
 TEST(SkippedRanks, ACallWithoutRecordsWasRun) {
@@ -397,6 +398,31 @@ TEST(SkippedRanks, AlongAnAxisOfBatchesTheModulesAreCompared) {
   EXPECT_EQ(across(true, "b", Allowing("b")).overall, Overall::kSame);
 }
 
+TEST(SkippedRanks, AlongAnAxisOfTheSameDataMicroBatchesAreComparedToo) {
+  FakeRun run(2);
+  for (const int32_t rank : {0, 1}) {
+    PassBuilder pass = run.Pass(rank, 0);
+    pass.Param("a", "weight", kInput);
+    for (const uint32_t micro : {0u, 1u}) {
+      if (rank == 1 && micro == 1) continue;
+      pass.Module("a", kFirstRows, kFirstRows);
+      pass.last_call()->call.micro = micro;
+      for (auto record = pass.records()->end() - 2; record != pass.records()->end(); ++record)
+        record->key.micro = micro;
+    }
+  }
+  const CapturedRun whole = run.side();
+  const auto across = [&](const std::string& axis) {
+    const auto replicas = Replicas::Along(axis, *Topology::Parse(axis + "=2", 2));
+    DiffOptions options;
+    options.across = axis;
+    return *compare::Diff(ReplicaSide(whole, *replicas, true), ReplicaSide(whole, *replicas, false),
+                          options);
+  };
+  EXPECT_EQ(across("tp").counts.unpaired_a, 2u);
+  ExpectSame(across("dp"));
+}
+
 // An encoder of images, of which one half of a batch has none.
 TEST(SkippedRanks, ARankWhoseDataHadNothingForItSkippedNothing) {
   FakeRun a(1);
@@ -420,28 +446,243 @@ TEST(SkippedRanks, ARankWhoseDataHadNothingForItSkippedNothing) {
   EXPECT_EQ(of("tp").counts.unpaired_a, 2u);  // all of them are given the same
 }
 
-// A batch of three by micro-batches of one: one rank has two of them.
-TEST(SkippedRanks, AMicroBatchThatTheRankDoesNotHaveIsNotSkipped) {
-  const auto add = [](PassBuilder* pass, const char* name, uint32_t micro) {
-    pass->Module(name, kFirstRows, kFirstRows);
-    pass->last_call()->call.micro = micro;
-    for (auto record = pass->records()->end() - 2; record != pass->records()->end(); ++record)
-      record->key.micro = micro;
-  };
-  const auto of = [&](int32_t ranks, bool has_it) {
-    FakeRun run(ranks);
-    for (int32_t rank = 0; rank < ranks; ++rank) {
-      run.Place(rank, "tp=" + std::to_string(rank));
+// Rows 2 i and 2 i + 1 of a batch, for each part i.
+Tensor RowsOf(const std::vector<int>& parts) {
+  std::vector<float> values;
+  for (const int part : parts) {
+    for (const int row : {2 * part, 2 * part + 1}) {
+      values.push_back(static_cast<float>(1 + row) * 1.37f);
+      values.push_back(static_cast<float>(row * row) - 3.1f);
+    }
+  }
+  return Matrix(2 * static_cast<int64_t>(parts.size()), 2, values);
+}
+
+// Of four parts of a batch, by places on `axis`, those of `images` have some; `skips`: this rank
+// does not run their encoder.
+FakeRun Images(const std::string& axis, int32_t world, const std::vector<bool>& images,
+               int32_t skips = -1) {
+  FakeRun run(world);
+  const int each = 4 / world;
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (world > 1) run.Place(rank, axis + "=" + std::to_string(rank));
+    std::vector<int> parts, with_images;
+    for (int part = each * rank; part < each * (rank + 1); ++part) {
+      parts.push_back(part);
+      if (images[static_cast<size_t>(part)]) with_images.push_back(part);
+    }
+    PassBuilder pass = run.Pass(rank, 0);
+    pass.Module("a", RowsOf(parts), RowsOf(parts));
+    if (!with_images.empty() && rank != skips)
+      pass.Module("vis", RowsOf(with_images), RowsOf(with_images));
+    pass.Module("c", RowsOf(parts), RowsOf(parts));
+  }
+  return run;
+}
+
+TEST(SkippedRanks, WhatRanksOfOtherDataHoldMayBeTheWhole) {
+  for (const auto& images : {std::vector<bool>{true, false, false, false},
+                             {true, true, false, false},
+                             {true, true, true, false},
+                             {false, true, true, true},
+                             {true, false, true, true}}) {
+    for (const char* const axis : {"dp", "fsdp", "cp"}) {
+      for (const int32_t a : {1, 2, 4}) {
+        for (const int32_t b : {1, 2, 4}) {
+          SCOPED_TRACE(testing::Message() << axis << " " << a << " against " << b << ", parts "
+                                          << testing::PrintToString(images));
+          ExpectSame(DiffOk(Images(axis, a, images), Images(axis, b, images)));
+        }
+      }
+    }
+  }
+  // A part of it is missing.
+  const std::vector<bool> images = {true, true, true, false};
+  EXPECT_GT(DiffOk(Images("dp", 1, images), Images("dp", 4, images, 2)).counts.unpaired_a, 0u);
+  EXPECT_EQ(DiffOk(Images("dp", 2, images), Images("dp", 4, images, 1)).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOk(Images("dp", 4, images), Images("dp", 4, images, 0)).overall, Overall::kDiffers);
+}
+
+// Step 1 lacks b on the last rank, though all were given the same.
+FakeRun CopiesOn(const std::string& axis, int32_t world, bool skips, bool has_root) {
+  FakeRun run(world);
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (world > 1) run.Place(rank, axis + "=" + std::to_string(rank));
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = run.Pass(rank, step);
+      const uint64_t root = has_root ? pass.Begin(".", "", {{"0", kFirstRows}}) : 0;
+      Job::Fill(pass, "b", kFirstRows, kFirstRows, kFirstRows,
+                skips && step == 1 && rank == world - 1);
+      if (has_root) pass.End(root, ".", "", {{"", kFirstRows}});
+    }
+  }
+  return run;
+}
+
+TEST(SkippedRanks, RanksThatWereGivenTheSameRunTheSameOnAnyAxis) {
+  for (const char* const axis : {"tp", "dp", "fsdp", "cp"}) {
+    for (const bool has_root : {false, true}) {
+      for (const int32_t world_a : {1, 2}) {
+        SCOPED_TRACE(testing::Message() << axis << ", root " << has_root << ", A " << world_a);
+        const FakeRun a = CopiesOn(axis, world_a, false, has_root);
+        const DiffReport report = DiffOk(a, CopiesOn(axis, 4, true, has_root));
+        EXPECT_EQ(report.overall, Overall::kDiffers);
+        EXPECT_EQ(report.counts.unpaired_a, 2u);
+        ASSERT_TRUE(report.origin);
+        EXPECT_EQ(report.origin->name, "b");
+        EXPECT_EQ(report.origin->rank, 3);
+        ExpectSame(DiffOk(a, CopiesOn(axis, 4, false, has_root)));
+      }
+    }
+  }
+}
+
+TEST(SkippedRanks, WhereNoHashTellsWhatRanksWereGivenTheirPlacesDo) {
+  const auto without_hashes = [](const std::string& axis, int32_t world) {
+    FakeRun run(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      if (world > 1) run.Place(rank, axis + "=" + std::to_string(rank));
       PassBuilder pass = run.Pass(rank, 0);
-      add(&pass, "a", 0);
-      if (rank == 1 && !has_it) continue;
-      if (rank == 0) add(&pass, "a", 1);
-      add(&pass, "c", 1);
+      Job::Fill(pass, "b", kFirstRows, kFirstRows, kFirstRows, rank == 1);
+      for (io::Record& record : *pass.records()) record.hash.reset();
     }
     return run;
   };
-  ExpectSame(DiffOk(of(1, true), of(2, false)));
-  EXPECT_EQ(DiffOk(of(1, true), of(2, true)).counts.unpaired_a, 2u);
+  const auto of = [&](const std::string& axis) {
+    return DiffOk(without_hashes(axis, 1), without_hashes(axis, 2));
+  };
+  const std::string note =
+      "rank 1 of B has no record of b, and no hash tells whether it was given "
+      "other data than rank 0; judged as if it was";
+  for (const char* const axis : {"dp", "fsdp", "cp"}) {
+    const DiffReport report = of(axis);
+    ExpectSame(report);
+    EXPECT_THAT(report.notes, testing::Contains(HasSubstr(note + ", as the ranks lie")));
+  }
+  const DiffReport report = of("tp");
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  EXPECT_THAT(report.notes, testing::Contains(HasSubstr(note + " not, as the ranks lie")));
+  for (const std::string& told : Job{}.Diff().notes) EXPECT_THAT(told, Not(HasSubstr("no hash")));
+}
+
+// Rank 1 has no images at step 1.
+TEST(SkippedRanks, OtherDataNeedsNoPlaces) {
+  const auto of = [](int32_t world, bool is_same) {
+    FakeRun run(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      std::vector<int> parts = {0, 1};
+      if (world == 2) parts = {is_same ? 0 : rank};
+      for (const uint64_t step : {0, 1}) {
+        PassBuilder pass = run.Pass(rank, step);
+        pass.Module("a", RowsOf(parts), RowsOf(parts));
+        if (step == 0 || rank == 0) {
+          const Tensor images = RowsOf(step == 0 ? parts : std::vector<int>{0});
+          pass.Module("vis", images, images);
+        }
+        pass.Module("c", RowsOf(parts), RowsOf(parts));
+      }
+      run.Count(rank, "vis", rank == 0 ? 2 : 1);
+    }
+    return run;
+  };
+  ExpectSame(DiffOk(of(1, false), of(2, false)));
+  EXPECT_GT(DiffOk(of(1, false), of(2, true)).counts.unpaired_a, 0u);
+}
+
+// One half of the batch has no images; of the other, one of two ranks skips their encoder.
+TEST(SkippedRanks, OtherDataOnBothSidesHidesNoSkippedCall) {
+  const auto of = [](int32_t tp, bool all_images, bool skips) {
+    FakeRun run(2 * tp);
+    for (int32_t rank = 0; rank < 2 * tp; ++rank) {
+      const int half = rank / tp;
+      const std::string dp = "dp=" + std::to_string(half);
+      run.Place(rank, tp == 1 ? dp : "tp=" + std::to_string(rank % tp) + " " + dp);
+      PassBuilder pass = run.Pass(rank, 0);
+      pass.Module("xa", RowsOf({half}), RowsOf({half}));
+      if ((half == 0 || all_images) && !(skips && rank == 1))
+        pass.Module("vis", RowsOf({half}), RowsOf({half}));
+      pass.Module("xc", RowsOf({half}), RowsOf({half}));
+    }
+    return run;
+  };
+  const DiffOptions options = WithDims("", "b[dp] d");
+  for (const bool all_images : {false, true}) {
+    const FakeRun a = of(1, all_images, false);
+    ExpectSame(DiffOk(a, of(2, all_images, false), options));
+    const DiffReport report = DiffOk(a, of(2, all_images, true), options);
+    EXPECT_EQ(report.counts.unpaired_a, 2u);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, "vis");
+    EXPECT_EQ(report.origin->rank, 1);
+    const std::string others = all_images ? "ranks 0,2-3 have" : "rank 0 has";
+    EXPECT_THAT(Joined(Text(report, 1, 3)),
+                HasSubstr("rank 1 of B has no record of vis in step 0, though " + others));
+  }
+}
+
+void AddInMicroBatch(PassBuilder* pass, const char* name, uint32_t micro, const Tensor& rows) {
+  pass->Module(name, rows, rows);
+  pass->last_call()->call.micro = micro;
+  for (auto record = pass->records()->end() - 2; record != pass->records()->end(); ++record)
+    record->key.micro = micro;
+}
+
+// A batch of three by micro-batches of one: one rank has two of them.
+TEST(SkippedRanks, AMicroBatchThatTheRankDoesNotHaveIsNotSkipped) {
+  const auto of = [&](int32_t ranks, bool has_it) {
+    FakeRun run(ranks);
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      run.Place(rank, "dp=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      AddInMicroBatch(&pass, "a", 0, ranks == 1 ? kBatch : rank == 1 ? kLastRows : kFirstRows);
+      if (rank == 1 && !has_it) continue;
+      if (rank == 0) AddInMicroBatch(&pass, "b", 1, kFirstRows);
+      AddInMicroBatch(&pass, "c", 1,
+                      ranks == 1 && has_it ? kBatch
+                      : rank == 1          ? kLastRows
+                                           : kFirstRows);
+    }
+    return run;
+  };
+  ExpectSame(DiffOk(of(1, false), of(2, false)));
+  ExpectSame(DiffOk(of(1, true), of(2, true)));
+}
+
+TEST(SkippedRanks, RanksThatWereGivenTheSameHaveTheSameMicroBatches) {
+  const auto of = [&](const std::string& axis, int32_t ranks, bool skips) {
+    FakeRun run(ranks);
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      if (ranks > 1) run.Place(rank, axis + "=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      AddInMicroBatch(&pass, "a", 0, kFirstRows);
+      if (rank == 0 || !skips) AddInMicroBatch(&pass, "a", 1, kFirstRows);
+    }
+    return run;
+  };
+  for (const char* const axis : {"tp", "sp", "dp", "cp"}) {
+    EXPECT_EQ(DiffOk(of(axis, 1, false), of(axis, 2, true)).counts.unpaired_a, 2u) << axis;
+    ExpectSame(DiffOk(of(axis, 1, false), of(axis, 2, false)));
+  }
+}
+
+TEST(SkippedRanks, ARankThatHasNothingOfAStepSkippedItWhereItsManifestSaysThatRulesSelectIt) {
+  const auto diff = [](const std::string& axis, bool is_counted, bool is_selected = true) {
+    FakeRun a(1), b(2);
+    a.Pass(0, 0).Module("a", kFirstRows, kFirstRows);
+    for (const int32_t rank : {0, 1}) {
+      b.Place(rank, axis + "=" + std::to_string(rank));
+      PassBuilder pass = b.Pass(rank, 0);
+      if (rank == 0) pass.Module("a", kFirstRows, kFirstRows);
+      if (is_counted) b.Count(rank, "a", rank == 0 ? 1 : 0, 0, rank == 0 || is_selected);
+    }
+    return DiffOk(a, b);
+  };
+  for (const char* const axis : {"tp", "sp"}) {
+    EXPECT_EQ(diff(axis, true).counts.unpaired_a, 2u);
+    ExpectSame(diff(axis, true, /*is_selected=*/false));
+    ExpectSame(diff(axis, false));  // rules of some ranks, of a run that was killed
+  }
+  ExpectSame(diff("dp", true));  // other data, as far as anyone knows
 }
 
 // A rank of batches that died before it wrote a pass.

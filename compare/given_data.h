@@ -1,0 +1,42 @@
+// GivenData: what a rank was given in a step, by the hashes of inputs, and whether another rank was
+// given the same.
+//
+// The model's inputs tell, of a micro-batch first, else of the step; where the ranks share none
+// with a hash, the first input of any module that both have.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compare/step_view.h"
+
+namespace tdump::compare {
+
+// Immutable. Memory: a few words for each input of a pass.
+class GivenData {
+ public:
+  explicit GivenData(const StepView& view);
+
+  // None: nothing tells. `are_same_by_place`: as the ranks lie, they are given the same, though
+  // each may hold its shard of what modules and stages hand on. Integers (token ids) alone tell
+  // then that they were not.
+  std::optional<bool> IsAsOf(const GivenData& other, uint32_t micro, bool are_same_by_place) const;
+
+ private:
+  struct Input {
+    uint64_t name = 0, value = 0;  // hashes
+    uint32_t micro = 0;
+    bool is_integer = false;
+  };
+  using Inputs = std::vector<Input>;
+  static std::optional<bool> SameOfModel(const Inputs& x, const Inputs& y,
+                                         std::optional<uint32_t> micro, bool integers_tell);
+  std::optional<bool> SameFirst(const GivenData& other, std::optional<uint32_t> micro) const;
+
+  Inputs of_model_;  // by name
+  Inputs in_order_;  // of any module
+  Inputs by_name_;   // the same
+};
+
+}  // namespace tdump::compare
