@@ -685,6 +685,24 @@ TEST(SkippedRanks, ARankThatHasNothingOfAStepSkippedItWhereItsManifestSaysThatRu
   ExpectSame(diff("dp", true));  // other data, as far as anyone knows
 }
 
+// Of what rank 0 kept in full the hash cannot be made, which is all that rank 2 kept.
+TEST(SkippedRanks, WhatCannotBeReadIsToldThoughARankSkippedIt) {
+  FakeRun a(1), b(3);
+  a.Pass(0, 0).Module("a", kFirstRows, kFirstRows).Module("b", kFirstRows, kFirstRows);
+  for (const int32_t rank : {0, 1, 2}) {
+    b.Place(rank, "tp=" + std::to_string(rank));
+    PassBuilder pass = b.Pass(rank, 0);
+    pass.Module("a", kFirstRows, kFirstRows);
+    if (rank == 1) continue;
+    pass.Module("b", kFirstRows, kFirstRows);
+    rank == 0 ? pass.last()->hash.reset() : pass.last()->payload.reset();
+    if (rank == 0) pass.Damage(pass.last()->id);
+  }
+  const DiffReport report = DiffOk(a, b);
+  EXPECT_EQ(report.counts.unpaired_a, 1u);  // the input
+  EXPECT_THAT(Joined(Text(report, 1, 3)), HasSubstr("pass.tdp: offset 4096: digest"));
+}
+
 // A rank of batches that died before it wrote a pass.
 TEST(SkippedRanks, ARankThatIsGoneIsNoOtherInput) {
   const auto diff = [](bool closed) {
