@@ -26,6 +26,21 @@ def test_there_is_one():
     assert len(configurations()) == 1
 
 
+def test_the_short_answer_is_of_the_long_one():
+    samples = re.findall(r"```\n(.*?)```", re.sub("```yaml", "```", (SOURCE / "README.md").read_text()), re.DOTALL)
+    [short] = [sample for sample in samples if sample.startswith("ORIGIN")]
+    [long] = [sample for sample in samples if sample.startswith("A outputs/demo")]
+    assert len(short.splitlines()) == 3 and set(short.splitlines()) < set(long.splitlines())
+
+
+def test_what_needs_no_file(tmp_path: Path):
+    (tmp_path / "app.py").write_text(JOB)
+    command = re.search(r"`(tdump-run --dump -- python app\.py)` needs no file", (SOURCE / "README.md").read_text())
+    assert command
+    done = execute([TDUMP_RUN, *command[1].split()[1:3], sys.executable, "app.py"], tmp_path)
+    assert done.returncode == 0 and "tdump: COMPLETE" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("configuration", configurations())
 def test_one_rank_is_enough(configuration: str, tmp_path: Path):
     (tmp_path / "tdump.yaml").write_text(configuration)
