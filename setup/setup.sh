@@ -70,8 +70,10 @@ install_python_packages() {
   fi
   missing=$(missing_python_packages .venv/bin/python)
   if [ -n "$missing" ]; then
-    case $missing in *torch==*) say "installing torch into .venv (about 6 GB on disk, a few minutes)" ;; esac
     say "installing Python packages:" $missing
+    case $missing in
+      *torch==*) say "pip is running: torch is about 6 GB on disk and takes some minutes, in which nothing more is printed" ;;
+    esac
     .venv/bin/python -m pip install -q --disable-pip-version-check $missing
   fi
   touch "$stamp"

@@ -6,6 +6,7 @@ Called by ./demo, which has built everything. Every command is shown as it can b
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import os
 import re
@@ -21,6 +22,18 @@ TOOLS = Path(os.environ.get("TDUMP_BUILD", ROOT / "build")) / "bin"
 EXAMPLE = "examples/minilm"
 RANKS = 4
 DEFAULT_FAULT = "2:encoder.layer.3.attention.self.query.weight:23"
+
+
+def parameter_names() -> list[str]:
+    """Those of MiniLM-L6 in the order of named_parameters(), known before there is a torch to load it with."""
+    attention = ["attention.self.query", "attention.self.key", "attention.self.value"]
+    attention += ["attention.output.dense", "attention.output.LayerNorm"]
+    parts = [*attention, "intermediate.dense", "output.dense", "output.LayerNorm"]
+    layers = [f"encoder.layer.{layer}.{part}" for layer in range(6) for part in parts]
+    names = [f"embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type")]
+    for module in ("embeddings.LayerNorm", *layers, "pooler.dense"):
+        names += [f"{module}.weight", f"{module}.bias"]
+    return names
 
 
 def give_up(message: str) -> NoReturn:
@@ -161,13 +174,16 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.fault == "none":
         return options
-    fault = re.fullmatch(r"(\d+):[^:]+:(\d+)", options.fault)
+    fault = re.fullmatch(r"(\d+):([^:]+):(\d+)", options.fault)
     if not fault:
         parser.error(f"--fault {options.fault}: expected RANK:PARAM:BIT, such as {DEFAULT_FAULT}, or none")
     if int(fault[1]) >= RANKS:
         parser.error(f"--fault {options.fault}: rank {fault[1]} is not one of 0..{RANKS - 1}")
-    if int(fault[2]) > 31:
-        parser.error(f"--fault {options.fault}: bit {fault[2]} is not one of 0..31 of a float32")
+    if fault[2] not in parameter_names():
+        near = difflib.get_close_matches(fault[2], parameter_names(), n=3, cutoff=0.0)
+        parser.error(f"--fault {options.fault}: no parameter {fault[2]}; nearest: {', '.join(near)}")
+    if int(fault[3]) > 31:
+        parser.error(f"--fault {options.fault}: bit {fault[3]} is not one of 0..31 of a float32")
     return options
 
 

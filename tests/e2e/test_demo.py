@@ -33,13 +33,17 @@ def clean(demo) -> Path:
     return demo[0] / "clean"
 
 
+def imported(name: str):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def answer():
     """The text that the demo makes of a report."""
-    spec = importlib.util.spec_from_file_location("demo", EXAMPLE / "demo.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.answer
+    return imported("demo").answer
 
 
 def capture(directory: Path, *arguments: str) -> Path:
@@ -60,6 +64,8 @@ def diff(a: Path, b: Path, *options: str, status: int) -> dict:
     [
         (["--fault", f"9:{QUERY}.weight:23"], "rank 9 is not one of 0..3"),
         (["--fault", f"1:{QUERY}.weight:99"], "bit 99 is not one of 0..31"),
+        (["--fault", "1:nope:26"], "no parameter nope; nearest: "),
+        (["--fault", f"1:{QUERY}.wieght:26"], f"nearest: {QUERY}.weight, "),
         (["--htlm", "x"], "unrecognized arguments"),
     ],
 )
@@ -72,6 +78,11 @@ def test_arguments_come_first(arguments, said):
 def test_help_builds_nothing():
     done = execute([SOURCE / "demo", "--help"], SOURCE)
     assert done.returncode == 0 and done.stdout.startswith("usage: ./demo") and done.stderr == ""
+
+
+def test_the_names_known_before_the_build_are_those_of_the_model():
+    model, _ = imported("encode").load_encoder()
+    assert imported("demo").parameter_names() == [name for name, _ in model.named_parameters()]
 
 
 def test_document(demo):
