@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "compare/element.h"
 #include "compare/metrics.h"
 #include "compare/pair_side.h"
 
@@ -15,14 +17,15 @@ namespace {
 
 constexpr uint64_t kTileElements = 4096;  // decoded at a time
 
-// Of a record's subclass: "dequantised from NAME BITS, SCALES".
+// Of a record's subclass: "dequantised from NAME BITS LARGEST_SCALE, SCALES".
 constexpr std::string_view kMark = "dequantised from ";
 
 // As the numbers it stands for: contiguous, and without what was kept of the integers.
 io::Record AsFloat(io::Record record, const Quantised& quantised) {
   const std::vector<uint64_t> shape = ElementShape(record);
-  record.subclass = fmt::format("{}{} {}, {}", kMark, record.dtype.view(),
-                                record.dtype.bits_per_element, quantised.grid.text());
+  record.subclass =
+      fmt::format("{}{} {} {}, {}", kMark, record.dtype.view(), record.dtype.bits_per_element,
+                  quantised.largest_scale, quantised.grid.text());
   record.dtype = MakeDType("float32", 32);
   record.sizes.assign(shape.begin(), shape.end());
   record.strides = ContiguousStrides(record.sizes);
@@ -34,6 +37,23 @@ io::Record AsFloat(io::Record record, const Quantised& quantised) {
   const uint64_t bytes = record.numel() * sizeof(float);
   record.payload = io::PayloadRef{.stored_bytes = bytes, .logical_bytes = bytes};
   return record;
+}
+
+double LargestScale(const io::Record& record) {
+  std::string_view text = record.subclass;
+  if (!text.starts_with(kMark)) return 0;
+  text = text.substr(kMark.size(), text.find(',') - kMark.size());
+  return std::atof(std::string(text.substr(text.rfind(' ') + 1)).c_str());
+}
+
+double RoundoffOf(const Precision& precision) {
+  return std::max(precision.operands, precision.others);
+}
+
+// The coarser of the two words.
+std::string_view IntegerPrecision(const io::Record& a, const io::Record& b) {
+  const std::string_view left = compare::IntegerPrecision(a), right = compare::IntegerPrecision(b);
+  return left == "int4" || right.empty() ? left : right;
 }
 
 // A tensor as float32, decoded a tile at a time. For one thread at a time.
@@ -107,6 +127,48 @@ std::string DequantisedText(const io::Record& record) {
   const size_t comma = text.find(',');
   return fmt::format("{}{}{}", kMark, RecordedDType(record).view(),
                      comma == std::string_view::npos ? "" : text.substr(comma));
+}
+
+DType NumberDType(const io::Record& record) {
+  const DType recorded = RecordedDType(record);
+  return FormatOf(recorded).UnitRoundoff() > 0 ? recorded : record.dtype;
+}
+
+std::string_view IntegerPrecision(const io::Record& record) {
+  const DType recorded = RecordedDType(record);
+  const NumberFormat format = FormatOf(recorded);
+  if (recorded == record.dtype || format.kind != NumberKind::kInteger || format.bits > 8) return "";
+  return format.bits == 8 ? "int8" : "int4";
+}
+
+double HalfStep(const io::Record& a, const io::Record& b) {
+  if (RecordedDType(a) == RecordedDType(b)) return 0;
+  double steps = 0;
+  for (const io::Record* record : {&a, &b})
+    if (!IntegerPrecision(*record).empty()) steps += LargestScale(*record);
+  return std::isfinite(steps) ? steps / 2 : 0;
+}
+
+std::string_view PrecisionFor(const io::Record& a, const io::Record& b) {
+  const std::string_view floats = PrecisionFor(NumberDType(a), NumberDType(b));
+  const std::string_view integers = IntegerPrecision(a, b);
+  if (floats.empty() || integers.empty()) return floats;
+  const bool is_coarser =
+      RoundoffOf(*ParsePrecision(integers)) >= RoundoffOf(*ParsePrecision(floats));
+  return is_coarser ? integers : floats;
+}
+
+bool Explains(const Precision& precision, const io::Record& a, const io::Record& b) {
+  if (!Explains(precision, NumberDType(a), NumberDType(b))) return false;
+  const std::string_view integers = IntegerPrecision(a, b);
+  return integers.empty() || RoundoffOf(precision) >= RoundoffOf(*ParsePrecision(integers));
+}
+
+Precision ResultPrecision(const Precision* given, const io::Record& a, const io::Record& b) {
+  Precision precision = given == nullptr ? Precision{} : *given;
+  if (const std::string_view integers = IntegerPrecision(a, b); !integers.empty())
+    precision.others = std::max(precision.others, ParsePrecision(integers)->operands);
+  return precision;
 }
 
 Result<std::unique_ptr<StepView>> DequantisedView::Wrap(std::unique_ptr<StepView> view) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "compare/compute.h"
 #include "compare/find_scales.h"
 #include "compare/forwarding_view.h"
 
@@ -21,6 +22,25 @@ namespace tdump::compare {
 DType RecordedDType(const io::Record& record);
 // "dequantised from float8_e4m3fn, per tensor"; "" where it was not.
 std::string DequantisedText(const io::Record& record);
+
+// The words of --compute whose rounding is that to integers of at most 8 bits: "int8", "int4"; ""
+// where the record was not dequantised from some.
+std::string_view IntegerPrecision(const io::Record& record);
+// What numbers are rounded to: the dtype that was captured, or float32 where that is of integers.
+DType NumberDType(const io::Record& record);
+// How far rounding to the nearest of those integers takes a pair apart: half a step of the largest
+// scale, of each side; 0 where both were recorded alike.
+double HalfStep(const io::Record& a, const io::Record& b);
+
+// As of dtypes (compare/compute.h), of what two records with numbers were recorded as.
+std::string_view PrecisionFor(const io::Record& a, const io::Record& b);
+bool Explains(const Precision& precision, const io::Record& a, const io::Record& b);
+// `given` (nullptr: the dtypes), and results that are rounded to the coarser side's integers.
+Precision ResultPrecision(const Precision* given, const io::Record& a, const io::Record& b);
+
+// What is said of a tensor whose scale is not known by its values.
+inline constexpr std::string_view kNotDequantised =
+    " is not dequantised, as no values of its scale were recorded";
 
 // Thread-safe after it was made. Owns the view it wraps. Memory: the scales.
 class DequantisedView : public WrappedView {

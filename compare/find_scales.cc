@@ -1,7 +1,10 @@
 #include "compare/find_scales.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "compare/element.h"
 #include "compare/metrics.h"
@@ -14,16 +17,6 @@ namespace {
 constexpr uint64_t kMostScales = 64 << 20;             // numbers kept for one tensor
 constexpr uint64_t kMostRepeats = 64;                  // of a scale that is stored once
 constexpr uint64_t kMostElements = uint64_t{1} << 48;  // of a tensor: as floats it has more bytes
-
-// What could be quantised: not wider than 8 bits, or a qint32.
-bool MayBeQuantised(const io::Record& record) {
-  if (!record.payload || record.layout != Layout::kStrided || record.numel() > kMostElements)
-    return false;
-  const NumberFormat format = FormatOf(record.dtype);
-  if (format.is_bool || format.kind == NumberKind::kOpaque || format.kind == NumberKind::kComplex)
-    return false;
-  return format.bits <= 8 || record.dtype.view().starts_with("q");
-}
 
 // All numbers of a small tensor.
 Result<std::vector<double>> ReadNumbers(const StepView& view, const io::Record& record) {
@@ -58,12 +51,22 @@ io::Hash128 HashOf(const io::Hash128& integers, const std::vector<double>& scale
   return io::HashPayload(bytes);
 }
 
-bool MayHoldScales(const io::Record& record) {
-  if (!record.payload) return false;
-  for (const char* end : {"scales", "zero_points", "axis", "_scale", "_scale_inv", ".scale"}) {
-    if (record.key.arg.ends_with(end)) return true;
+Key Beside(Key key, std::string arg, Role role) {
+  key.arg = std::move(arg);
+  key.role = role;
+  return key;
+}
+Key ComponentKey(const Key& key, const char* name) {
+  return Beside(key, key.arg.empty() ? name : key.arg + "." + name, key.role);
+}
+
+double Largest(const std::vector<double>& scales) {
+  double largest = 0;
+  for (const double scale : scales) {
+    if (!std::isfinite(scale)) return scale;
+    largest = std::max(largest, std::abs(scale));
   }
-  return false;
+  return largest;
 }
 
 class Finder {
@@ -79,7 +82,7 @@ class Finder {
     QuantisedTensors found;
     if (wanted.empty()) return found;
     TDUMP_RETURN_IF_ERROR(view_.ForEachTensor([&](const io::Record& record) {
-      if (MayHoldScales(record)) ids_.emplace(ToText(record.key), record.id);
+      if (record.payload && IsOfScales(record.key.arg)) ids_.emplace(ToText(record.key), record.id);
       return true;
     }));
     for (const io::Record& record : wanted) {
@@ -89,24 +92,16 @@ class Finder {
   }
 
  private:
-  // What was captured beside `key`.
-  std::optional<uint64_t> Beside(Key key, const std::string& arg, Role role) const {
-    key.arg = arg;
-    key.role = role;
+  std::optional<uint64_t> Find(const Key& key) const {
     const auto found = ids_.find(ToText(key));
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
   }
   std::optional<uint64_t> Component(const Key& key, const char* name) const {
-    return Beside(key, key.arg.empty() ? name : key.arg + "." + name, key.role);
+    return Find(ComponentKey(key, name));
   }
-
   std::optional<uint64_t> ScalesOf(const Key& key) const {
-    if (const auto scales = Component(key, "scales")) return scales;
-    if (!IsWeight(key.role)) return std::nullopt;
-    for (const Role role : {Role::kParam, Role::kState}) {
-      for (const char* suffix : {"_scale", "_scale_inv", ".scale"}) {
-        if (const auto scales = Beside(key, key.arg + suffix, role)) return scales;
-      }
+    for (const Key& scales : ScaleKeys(key)) {
+      if (const auto id = Find(scales)) return id;
     }
     return std::nullopt;
   }
@@ -121,6 +116,7 @@ class Finder {
     if (!numbers.ok()) return std::nullopt;
     Quantised quantised;
     quantised.scales = std::move(*numbers);
+    quantised.largest_scale = Largest(quantised.scales);
     quantised.used.push_back(*id);
     std::optional<uint64_t> axis;
     if (const auto at = Component(record.key, "axis")) {
@@ -160,6 +156,32 @@ std::set<uint64_t> QuantisedTensors::used() const {
   for (const auto& [id, quantised] : tensors)
     ids.insert(quantised.used.begin(), quantised.used.end());
   return ids;
+}
+
+bool MayBeQuantised(const io::Record& record) {
+  if (!record.payload || record.layout != Layout::kStrided || record.numel() > kMostElements)
+    return false;
+  const NumberFormat format = FormatOf(record.dtype);
+  if (format.is_bool || format.kind == NumberKind::kOpaque || format.kind == NumberKind::kComplex)
+    return false;
+  return format.bits <= 8 || record.dtype.view().starts_with("q");
+}
+
+bool IsOfScales(std::string_view arg) {
+  for (const char* end : {"scales", "zero_points", "axis", "_scale", "_scale_inv", ".scale"}) {
+    if (arg.ends_with(end)) return true;
+  }
+  return false;
+}
+
+std::vector<Key> ScaleKeys(const Key& tensor) {
+  std::vector<Key> keys = {ComponentKey(tensor, "scales")};
+  if (!IsWeight(tensor.role)) return keys;
+  for (const Role role : {Role::kParam, Role::kState}) {
+    for (const char* suffix : {"_scale", "_scale_inv", ".scale"})
+      keys.push_back(Beside(tensor, tensor.arg + suffix, role));
+  }
+  return keys;
 }
 
 Result<QuantisedTensors> FindQuantised(const StepView& view) { return Finder(view).Run(); }

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "compare/scale_grid.h"
@@ -21,6 +22,7 @@ namespace tdump::compare {
 // number = (stored - zero point) * scale.
 struct Quantised {
   std::vector<double> scales, zero_points;  // zero_points: empty, one, or as many as scales
+  double largest_scale = 0;                 // infinite or NaN where one is
   ScaleGrid grid;
   std::optional<io::Hash128> hash;  // of integers, scales and zero points
   std::vector<uint64_t> used;       // ids of scales, zero points and axis
@@ -30,6 +32,13 @@ struct QuantisedTensors {
   std::map<uint64_t, Quantised> tensors;  // by id
   std::set<uint64_t> used() const;        // ids of their scales, zero points and axes
 };
+
+// Whether it could be quantised, and its values are there: not wider than 8 bits, or a qint32.
+bool MayBeQuantised(const io::Record& record);
+// Whether an argument of this name may hold scales, zero points or an axis.
+bool IsOfScales(std::string_view arg);
+// Where captures may have the scales of a tensor, the likeliest first.
+std::vector<Key> ScaleKeys(const Key& tensor);
 
 // Reads the scales; those that are damaged or do not fit belong to nothing. Errors: the view's.
 Result<QuantisedTensors> FindQuantised(const StepView& view);

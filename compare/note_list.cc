@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compare/dequantised.h"
 #include "compare/later_steps.h"
 #include "compare/partial_sums.h"
 #include "compare/report_lines.h"
@@ -58,7 +59,8 @@ void NoteList::Count(const std::string& note) {
   if (const size_t in = head.find(" in "); in != std::string::npos) head.resize(in);
   if (counted_.size() >= kMostListed) return;
   Counted& counted = counted_[head];
-  const bool names_key = head.starts_with("paired by ") || head.starts_with(kFaultOfSum);
+  const bool names_key = head.starts_with("paired by ") || head.starts_with(kFaultOfSum) ||
+                         head.ends_with(kNotDequantised);
   if (++counted.pairs == 1 && names_key)
     counted.first = note.substr(std::min(colon + 2, note.size()));
 }

@@ -29,6 +29,14 @@ std::optional<Summary> SummaryIn(const StepView& view, const io::Record& record)
   return record.statistics ? SummaryOf(*record.statistics) : view.SummaryOf(record);
 }
 
+// How large a step is in a bound, relative to the rms, is known once that was measured.
+std::optional<Bound> WithHalfStep(Bound bound, double half_step, const Metrics& m) {
+  const double rms = std::min(m.rms_a, m.rms_b);
+  if (half_step == 0 || m.outside() == 0 || !(rms > 0)) return std::nullopt;
+  bound.scale += half_step / rms;
+  return bound;
+}
+
 // Where bits are asked for: a part that is equal, or statistics that agree, are no proof of them.
 void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
   Verdict& verdict = comparison->verdict;
@@ -111,7 +119,10 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
   if (comparison.verdict.bitwise == Answer::kSame && options_.verify && KeptOf(a, b).payload)
     TDUMP_RETURN_IF_ERROR(VerifyEqual(a, b, &comparison));
   if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
-    TDUMP_ASSIGN_OR_RETURN(const Metrics metrics, MeasureRecords(a, b, bound));
+    TDUMP_ASSIGN_OR_RETURN(Metrics metrics, MeasureRecords(a, b, bound));
+    if (const auto wider = WithHalfStep(bound, HalfStep(a, b), metrics)) {
+      TDUMP_ASSIGN_OR_RETURN(metrics, MeasureRecords(a, b, *wider));
+    }
     JudgeMetrics(metrics, &comparison);
     TDUMP_RETURN_IF_ERROR(AllowFlushed(a, b, bound, &comparison));
   } else if (comparison.verdict.shape == Answer::kSame && comparison.evidence == Evidence::kMeta) {

@@ -16,6 +16,7 @@
 #include "compare/optimizer_states.h"
 #include "compare/precision_hint.h"
 #include "compare/relu_flips.h"
+#include "compare/roles.h"
 #include "compare/tensor_sizes.h"
 #include "compare/weight_errors.h"
 #include "compare/widened.h"
@@ -201,6 +202,8 @@ PassJudge::Calls PassJudge::Load(const StepView& view) {
     return true;
   });
   (void)view.ForEachTensor([&](const io::Record& record) {
+    if (!record.payload && IsOfScales(record.key.arg))
+      calls.without_values.insert(ToText(record.key));
     if (record.key.role == Role::kParam && record.key.arg == "weight")
       calls.weights[record.key.root + "\n" + record.key.path] = record.sizes;
     return true;
@@ -261,13 +264,22 @@ void PassJudge::SetBound(const io::Record& a, const io::Record& b, Outcome* outc
     for (const ForwardCalls* calls : {CallsOfGradient(calls_a_, a), CallsOfGradient(calls_b_, b)})
       if (calls != nullptr) roundings = std::max(roundings, calls->count);
   }
-  rounding.local =
-      LocalBoundOf({.a = RecordedDType(a),
-                    .b = RecordedDType(b),
-                    .reduction = rounding.reduction,
-                    .roundings = roundings,
-                    // Weights are numbers that were given, not computed.
-                    .compute = outcome->is_weight() ? nullptr : GivenPrecision(*outcome)});
+  // Weights are numbers that were given, not computed.
+  const Precision* compute = outcome->is_weight() ? nullptr : GivenPrecision(*outcome);
+  const double half_step = HalfStep(a, b);
+  Precision integers;
+  if (half_step > 0 && !outcome->is_weight()) {
+    integers = ResultPrecision(compute, a, b);
+    compute = &integers;
+  }
+  rounding.local = LocalBoundOf({.a = half_step > 0 ? NumberDType(a) : RecordedDType(a),
+                                 .b = half_step > 0 ? NumberDType(b) : RecordedDType(b),
+                                 .reduction = rounding.reduction,
+                                 .roundings = roundings,
+                                 .compute = compute});
+  if (half_step > 0)
+    rounding.local.bound.text +=
+        fmt::format(" and {:.2g}: half a step of the largest scale", half_step);
   if (outcome->is_weight()) TightenCast(RecordedDType(a), RecordedDType(b), &rounding.local);
   if (IsExpectedEqual(a, b, *outcome))
     rounding.local = {.bound = {.text = "exact: nothing has computed this weight"}, .level = {}};
@@ -297,6 +309,21 @@ void PassJudge::JudgeWeight(const io::Record& a, const io::Record& b, Outcome* o
     const Metrics m = comparison.metrics;
     comparison.notes.push_back(fmt::format("same dtype, not equal: {} of {} elements",
                                            CountText(m.outside()), CountText(m.elements)));
+  }
+}
+
+void PassJudge::NoteScales(const io::Record& a, const io::Record& b, Notes* notes) const {
+  for (const bool of_a : {true, false}) {
+    const io::Record& record = of_a ? a : b;
+    if (!MayBeQuantised(record)) continue;
+    for (const Key& key : ScaleKeys(record.key)) {
+      if (!(of_a ? calls_a_ : calls_b_).without_values.contains(ToText(key))) continue;
+      notes->push_back(fmt::format("{}{}: {}{}{}; capture {{role: [{}], level: full}}",
+                                   of_a ? "A" : "B", kNotDequantised, key.path,
+                                   key.path.empty() ? "" : ".", key.arg,
+                                   IsWeight(key.role) ? "param, state" : ToString(key.role)));
+      break;
+    }
   }
 }
 
@@ -339,16 +366,14 @@ void PassJudge::JudgePair(const io::Record& a, const io::Record& b, Outcome* out
   }
   if (verdict.dtype == Answer::kDiffers) {
     const Precision* given = GivenPrecision(*outcome);
-    const DType left = RecordedDType(a), right = RecordedDType(b);
-    const std::string_view needed =
-        PrecisionFor(IsFloat(left) ? left : a.dtype, IsFloat(right) ? right : b.dtype);
-    if (given != nullptr && Explains(*given, a.dtype, b.dtype) &&
-        (!IsFloat(left) || !IsFloat(right) || Explains(*given, left, right)))
+    const std::string_view needed = PrecisionFor(a, b);
+    if (given != nullptr && Explains(*given, a, b))
       verdict.dtype_allowed = true;
     else if (!needed.empty())
       comparison.notes.push_back(
-          fmt::format("dtype differs, {} against {}; --compute {} compares the values", left.view(),
-                      right.view(), needed));
+          fmt::format("dtype differs, {} against {}; --compute {} compares the values",
+                      RecordedDType(a).view(), RecordedDType(b).view(), needed));
+    NoteScales(a, b, &comparison.notes);
   }
   if (outcome->is_weight() && !outcome->of_optimizer) JudgeWeight(a, b, outcome);
   if (outcome->rule != nullptr) ApplyRule(*outcome->rule, &comparison);

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compare/optimizer_updates.h"
@@ -43,6 +44,7 @@ class PassJudge {
     std::unordered_map<uint64_t, std::vector<ArgumentMeta>> arguments;  // by begin
     std::map<std::string, std::vector<int64_t>> weights;                // sizes, by path
     std::unordered_map<std::string, ForwardCalls> forward;              // by path
+    std::unordered_set<std::string> without_values;  // keys of what may be scales
   };
   static Calls Load(const StepView& view);
   void LoadCalls();  // once
@@ -60,6 +62,8 @@ class PassJudge {
   void Suggest(Outcome* outcome) const;
   // What B's operator computed in: of the rule that decides, else of the options; null: its dtypes.
   const Precision* GivenPrecision(const Outcome& outcome) const;
+  // Of a pair whose dtypes differ: why a side stayed as it was stored.
+  void NoteScales(const io::Record& a, const io::Record& b, Notes* notes) const;
   void AddNoise(const io::Record& a, const io::Record& b, LocalBound* bound) const;
   // An equal one that was given before. Thread-safe.
   std::shared_ptr<const Rounding> Shared(Rounding rounding);
