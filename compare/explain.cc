@@ -148,6 +148,9 @@ class Explainer {
     uint32_t sample = 0;
     bool output = false;
   };
+  static bool IsBefore(const Occurrence& x, const Occurrence& y) {
+    return x.content != y.content ? x.content < y.content : x.sample < y.sample;
+  }
   struct Repetition {
     uint32_t first = 0;  // the sample that it repeats; of one that repeats none, itself
     uint32_t later = 0;  // how many that are not judged yet repeat it
@@ -155,8 +158,9 @@ class Explainer {
 
   // What has to be known of later samples.
   void Survey() {
-    std::vector<Occurrence> occurrences;
+    std::vector<Occurrence> occurrences, of_a;
     occurrences.reserve(samples_.count);
+    of_a.reserve(samples_.count);
     calibrates_.resize(samples_.count);
     for (size_t i = 0; i < samples_.count; ++i) {
       const Sample sample = samples_.at(i);
@@ -172,16 +176,16 @@ class Explainer {
         moments_.push_back({sample.order, sample.call, {}});
       if (sample.content != 0)
         occurrences.push_back({sample.content, static_cast<uint32_t>(i), sample.output});
+      if (sample.content_a != 0)
+        of_a.push_back({sample.content_a, static_cast<uint32_t>(i), sample.output});
     }
     FindRepetitions(&occurrences);
+    FindPassedOn(&of_a);
   }
 
   // An input that was met before, as an output say, is the first one of the same content.
   void FindRepetitions(std::vector<Occurrence>* occurrences) {
-    std::sort(occurrences->begin(), occurrences->end(),
-              [](const Occurrence& x, const Occurrence& y) {
-                return x.content != y.content ? x.content < y.content : x.sample < y.sample;
-              });
+    std::sort(occurrences->begin(), occurrences->end(), IsBefore);
     repetitions_.resize(samples_.count);
     for (uint32_t i = 0; i < repetitions_.size(); ++i) repetitions_[i].first = i;
     const Occurrence* first = nullptr;
@@ -193,6 +197,20 @@ class Explainer {
         ++repetitions_[first->sample].later;
       }
     }
+  }
+
+  // An input that repeats nothing in both runs may be an earlier output in A: the last one.
+  void FindPassedOn(std::vector<Occurrence>* occurrences) {
+    std::sort(occurrences->begin(), occurrences->end(), IsBefore);
+    const Occurrence* output = nullptr;
+    for (const Occurrence& here : *occurrences) {
+      if (here.output)
+        output = &here;
+      else if (output != nullptr && output->content == here.content &&
+               repetitions_[here.sample].first == here.sample)
+        passed_on_.emplace(here.sample, output->sample);
+    }
+    for (const auto& [input, from] : passed_on_) passed_errors_.emplace(from, Errors());
   }
 
   void Calibrate() {
@@ -223,7 +241,7 @@ class Explainer {
     Judged judged;
     Explanation& out = judged.explanation;
     const ErrorLevel& error = sample.error;
-    const Input in = IsState(sample) ? GradientsOf(sample) : InputOf(sample);
+    const Input in = IsState(sample) ? GradientsOf(sample) : InputOf(i, sample);
     out.in = in.level;
     out.in_known = in.known;
     out.bound = BoundOf(sample, in);
@@ -344,11 +362,17 @@ class Explainer {
     return amplification_[static_cast<size_t>(kind)];
   }
 
-  Input InputOf(const Sample& sample) const {
+  Input InputOf(size_t i, const Sample& sample) const {
     Input in;
     if (sample.root_input) return in;
     in.level = sample.weights;
-    if (!sample.output) return AddRecent(in);
+    if (!sample.output) {
+      const auto from = passed_on_.find(static_cast<uint32_t>(i));
+      if (from == passed_on_.end()) return AddRecent(in);
+      in.Add(passed_errors_.at(from->second));
+      in.known = true;
+      return in;
+    }
     const auto inputs = inputs_.find(sample.call);
     if (inputs != inputs_.end()) {
       in.Add(inputs->second.errors);
@@ -415,6 +439,9 @@ class Explainer {
       sums_.AddInput(i, sample.path, judged.counted);
     }
     if (repetitions_[i].later > 0) repeated_[i] = judged;
+    if (const auto passed = passed_errors_.find(static_cast<uint32_t>(i));
+        passed != passed_errors_.end())
+      passed->second = errors;
     if (sample.parameter != 0) {
       Input& gradients = gradients_[sample.parameter];
       gradients.Add(errors);
@@ -439,14 +466,16 @@ class Explainer {
   const Samples& samples_;
   const ExplainOptions& options_;
   std::unordered_map<uint64_t, uint64_t> calls_;
-  std::unordered_map<uint64_t, Inputs> inputs_;       // by call
-  std::vector<Moment> moments_;                       // in order of time
-  size_t moment_ = 0;                                 // of the sample that is judged
-  std::vector<bool> calibrates_;                      // an output of the forward
-  std::vector<Repetition> repetitions_;               // of each sample
-  std::unordered_map<size_t, Judged> repeated_;       // what is met again, by sample
-  std::unordered_map<uint64_t, ErrorLevel> forward_;  // by path
-  std::unordered_map<uint64_t, Input> gradients_;     // by parameter
+  std::unordered_map<uint64_t, Inputs> inputs_;         // by call
+  std::vector<Moment> moments_;                         // in order of time
+  size_t moment_ = 0;                                   // of the sample that is judged
+  std::vector<bool> calibrates_;                        // an output of the forward
+  std::vector<Repetition> repetitions_;                 // of each sample
+  std::unordered_map<size_t, Judged> repeated_;         // what is met again, by sample
+  std::unordered_map<uint32_t, uint32_t> passed_on_;    // inputs that A has from an output: which
+  std::unordered_map<uint32_t, Errors> passed_errors_;  // of these outputs
+  std::unordered_map<uint64_t, ErrorLevel> forward_;    // by path
+  std::unordered_map<uint64_t, Input> gradients_;       // by parameter
   GradientSums sums_;
   std::array<double, 8> amplification_{};  // by OperatorClass
   std::vector<Errors> recent_;

@@ -8,8 +8,9 @@
 //      LayerNorm whose weights are 1.05 times too large the gain is 0.05, however noisy its input.
 //   2. What goes into an output: its call's recorded inputs, the weights of its module where they
 //      differ within their bounds, for an enclosing module what was seen inside, for a gradient
-//      the activations of its module. Where no input was recorded, and for an input that is no
-//      earlier output, the errors seen shortly before stand in.
+//      the activations of its module. An input that is an earlier output in A is held to the error
+//      of that output, whatever B made of it on the way. Where no input was recorded, and for any
+//      other input, the errors seen shortly before stand in.
 //   3. bound = roundings of the operator + amplification * what goes in. How much an operator
 //      amplifies depends on the model: 20 in power, or four times the median over the operators of
 //      its class in this pass where that is more (of at least five; at most 100). A norm makes all
@@ -66,6 +67,8 @@ struct Sample {
   uint64_t channels = 0;  // of a row; 0: not known
   // Equal for observations of the same two tensors; 0: not known.
   uint64_t content = 0;
+  // The same of A's tensor alone.
+  uint64_t content_a = 0;
   ErrorLevel error;     // 0 where both sides are equal
   bool louder = false;  // B is larger than A, along A
   bool unlike = false;  // most elements of B have hardly to do with A's (8)

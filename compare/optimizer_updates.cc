@@ -69,8 +69,7 @@ double ShareOff(double a, double b) {
 struct Update {
   std::unique_ptr<BothSides> now, before;
   std::vector<std::unique_ptr<BothSides>> kept;
-  LocalBound own;
-  double bound_abs = 0;
+  double relative = 0;  // that the roundings of one update explain, of the largest number in it
 };
 
 struct Explained {
@@ -95,7 +94,8 @@ Result<Explained> ExplainElements(double cap, Update* update) {
       const double step_a = std::abs(a - before.a[i]), step_b = std::abs(b - before.b[i]);
       const double step = std::max(step_a, std::min(step_b, cap));
       const double own =
-          update->own.bound.relative * std::max(std::abs(a), std::abs(b)) + update->bound_abs;
+          update->relative *
+          std::max({std::abs(a), std::abs(b), step, std::abs(before.a[i]), std::abs(before.b[i])});
       const double more = std::abs(before.b[i] - before.a[i]) + kBoundFactor * step * share;
       explained.largest_a = std::max(explained.largest_a, step_a);
       explained.largest_b = std::max(explained.largest_b, step_b);
@@ -175,6 +175,12 @@ std::vector<const Outcome*> OptimizerUpdates::OwnStates(const Parameter& paramet
   return kept;
 }
 
+bool OptimizerUpdates::HasDirection(const Parameter& parameter) {
+  return std::any_of(parameter.kept.begin(), parameter.kept.end(), [](const Copy& copy) {
+    return StateKindOf(copy.arg.substr(copy.arg.find('.') + 1)) == StateKind::kOfGradients;
+  });
+}
+
 void OptimizerUpdates::AddGradient(const Copy& copy, std::vector<Copy>* gradients) {
   for (Copy& known : *gradients) {
     if (known.arg != copy.arg || known.rank_a != copy.rank_a || known.rank_b != copy.rank_b)
@@ -200,13 +206,12 @@ std::optional<double> OptimizerUpdates::Explain(const Outcome& weight) {
                    pass_->b->RankAt(weight.ids.b, {}), &weight};
   const Outcome* was = Own(known.weights, of);
   std::vector<const Outcome*> kept = OwnStates(known, of);
-  if (kept.empty() && !known.gradients.empty()) kept = {Own(known.gradients, of)};
+  if (!HasDirection(known) && !known.gradients.empty()) kept.push_back(Own(known.gradients, of));
   const auto is_within = [](const Outcome* state) { return state != nullptr && IsWithin(*state); };
   if (kept.empty() || !is_within(was) || !std::all_of(kept.begin(), kept.end(), is_within))
     return std::nullopt;
   Update update;
-  update.own = weight.local();
-  update.bound_abs = weight.comparison.metrics->bound_abs;
+  update.relative = weight.local().bound.relative;
   auto now = BothSides::Open(*pass_, weight), before = BothSides::Open(*before_, *was);
   if (!now.ok() || !before.ok() || (*now)->shape() != (*before)->shape()) return std::nullopt;
   for (const Outcome* state : kept) {

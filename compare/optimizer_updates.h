@@ -6,15 +6,17 @@
 //   of it, x, each number's error counts relative to its size: an update that is a product of
 //   powers of them (momentum; momentum over the root of squares) is off by as much of its own size.
 //   An element is explained when w' is off by no more than
-//       the bound of w' + what w was off by + 4 |d| * sum over x of |x_b - x_a| / max(|x_a|, |x_b|)
+//       4 u * the largest of w, w' and d + what w was off by
+//       + 4 |d| * sum over x of |x_b - x_a| / max(|x_a|, |x_b|)
 //   with the larger of both sides' d, or A's largest where B's is more. All of it is read element
 //   by element: an update that is wrong where the optimizer keeps the same in both runs is not
-//   explained. Precondition of it all: w and what is kept were within their bounds at the step
+//   explained, nor are updates that add up, each below what a weight may be off by as a whole. Precondition of it all: w and what is kept were within their bounds at the step
 //   before. Where ranks hold copies that differ, each is explained by its own rank's; by nothing
 //   where it is not known which those are.
 //
-//   Plain gradient descent keeps nothing: the gradient itself stands in for x. Where that was not
-//   recorded either, nothing is explained.
+//   Plain gradient descent keeps nothing, and means of squares do not tell which way an update goes:
+//   there the gradient itself is one of the x. Where that was not recorded either, nothing is
+//   explained.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +57,8 @@ class OptimizerUpdates {
   static const Outcome* Own(const std::vector<Copy>& copies, const Copy& of);
   // The same of each number that is kept of the parameter.
   static std::vector<const Outcome*> OwnStates(const Parameter& parameter, Copy of);
+  // Whether what is kept tells which way the update goes: a mean of squares does not.
+  static bool HasDirection(const Parameter& parameter);
   // Those of later micro-batches are what had been added up by then.
   static void AddGradient(const Copy& copy, std::vector<Copy>* gradients);
 

@@ -33,6 +33,13 @@ uint64_t ContentOf(const Metrics& m) {
   return hash | 1;
 }
 
+// The same of A's values alone; 0 where that tells too little: of few numbers many tensors agree.
+uint64_t ContentOfA(const Metrics& m) {
+  constexpr uint64_t kEnough = 64;
+  if (m.elements < kEnough || m.rms_a == 0) return 0;
+  return ((m.elements ^ std::bit_cast<uint64_t>(m.rms_a)) * 0x9E3779B97F4A7C15u) | 1;
+}
+
 bool IsFloat(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() > 0; }
 
 // A weight that was cast is off by at most one rounding of each element, two where digits were cut
@@ -133,6 +140,7 @@ Sample SampleOf(const Outcome& outcome) {
   sample.local = outcome.local().level;
   const bool measured = outcome.comparison.evidence == Evidence::kPayload && m.numeric;
   if (measured && sample.error.power > 0) sample.content = ContentOf(m);
+  if (measured) sample.content_a = ContentOfA(m);
   sample.within_local = outcome.comparison.verdict.tolerance == Answer::kSame;
   return sample;
 }

@@ -95,6 +95,24 @@ TEST(Explain, AnOutputThatIsWorseThanItsInputExplainsFails) {
   EXPECT_TRUE(result[later].follows);
 }
 
+// What parted elsewhere does not excuse it.
+TEST(Explain, AnInputThatIsAnOutputInAIsHeldToThatOutput) {
+  const auto within = [](uint64_t content_a, double db) {
+    Program program;
+    program.Add(OperatorClass::kProduct, 60, 57);
+    const size_t from = program.Add(OperatorClass::kElementwise, 120, 120);
+    const size_t input = program.Add(OperatorClass::kProduct, db, db) - 1;
+    for (Sample& sample : program.samples) sample.local = Program::Level(125, 1e-6);
+    program.samples[0].local = program.samples[1].local = Program::Level(50, 0.01);
+    program.samples[from].content_a = 7;
+    program.samples[input].content_a = content_a;
+    return program.Run()[input].within;
+  };
+  EXPECT_TRUE(within(7, 118));
+  EXPECT_FALSE(within(7, 71));
+  EXPECT_TRUE(within(8, 71));  // not known where it comes from
+}
+
 // It goes into what an optimizer keeps, into nothing else.
 TEST(Explain, WhatASumIsOffByExplainsTheGradientOfAParameter) {
   Program program;

@@ -120,6 +120,32 @@ TEST(OptimizerUpdates, AnotherRateIsFound) {
         << rate;
 }
 
+// Each is below what a weight may be off by.
+TEST(OptimizerUpdates, UpdatesThatNeverCameAreFoundWhenTheyAddUp) {
+  constexpr float kSmall = 2e-8f;
+  const auto training = [](int32_t ranks, const Numbers& gradient, float rate) {
+    FakeRun run(ranks);
+    for (int32_t rank = 0; rank < ranks; ++rank) {
+      for (int64_t step = 0; step < 8; ++step) {
+        PassBuilder pass = run.Pass(rank, step);
+        Numbers weights = Weights();
+        for (float& w : weights) w -= static_cast<float>(step) * rate;
+        Add(&pass, Role::kParam, "weight", weights);
+        pass.Module("fc", kInput, kWhole);
+        AddGradient(&pass, gradient);
+        Add(&pass, Role::kState, "weight.exp_avg", gradient);
+      }
+    }
+    return run;
+  };
+  const FakeRun a = training(1, kOfA, kSmall);
+  const auto diff = [&](float rate) {
+    return DiffOk(a, training(2, kOfB, rate), WithDims("fc", kCopies));
+  };
+  EXPECT_EQ(diff(kSmall).overall, Overall::kSame) << Text(diff(kSmall), 1, 2);
+  EXPECT_EQ(diff(0).overall, Overall::kDiffers);
+}
+
 TEST(OptimizerUpdates, OneElementThatIsOffIsFound) {
   const auto change = [](Numbers* weights) { (*weights)[9] += 1e-4f; };
   EXPECT_THAT(Failing(DiffWith(Training(2, kOfB, kOfB, change))), ElementsAre("fc@param#weight"));
