@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections import Counter
@@ -61,7 +62,8 @@ class Selection:
 
     def __init__(self, address: str, patterns: list[str]) -> None:
         place = None if os.path.exists(address) else _PLACE.fullmatch(address)
-        self.run: Run = open_run(place["run"] if place else address, as_="numpy", allow_damage=True)
+        self._shown = place["run"] if place else address
+        self.run: Run = open_run(self._shown, as_="numpy", allow_damage=True)
         self.damage = [str(item) for item in self.run.damage]
         self._step = int(place["step"]) if place else None
         self._rank = int(place["rank"]) if place and place["rank"] else None
@@ -132,7 +134,8 @@ class Selection:
             return ""
         near = near_names(asked[0].removeprefix("--select "), self._names)
         near = f". Near: {', '.join(map(repr, near))}" if near else ""
-        return f"no record matches {' and '.join(asked)}{near}; tdump-view --names lists them"
+        lists = f"tdump-view {shlex.quote(self._shown)} --names lists them"
+        return f"no record matches {' and '.join(asked)}{near}; {lists}"
 
     def left_out(self) -> str:
         """What is not in the formats that hold values, and why; empty where all is."""
@@ -195,13 +198,21 @@ class Exported(NamedTuple):
     left_out: str
 
 
+def _make_directory(output: str) -> Path:
+    directory = Path(output)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise Trouble(f"-o {output}: a file is in the way; -o names a directory, which is made if needed") from None
+    return directory
+
+
 def _export(options: argparse.Namespace) -> Exported:
     try:
         selection = Selection(options.address, options.select)
     except re.error as error:
         raise Trouble(f"--select: {error}") from None
-    directory = Path(options.output)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = _make_directory(options.output)
     if options.format == "parquet":
         from tdump._export_parquet import write_index as write
     else:
@@ -224,7 +235,7 @@ def _as_text(options: argparse.Namespace) -> NoReturn:
     target = os.path.join(options.output, "")
     select = [word for pattern in options.select for word in ("--select", pattern)]
     how = [f"--{word}" for word in ("json", "quiet") if getattr(options, word)]
-    Path(options.output).mkdir(parents=True, exist_ok=True)
+    _make_directory(options.output)
     os.execvp(program, [program, options.address, "--records", "--txt", target, *select, *how])
 
 

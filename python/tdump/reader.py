@@ -187,6 +187,8 @@ def load_pass(
     ``tdump.DamagedError``, which names file and offset; with ``allow_damage`` what stands is read and the rest warned
     of.
     """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"'{os.fspath(path)}' is a directory: tdump.open() opens a run, load_pass() a file")
     return Pass(_io.open_pass(os.fsencode(path)), _tensors.resolve_kind(as_), verify, allow_damage)
 
 

@@ -97,7 +97,7 @@ def test_an_address_and_a_pattern_select(tmp_path):
     [
         (":41/3", [], "no pass of step 41, rank 3; the run has steps 41 to 41, ranks 2 to 2"),
         (":40", [], "no pass of step 40, rank any"),
-        (":41/2/nowhere", [], "no record matches nowhere"),
+        (":41/2/nowhere", [], f"no record matches nowhere; tdump-view {PASS} --names lists them"),
         ("", ["--select", "^nowhere$"], "no record matches --select ^nowhere$"),
     ],
 )
@@ -235,7 +235,11 @@ def test_trouble_says_what_to_do(tmp_path, capsys):
     export(PASS, "--npy", "-o", tmp_path / "x", "--select", "(", status=2)
     assert "--select" in capsys.readouterr().err
     shutil.copy(PASS, tmp_path / "file")
-    export(PASS, "--npy", "-o", tmp_path / "file", status=2)
+    capsys.readouterr()
+    for kind in ("--npy", "--parquet", "--txt"):
+        for place in (tmp_path / "file", tmp_path / "file" / "below"):
+            export(PASS, kind, "-o", place, status=2)
+            assert f"-o {place}: a file is in the way" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         export(PASS, "-o", tmp_path)
     assert ended.value.code == 2

@@ -150,3 +150,8 @@ except ImportError as error: print(error)
 """
     said = run_python(code, str(tmp_path))
     assert said.startswith("tdump.load_pass needs the compiled module tdump._io") and "pip install ." in said
+
+
+def test_a_run_is_no_pass_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"tdump\.open\(\) opens a run"):
+        tdump.load_pass(tmp_path)
