@@ -15,7 +15,9 @@
 namespace tdump::tools {
 namespace {
 
+// Nothing is expected of what no rule asks for: roots, and modules of the signature alone.
 std::string RanksText(const io::OperatorCoverage& op) {
+  if (op.ranks_expected == 0) return "-";
   return fmt::format("{} of {}", CountText(op.ranks_called), CountText(op.ranks_expected));
 }
 
@@ -98,7 +100,7 @@ int ViewNames(const ViewRequest& request) {
     } else {
       names.push_back({Printable(op.name), ""});
       lines.push_back({"", std::string(ToString(op.kind)),
-                       Printable(cls.substr(cls.rfind('.') + 1)), RanksText(op),
+                       cls.empty() ? "-" : Printable(cls.substr(cls.rfind('.') + 1)), RanksText(op),
                        CountText(op.calls), CountText(op.records), CountText(op.not_kept)});
     }
   }

@@ -181,7 +181,7 @@ TEST_F(ViewTextsTest, ARootHasTheClassOfItsRecords) {
       .Tensors(0, {input})
       .Add(io::OperatorCountSection{"", ".", "", 1, 1, 0})
       .Exit(1);
-  EXPECT_THAT(View({"run", "--names"}), ContainsRegex("\\. +module +Net "));
+  EXPECT_THAT(View({"run", "--names"}), ContainsRegex("\\. +module +Net +- "));
 }
 
 TEST_F(ViewTextsTest, AContainerIsNeverCalledAndNotMissed) {
