@@ -23,11 +23,23 @@ class AskedStep : public WrappedView {
 
 Result<std::unique_ptr<StepView>> AskedSide::Open(const PassRef& pass) const {
   TDUMP_ASSIGN_OR_RETURN(auto step, side_->Open(pass));
-  TDUMP_RETURN_IF_ERROR(step->ForEachTensor([this](const io::Record& record) {
-    if (!asked_.Takes(record.key)) ++left_out_;
+  uint64_t left_out = 0;
+  TDUMP_RETURN_IF_ERROR(step->ForEachTensor([&](const io::Record& record) {
+    left_out += !asked_.Takes(record.key);
     return true;
   }));
+  {
+    std::lock_guard lock(mutex_);
+    left_out_[pass.index] = left_out;
+  }
   return std::unique_ptr<StepView>(std::make_unique<AskedStep>(std::move(step), asked_));
+}
+
+uint64_t AskedSide::left_out() const {
+  std::lock_guard lock(mutex_);
+  uint64_t records = 0;
+  for (const auto& [pass, count] : left_out_) records += count;
+  return records;
 }
 
 }  // namespace tdump::compare::foreign

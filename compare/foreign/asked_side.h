@@ -2,8 +2,10 @@
 // modules, or weights, and nothing else: that a run also has inputs is no difference.
 #pragma once
 
-#include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -39,14 +41,15 @@ class AskedSide : public RunSide {
   std::string CoordinatesOf(int32_t rank) const override { return side_->CoordinatesOf(rank); }
   std::string WhyMissing(int32_t rank) const override { return side_->WhyMissing(rank); }
 
-  // Records that were left out of the passes that were opened.
-  uint64_t left_out() const { return left_out_; }
+  // Records that were left out of the passes that were opened, each counted once.
+  uint64_t left_out() const;
   const Asked& asked() const { return asked_; }
 
  private:
   std::unique_ptr<RunSide> side_;
   const Asked asked_;
-  mutable std::atomic<uint64_t> left_out_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::map<size_t, uint64_t> left_out_;  // by PassRef::index
 };
 
 }  // namespace tdump::compare::foreign

@@ -11,6 +11,7 @@ namespace tdump::compare::foreign::test {
 namespace {
 
 using testing::ElementsAre;
+using testing::SizeIs;
 
 class ForeignNamesTest : public ForeignSideTest {};
 
@@ -197,6 +198,9 @@ TEST_F(ForeignNamesTest, OfARunOnlyWhatTheDumpHas) {
   ASSERT_TRUE(asked.ok());
   const AskedSide left(std::make_unique<FixedSide>(keys), *asked);
   EXPECT_THAT(Keys(left), ElementsAre("a@output#0", "b@output#", "m@input#forward_batch_info.ids"));
+  EXPECT_EQ(left.left_out(), 2u);
+  // However often a pass is read.
+  EXPECT_THAT(Keys(left), SizeIs(3));
   EXPECT_EQ(left.left_out(), 2u);
 }
 
