@@ -67,7 +67,7 @@ std::set<uint64_t> StepsLeftOut(const io::ProcessEntry& process) {
 CutPass CountCut(const io::PassStore& store, const io::ProcessEntry& process,
                  const io::PassEntry& pass) {
   CutPass cut{pass.records, pass.calls};
-  if (!pass.part || pass.listed) return cut;
+  if (pass.listed || (!pass.part && pass.records != 0)) return cut;
   const auto reader = store.OpenPass(process, pass);
   if (!reader.ok()) return cut;
   cut.records = (*reader)->record_count();

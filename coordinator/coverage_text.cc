@@ -47,7 +47,9 @@ class Writer {
     }
     Line("steps", StepsLine());
     const std::string ranks = RanksLine(), operators = OperatorsLine();
-    if (!deviants_ && ranks.size() + operators.size() < kLineBudget) {
+    if (operators.empty()) {
+      Line("ranks", ranks);
+    } else if (!deviants_ && ranks.size() + operators.size() < kLineBudget) {
       Line("ranks", ranks + "; operators: " + operators);
     } else {
       Line("ranks", ranks);
@@ -315,8 +317,16 @@ class Writer {
     return Listed(items, options_.most, "; ");
   }
 
+  // Which does not know what was selected.
+  bool IsOnePassFile() const {
+    const std::vector<io::ProcessEntry>& processes = store_.processes();
+    return processes.size() == 1 && processes[0].directory.empty() &&
+           processes[0].identity.source.empty();
+  }
+
+  // "" where it is not known.
   std::string OperatorsLine() const {
-    if (operators_.selected == 0) return "none selected was seen";
+    if (operators_.selected == 0) return IsOnePassFile() ? "" : "none selected was seen";
     std::string text = fmt::format("{} selected, {} seen, {} complete on every rank",
                                    CountText(operators_.selected), CountText(operators_.seen),
                                    CountText(operators_.complete));

@@ -96,11 +96,17 @@ std::string RankAtLength(const ViewRequest& request, const io::RankState& state)
   for (const size_t i : state.processes) {
     const io::ProcessEntry& process = request.run.store->processes()[i];
     const io::IdentitySection& identity = process.identity;
-    text += fmt::format("\nrank {}  {}  started as {} by {}, step = {}\n  program    {}\n",
-                        state.rank, Printable(process.directory),
-                        fmt::format("pid {}", identity.pid), Printable(identity.source),
-                        Printable(identity.boundary), Printable(identity.program));
-    text += fmt::format("  versions   {}\n", Printable(identity.versions));
+    text += fmt::format("\nrank {}", state.rank);
+    const auto add = [&text](std::string_view before, const std::string& value) {
+      if (!value.empty()) text += std::string(before) + Printable(value);
+    };
+    add("  ", process.directory);
+    text += fmt::format("  started as pid {}", identity.pid);
+    add(" by ", identity.source);  // a pass file alone does not know this, nor what follows
+    add(", step = ", identity.boundary);
+    add("\n  program    ", identity.program);
+    add("\n  versions   ", identity.versions);
+    text += "\n";
     for (const io::NoteSection& note : process.notes)
       text += fmt::format("  note       {}\n", Printable(note.text));
     Table table({true, true, true, false, true, true, true, false});

@@ -267,8 +267,16 @@ TEST_F(ViewProcessTest, CoverageAtLength) {
   EXPECT_EQ(Json({"run", "--coverage", "--rank", "1"})["ranks"].size(), 1u);
   EXPECT_EQ(View({"run", "--coverage", "--rank", "9"}).status, 2);
   EXPECT_EQ(View({"run/rank1"}).out, Run("tdump-view", {"run/rank1", "--coverage"}).out);
-  EXPECT_THAT(View({"run/rank1_pid101/pass00000.tdp"}).out,
-              HasSubstr("rank 1 without its manifest"));
+}
+
+TEST_F(ViewProcessTest, OfAPassFileAloneWhatItDoesNotKnowIsLeftOut) {
+  const auto alone = View({"run/rank1_pid101/pass00000.tdp", "--coverage"});
+  EXPECT_THAT(alone.out, HasSubstr("rank 1 without its manifest"));
+  EXPECT_THAT(alone.out, HasSubstr("\nrank 1  started as pid 101\n  step "));
+  for (const char* unknown : {"operators", "program", "versions", " by ", "step ="})
+    EXPECT_THAT(alone.out, Not(HasSubstr(unknown)));
+  // Its records are counted: they are what its own rank has of that step.
+  EXPECT_THAT(alone.out, ::testing::ContainsRegex("\n +0 +0 +- +forward +[1-9]"));
 }
 
 TEST_F(ViewProcessTest, VerifyFindsOneFlippedBit) {
