@@ -109,10 +109,10 @@ void DiffSettings::AddTo(Options* options) {
                 "compare the ranks of A along this axis of its layout: dp, cp, tp");
   options->Choice("--require", &require, {"tolerance", "bitwise"},
                   "what 'same' asks for (default tolerance)");
-  options->Text("--steps", &steps, "SPEC",
+  options->Text("--steps,--step", &steps, "SPEC",
                 "steps to compare: 0-9, 3,7, or A=B as 0-4=10-14 (default all); auto: steps that "
                 "were given equal integer inputs (token ids), as where no number is in common");
-  options->Text("--ranks", &ranks, "SPEC", "ranks to compare: 0-7, 0-511:8 (default all)");
+  options->Text("--ranks,--rank", &ranks, "SPEC", "ranks to compare: 0-7, 0-511:8 (default all)");
   options->List("--select", &select, "RE", "only names in which this is found; may be repeated");
   options->List(
       "--allow-unpaired", &allow_unpaired, "RE",
@@ -141,6 +141,10 @@ void DiffSettings::AddTo(Options* options) {
   options->Text("--compute", &compute, "PRECISION",
                 "what B's operators computed in: bf16, fp16, tf32, fp8, fp8_e5m2, int8, fp4, ...; "
                 "sets the bounds");
+  for (const char* const other : {"--rtol", "--atol", "--tol", "--tolerance"})
+    options->Unknown(other,
+                     "how far values may be apart is said by --compute PRECISION, or for names of "
+                     "your choice by --bounds FILE");
   options->Text("--bounds", &bounds, "FILE", "YAML rules: what to ask of which operators");
   options->List("--noise", &noise, "RUN",
                 "a repeat of A: what differs there is no difference; may be repeated");

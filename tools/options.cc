@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "core/parse_number.h"
 #include "core/text.h"
@@ -50,6 +51,8 @@ CLI::Validator WholeNumber() {
 struct Options::Impl {
   std::string tool;
   CLI::App app;
+  std::map<std::string, std::string> unknown;  // what does instead
+  size_t most_words = 0;                       // that are no options
 };
 
 Options::Options(const std::string& tool, const std::string& about, const std::string& teach)
@@ -122,12 +125,18 @@ void Options::Later(const std::string& name, bool takes_value, const std::string
   option->group("");
 }
 
+void Options::Unknown(const std::string& name, const std::string& instead) {
+  impl_->unknown[name] = instead;
+}
+
 void Options::Positional(const std::string& name, std::string* target, const std::string& help) {
+  ++impl_->most_words;
   impl_->app.add_option(name, *target, help)->required()->type_name("");
 }
 
 void Options::Positional(const std::string& name, std::vector<std::string>* target, size_t least,
                          size_t most, const std::string& help) {
+  impl_->most_words += most;
   CLI::Option* option = impl_->app.add_option(name, *target, help);
   option->expected(static_cast<int>(least), static_cast<int>(most));
   if (least > 0) option->required();
@@ -161,6 +170,27 @@ std::string UnknownOption(const CLI::App& app, int argc, char** argv) {
   return "";
 }
 
+// Of a command line the first word beyond `most` that is neither an option nor a value; "" for
+// none.
+std::string WordTooMany(const CLI::App& app, int argc, char** argv, size_t most) {
+  size_t words = 0;
+  bool all_are = false;  // behind "--"
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (!all_are && word.starts_with('-') && word.size() > 1) {
+      all_are = word == "--";
+      const CLI::Option* option = app.get_option_no_throw(word);
+      if (option == nullptr || option->get_expected_max() == 0) continue;
+      const bool is_value = option->get_expected_min() > 0 ||
+                            (i + 1 < argc && !std::string_view(argv[i + 1]).starts_with('-'));
+      i += is_value;
+    } else if (++words > most) {
+      return word;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<int> Options::Parse(int argc, char** argv) {
@@ -174,12 +204,17 @@ std::optional<int> Options::Parse(int argc, char** argv) {
     return kExitOk;
   } catch (const CLI::Error& error) {
     if (const std::string unknown = UnknownOption(impl_->app, argc, argv); !unknown.empty()) {
+      if (const auto other = impl_->unknown.find(unknown); other != impl_->unknown.end())
+        return Fail(impl_->tool, "no option " + unknown + ": " + other->second);
       const std::string near = settings::Nearest(unknown, LongNames(impl_->app));
       return Fail(impl_->tool, "no option " + unknown +
                                    (near.empty() ? "; see " : "; did you mean " + near + "? See ") +
                                    impl_->tool + " --help");
     }
-    return Fail(impl_->tool, std::string(error.what()) + "; see " + impl_->tool + " --help");
+    std::string what = error.what();
+    const std::string extra = WordTooMany(impl_->app, argc, argv, impl_->most_words);
+    if (!extra.empty()) what = "'" + extra + "' is one name too many";
+    return Fail(impl_->tool, what + "; see " + impl_->tool + " --help");
   }
   return std::nullopt;
 }

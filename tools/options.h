@@ -50,6 +50,8 @@ class Options {
   // An option of a later version, with or without a value: refused with "not in this version" and
   // `instead`, not listed by --help.
   void Later(const std::string& name, bool takes_value, const std::string& instead);
+  // What to say of an option that is none and that users try: what does it here.
+  void Unknown(const std::string& name, const std::string& instead);
   // One word that must be there; or `least` to `most` words.
   void Positional(const std::string& name, std::string* target, const std::string& help);
   void Positional(const std::string& name, std::vector<std::string>* target, size_t least,

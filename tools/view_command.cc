@@ -71,8 +71,8 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.OptionalText("--names", &names_, &names_pattern_, "[RE]",
                         "operators; those whose name matches");
   options_.Flag("--records", &records_, "a table of records");
-  options_.Text("--step", &steps_, "SPEC", "of these steps: 0-9, 3,7, 0-100:10");
-  options_.Text("--rank", &ranks_, "SPEC", "of these ranks: 0-7, -1");
+  options_.Text("--step,--steps", &steps_, "SPEC", "of these steps: 0-9, 3,7, 0-100:10");
+  options_.Text("--rank,--ranks", &ranks_, "SPEC", "of these ranks: 0-7, -1");
   options_.Text("--role", &roles_, "ROLES", "input, output, grad_output, param, ...");
   options_.List("--arg", &arg_, "RE", "argument names that match");
   options_.List("--select", &select_, "RE", "operator names that match");
@@ -139,6 +139,8 @@ Status ViewCommand::Read() {
     if (filter.name.empty())
       return InvalidArgument("--at: of which record? tdump-view RUN:STEP/RANK/NAME");
   }
+  if (values_ >= 0 && filter.name.empty())
+    return InvalidArgument("--values: of which records? tdump-view RUN:STEP/RANK/NAME");
   if (values_ >= 0) request_.values = static_cast<uint64_t>(values_);
   request_.exponents = exponents_;
   request_.jobs = jobs_;

@@ -311,7 +311,24 @@ TEST_F(ViewTextsTest, AMistypedOptionIsNamed) {
   // The value of an option is none.
   EXPECT_THAT(err("tdump-view", {"run", "--select", "--htlm", "--topp", "3"}),
               HasSubstr("no option --topp; did you mean --top?"));
-  EXPECT_THAT(err("tdump-view", {"run", "run"}), HasSubstr("RUN|ADDRESS: "));
+  // Both spellings are options of both.
+  for (const char* tool : {"tdump-view", "tdump-diff"}) {
+    for (const char* option : {"--step", "--steps", "--rank", "--ranks"})
+      EXPECT_EQ(
+          Run(tool, {"run", tool == std::string("tdump-diff") ? "run" : "--records", option, "0"})
+              .status,
+          0)
+          << tool << " " << option;
+  }
+  EXPECT_EQ(err("tdump-view", {"run", "--names", "x", "--top", "3", "more"}),
+            "tdump-view: 'more' is one name too many; see tdump-view --help\n");
+  EXPECT_THAT(err("tdump-diff", {"run", "--html", "x", "run", "more"}),
+              HasSubstr("'more' is one name too many;"));
+  EXPECT_THAT(err("tdump-view", {"run", "--values", "9"}),
+              HasSubstr("--values: of which records? tdump-view RUN:STEP/RANK/NAME"));
+  for (const char* other : {"--rtol", "--atol", "--tolerance", "--tol=1"})
+    EXPECT_THAT(err("tdump-diff", {"run", "run", other}),
+                AllOf(HasSubstr("--compute PRECISION"), HasSubstr("--bounds FILE")));
   EXPECT_THAT(err("tdump-merge", {"run", "--qiuet"}),
               HasSubstr("no option --qiuet; did you mean --quiet?"));
 }
