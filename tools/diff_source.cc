@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/parse_number.h"
+#include "tools/near_names.h"
 
 namespace tdump::tools {
 namespace {
@@ -38,7 +39,12 @@ Result<DiffSource> OpenRun(const std::string& text) {
                                                        source.run->ref.rank, source.run->label);
   if (!address.step) return source;
   const std::optional<int32_t> rank = address.rank ? address.rank : source.run->ref.rank;
-  TDUMP_RETURN_IF_ERROR(Pick({*address.step, rank, address.name}, text, &source));
+  const Status picked = Pick({*address.step, rank, address.name}, text, &source);
+  const bool is_unknown =
+      picked.message().find("is named '" + address.name + "'") != std::string::npos;
+  if (!picked.ok() && is_unknown)
+    return Status(picked.code(), picked.message() + NearText(*source.run, address.name));
+  TDUMP_RETURN_IF_ERROR(picked);
   return source;
 }
 
@@ -84,6 +90,9 @@ Result<DiffSource> OpenDiffSource(const std::string& text) {
     if (foreign.ok() || foreign.status().code() != StatusCode::kNotFound) return foreign;
     Result<DiffSource> run = OpenRun(text);
     if (run.ok()) return run;
+    const auto info = Env::Posix()->Stat(text);
+    if (info.ok() && !info->is_directory && !text.ends_with(".tdp") && !text.ends_with(".part"))
+      return Status(StatusCode::kNotFound, foreign.status().message() + "; and no run either");
     return Status(run.status().code(),
                   run.status().message() + "; and " + foreign.status().message());
   }

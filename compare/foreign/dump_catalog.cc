@@ -153,6 +153,14 @@ class Finder {
 
   Result<DumpCatalog> OneFile() {
     if (path_.ends_with(".tdp") || path_.ends_with(".part")) return NotOne();
+    if (!HasTensorSuffix(path_)) {
+      const auto file = OpenFiles::Of(env_)->Open(path_);
+      if (file.ok() && !LooksLikeTensors(**file))
+        return NotFound(
+            fmt::format("'{}' is no file of tensors: none of torch.save (.pt), NumPy "
+                        "(.npy, .npz) and safetensors",
+                        path_));
+    }
     catalog_.kind = DumpKind::kFiles;
     const std::string directory(ParentOf(path_));
     catalog_.units.push_back(

@@ -44,6 +44,11 @@ Result<ForeignFile> ReadForeignFile(Bytes file) {
       file->name()));
 }
 
+bool LooksLikeTensors(const ByteSource& file) {
+  return ZipArchive::LooksLikeOne(file) || LooksLikeNpy(file) || LooksLikeLegacyTorch(file) ||
+         LooksLikeSafetensors(file);
+}
+
 bool HasTensorSuffix(std::string_view name) { return WithoutTensorSuffix(name) != name; }
 
 std::string_view WithoutTensorSuffix(std::string_view name) {

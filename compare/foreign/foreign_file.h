@@ -10,6 +10,9 @@ namespace tdump::compare::foreign {
 // Of torch.save, NumPy, safetensors. Errors: kCorrupt; kUnsupported, naming what was looked for.
 Result<ForeignFile> ReadForeignFile(Bytes file);
 
+// Whether it begins as one of those.
+bool LooksLikeTensors(const ByteSource& file);
+
 // By its ending: ".pt", ".pth", ".npy", ".npz", ".safetensors".
 bool HasTensorSuffix(std::string_view name);
 std::string_view WithoutTensorSuffix(std::string_view name);

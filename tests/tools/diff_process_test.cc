@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <limits>
 #include <regex>
 
@@ -492,6 +493,26 @@ TEST_F(DiffProcessTest, MemoryDoesNotGrowWithThePayload) {
   const auto done = Diff({"a", "b", "-j", "2"});
   EXPECT_EQ(done.status, 1) << done.out << done.err;
   EXPECT_LT(done.peak_kib, 32 * 1024);  // 80 MiB were read
+}
+
+TEST_F(DiffProcessTest, AnAddressThatNamesNothingNamesItsNeighbours) {
+  MakeRun("a", {{2}});
+  const auto done = Diff({"a:0/0/second", "a:0/0/secnd"});
+  EXPECT_EQ(done.status, 2);
+  EXPECT_THAT(done.err, HasSubstr("no tensor there is named 'secnd'. Near: 'second'"));
+  EXPECT_THAT(Diff({"a:0/0/second", "a:7/0/secnd"}).err, Not(HasSubstr("Near")));
+}
+
+TEST_F(DiffProcessTest, AFileOfSomethingElseIsNoDamage) {
+  MakeRun("a", {{2}});
+  std::ofstream(Path("tdump.yaml")) << "steps: 0-3\n";
+  const auto done = Diff({"a", "tdump.yaml"});
+  EXPECT_EQ(done.status, 2);
+  EXPECT_EQ(done.out, "");
+  EXPECT_EQ(
+      done.err,
+      "tdump-diff: 'tdump.yaml' is no file of tensors: none of torch.save (.pt), NumPy (.npy, "
+      ".npz) and safetensors; and no run either\n");
 }
 
 }  // namespace

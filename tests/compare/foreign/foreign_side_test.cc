@@ -262,6 +262,20 @@ TEST_F(ForeignSideTest, WhatIsNoneSaysWhatWasLookedFor) {
   EXPECT_NE(Why("ours/rank0_pid5"), "");
 }
 
+TEST_F(ForeignSideTest, AFileOfSomethingElseIsNone) {
+  for (const char* text : {"", "steps: 0-3\n", "some notes, longer than any magic number is\n"}) {
+    Store("d/tdump.yaml", text);
+    const auto none = ForeignSide::Open(env_.get(), "d/tdump.yaml");
+    EXPECT_EQ(none.status().code(), StatusCode::kNotFound) << text;
+    EXPECT_THAT(none.status().message(), testing::HasSubstr("tdump.yaml' is no file of tensors"));
+  }
+  Store("d/arrays", Array(1));
+  EXPECT_TRUE(ForeignSide::Open(env_.get(), "d/arrays").ok());
+  // What says that it is one and is not is damaged.
+  Store("d/x.npy", "");
+  EXPECT_TRUE(ForeignSide::Open(env_.get(), "d/x.npy").ok());
+}
+
 TEST_F(ForeignSideTest, ADamagedFileIsDamageAndTheOthersAreRead) {
   Store("d/a.npy", Array(1));
   Store("d/b.npy", Array(2).substr(0, 70));
