@@ -24,6 +24,25 @@ std::string KeyList(const std::vector<std::string>& known) {
   return text;
 }
 
+std::string KeyMeantBy(std::string_view path) {
+  static constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+      {"output.directory", "output.dir"}, {"output.path", "output.dir"},
+      {"compress", "output.compress"},    {"topology.dp", "topology.size"},
+      {"topology.tp", "topology.size"},   {"topology.pp", "topology.size"},
+      {"topology.cp", "topology.size"},   {"topology.ep", "topology.size"}};
+  for (const auto& [written, meant] : kMeant) {
+    if (path == written) return std::string(meant);
+  }
+  return "";
+}
+
+std::string PlaceOf(std::string_view path) {
+  for (const KeySpec<Rule>& key : RuleKeys()) {
+    if (path == key.path && KeyMeantBy(path).empty()) return ", a key of the rules in 'capture'";
+  }
+  return "";
+}
+
 namespace {
 
 void ReadDocument(std::string_view yaml, Mistakes* mistakes, Config* config) {

@@ -37,6 +37,11 @@ YamlPtr WrapKey(std::string key, YamlPtr value);
 // "one of a, b, c".
 std::string KeyList(const std::vector<std::string>& known);
 
+// The key that is called otherwise or stands elsewhere than at `path`; "" for none.
+std::string KeyMeantBy(std::string_view path);
+// " (a key of the rules in 'capture')" of what stands outside of them; else "".
+std::string PlaceOf(std::string_view path);
+
 // Reads the entries of `s.node`, a map, into `out`. `prefix` is the section
 // the map stands for: "" or "output.".
 template <class T>
@@ -63,9 +68,11 @@ void ReadMap(Reader& reader, const Setting& s, std::span<const KeySpec<T>> keys,
     } else if (is_section) {
       reader.Bad(setting, Describe(*entry.value), "a map of keys");
     } else {
-      const std::string near = Nearest(entry.key, known);
-      reader.mistakes().Add(entry.at, "unknown key '" + Printable(shown) + "'", KeyList(known),
-                            near.empty() ? near : std::string(prefix) + near);
+      std::string near = KeyMeantBy(shown);
+      if (near.empty()) near = Nearest(entry.key, known);
+      if (!near.empty() && near.find('.') == std::string::npos) near.insert(0, prefix);
+      reader.mistakes().Add(entry.at, "unknown key '" + Printable(shown) + "'" + PlaceOf(shown),
+                            KeyList(known), near);
     }
   }
 }

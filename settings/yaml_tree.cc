@@ -244,6 +244,8 @@ std::string Hint(const std::string& message, std::string_view line) {
   if (message.find("escape") != std::string::npos) {
     return "; a backslash is special in double quotes: use single quotes for regexes, '...'";
   }
+  if (message.find("flow") != std::string::npos && line.find("slice[") != std::string_view::npos)
+    return "; inside braces a slice is put in quotes: level: 'slice[0:8]'";
   if (line.find('\t') != std::string_view::npos) return "; a tab cannot indent YAML: use spaces";
   return "";
 }

@@ -14,6 +14,7 @@ namespace tdump::filters {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -201,6 +202,21 @@ INSTANTIATE_TEST_SUITE_P(
                 "c.yaml:1:10: filters: a list; expected a map from a name to a list of rules"},
         Mistake{"strict:\n",
                 "c.yaml:1:1: strict: no value; expected true | false, or no such key"}));
+
+TEST(ParseConfig, AKeyInTheWrongPlaceIsSentToTheRightOne) {
+  EXPECT_THAT(Mistaken("level: full\n"),
+              StartsWith("c.yaml:1:1: unknown key 'level', a key of the rules in 'capture'; "));
+  EXPECT_THAT(Mistaken("leaf: true\n"), HasSubstr("'leaf', a key of the rules in 'capture'; "));
+  EXPECT_THAT(Mistaken("output: {directory: x}\n"), EndsWith("did you mean 'output.dir'?"));
+  EXPECT_THAT(Mistaken("compress: zstd\n"), EndsWith("did you mean 'output.compress'?"));
+  EXPECT_THAT(Mistaken("topology: {dp: 2}\n"), EndsWith("did you mean 'topology.size'?"));
+}
+
+TEST(ParseConfig, ASliceInBracesIsQuoted) {
+  EXPECT_THAT(Mistaken("capture: [{leaf: true, level: slice[0:8]}]\n"),
+              EndsWith("inside braces a slice is put in quotes: level: 'slice[0:8]'"));
+  EXPECT_EQ(Mistaken("capture: [{leaf: true, level: 'slice[0:8]'}]\n"), "");
+}
 
 TEST(ParseConfig, AllMistakesOfAFileAtOnce) {
   EXPECT_EQ(
