@@ -4,8 +4,10 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "core/text.h"
 #include "io/address.h"
 #include "io/pass_store.h"
 #include "python/ext/errors.h"
@@ -57,6 +59,18 @@ nb::dict ProcessDict(const io::ProcessEntry& process) {
   return d;
 }
 
+void CheckGeneration(const io::PassStore& store, uint32_t wanted) {
+  std::set<uint32_t> there;
+  for (const io::ProcessEntry& process : store.processes())
+    there.insert(process.identity.generation);
+  if (there.empty() || there.contains(wanted)) return;
+  std::string list;
+  for (const uint32_t generation : there)
+    list += (list.empty() ? "" : ", ") + std::to_string(generation);
+  Check(NotFound("'" + Printable(store.run()) + "': the run has no generation " +
+                 std::to_string(wanted) + "; it has " + list));
+}
+
 // One generation, named as everywhere: a directory, "latest",
 // RUN@generation, RUN/rankN (io/address.h).
 nb::dict ReadRun(const nb::bytes& name) {
@@ -69,6 +83,7 @@ nb::dict ReadRun(const nb::bytes& name) {
     store = ValueOf(io::PassStore::Open(Env::Posix(), ref.path));
   }
   const uint32_t generation = io::GenerationOf(ref, *store);
+  if (ref.generation) CheckGeneration(*store, generation);
   nb::list passes, damage, processes;
   for (const io::ProcessEntry& process : store->processes()) {
     if (process.identity.generation != generation) continue;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +156,13 @@ except ImportError as error: print(error)
 def test_a_run_is_no_pass_file(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"tdump\.open\(\) opens a run"):
         tdump.load_pass(tmp_path)
+
+
+def test_a_generation_that_is_not_there_is_told(tmp_path):
+    folder = tmp_path / "rank2_pid7"
+    folder.mkdir()
+    shutil.copy(GOLDEN / "pass.tdp", folder / "pass00041.tdp")
+    (there,) = {tdump.open(tmp_path, as_="numpy").generation}
+    assert tdump.open(f"{tmp_path}@{there}", as_="numpy").passes
+    with pytest.raises(FileNotFoundError, match=f"the run has no generation {there + 4}; it has {there}"):
+        tdump.open(f"{tmp_path}@{there + 4}", as_="numpy")
