@@ -55,9 +55,10 @@ void AddSettings(CLI::App* app, Options* options, Words* words) {
   app->add_flag("--dump", options->dump,
                 "the defaults, no YAML: leaf outputs in full, steps 0-9, all ranks");
   app->add_option("-o,--output", words->directory, "run directory (TDUMP_DIR)")->type_name("DIR");
-  app->add_option("--steps", words->steps, "steps to write: 0-9  3,7  100-200:50  all  none")
+  app->add_option("--steps,--step", words->steps, "steps to write: 0-9  3,7  100-200:50  all  none")
       ->type_name("SPEC");
-  app->add_option("--ranks", words->ranks, "ranks that write; with --check the number of ranks")
+  app->add_option("--ranks,--rank", words->ranks,
+                  "ranks that write; with --check the number of ranks")
       ->type_name("SPEC");
   app->add_option("--level", words->level,
                   "what is kept: off, meta, hash, stats, sample[:N], slice[0:8, :], full or a list "

@@ -166,6 +166,9 @@ TEST(Options, NumberOfRanksBelongsToCheck) {
   EXPECT_TRUE(check.options.settings.empty());
   const auto run = Parse({"--ranks", "1,3", "--", "true"});
   EXPECT_THAT(run.options.settings, ElementsAre(Pair("ranks", "1,3")));
+  const auto as_of_view = Parse({"--rank", "1,3", "--step", "2", "--", "true"});
+  EXPECT_THAT(as_of_view.options.settings,
+              ElementsAre(Pair("steps.select", "2"), Pair("ranks", "1,3")));
 }
 
 TEST(Options, MistakesEndWith125BeforeTheJobAnd2ForCheck) {
