@@ -10,12 +10,13 @@
 //       + 4 |d| * sum over x of |x_b - x_a| / max(|x_a|, |x_b|)
 //   with the larger of both sides' d, or A's largest where B's is more. All of it is read element
 //   by element: an update that is wrong where the optimizer keeps the same in both runs is not
-//   explained, nor are updates that add up, each below what a weight may be off by as a whole. Precondition of it all: w and what is kept were within their bounds at the step
-//   before. Where ranks hold copies that differ, each is explained by its own rank's; by nothing
-//   where it is not known which those are.
+//   explained, nor are updates that add up, each below what a weight may be off by as a whole.
+//   Precondition of it all: w and what is kept were within their bounds at the step before. Where
+//   ranks hold copies that differ, each is explained by its own rank's; by nothing where it is not
+//   known which those are.
 //
-//   Plain gradient descent keeps nothing, and means of squares do not tell which way an update goes:
-//   there the gradient itself is one of the x. Where that was not recorded either, nothing is
+//   Plain gradient descent keeps nothing, and means of squares do not tell which way an update
+//   goes: there the gradient itself is one of the x. Where that was not recorded either, nothing is
 //   explained.
 #pragma once
 
