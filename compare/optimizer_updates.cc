@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <set>
 #include <span>
@@ -72,16 +71,35 @@ struct Update {
   double relative = 0;  // that the roundings of one update explain, of the largest number in it
 };
 
-struct Explained {
-  bool all = true;                      // elements, up to the first that is not
-  double largest_a = 0, largest_b = 0;  // steps
-  double products = 0, squares = 0;     // of what is explained with A; of A
+// Steps of A, from one recorded weight to the next. Finite ones.
+struct Steps {
+  double largest = 0, rms = 0;
 };
 
-// `cap`: what steps of B count as at most. Error: a payload's.
-Result<Explained> ExplainElements(double cap, Update* update) {
+// Error: a payload's.
+Result<Steps> StepsOfA(Update* update) {
+  Steps steps;
+  double squares = 0;
+  for (uint64_t first = 0; first < update->now->elements(); first += kTileElements) {
+    const uint64_t count = std::min(kTileElements, update->now->elements() - first);
+    TDUMP_RETURN_IF_ERROR(update->now->Load(first, count));
+    TDUMP_RETURN_IF_ERROR(update->before->Load(first, count));
+    for (uint64_t i = 0; i < count; ++i) {
+      const double step = std::abs(update->now->a[i] - update->before->a[i]);
+      if (!std::isfinite(step)) continue;
+      steps.largest = std::max(steps.largest, step);
+      squares += step * step;
+    }
+  }
+  steps.rms = std::sqrt(squares / static_cast<double>(update->now->elements()));
+  return steps;
+}
+
+// The gain that explains all elements. Error: a payload's.
+Result<std::optional<double>> ExplainedGain(Update* update) {
+  TDUMP_ASSIGN_OR_RETURN(const Steps steps, StepsOfA(update));
   BothSides &now = *update->now, &before = *update->before;
-  Explained explained;
+  double products = 0, squares = 0;  // of what is explained with A; of A
   for (uint64_t first = 0; first < now.elements(); first += kTileElements) {
     const uint64_t count = std::min(kTileElements, now.elements() - first);
     TDUMP_RETURN_IF_ERROR(now.Load(first, count));
@@ -91,35 +109,21 @@ Result<Explained> ExplainElements(double cap, Update* update) {
       const double a = now.a[i], b = now.b[i];
       double share = 0;
       for (const auto& kept : update->kept) share += ShareOff(kept->a[i], kept->b[i]);
-      const double step_a = std::abs(a - before.a[i]), step_b = std::abs(b - before.b[i]);
-      const double step = std::max(step_a, std::min(step_b, cap));
+      const double step_b = std::min(std::abs(b - before.b[i]), steps.largest);
+      const double step = std::max(std::abs(a - before.a[i]), step_b);
       const double own =
           update->relative *
           std::max({std::abs(a), std::abs(b), step, std::abs(before.a[i]), std::abs(before.b[i])});
-      const double more = std::abs(before.b[i] - before.a[i]) + kBoundFactor * step * share;
-      explained.largest_a = std::max(explained.largest_a, step_a);
-      explained.largest_b = std::max(explained.largest_b, step_b);
-      explained.squares += a * a;
+      const double more =
+          std::abs(before.b[i] - before.a[i]) + kBoundFactor * std::max(step, steps.rms) * share;
+      squares += a * a;
       if (a == b) continue;
       const double error = std::abs(b - a);
-      explained.all = error <= own + more;
-      if (!explained.all) return explained;
-      explained.products += std::abs(a) * std::min(error, more);
+      if (error > own + more) return std::optional<double>();
+      products += std::abs(a) * std::min(error, more);
     }
   }
-  return explained;
-}
-
-// The gain that explains it. A's largest step, which caps B's, is known at the end only. Error: a
-// payload's.
-Result<std::optional<double>> ExplainedGain(Update* update) {
-  TDUMP_ASSIGN_OR_RETURN(Explained explained,
-                         ExplainElements(std::numeric_limits<double>::infinity(), update));
-  if (explained.all && explained.largest_b > explained.largest_a) {
-    TDUMP_ASSIGN_OR_RETURN(explained, ExplainElements(explained.largest_a, update));
-  }
-  if (!explained.all) return std::optional<double>();
-  return std::optional(explained.squares > 0 ? explained.products / explained.squares : 0);
+  return std::optional(squares > 0 ? products / squares : 0);
 }
 
 }  // namespace

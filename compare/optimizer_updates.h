@@ -8,9 +8,10 @@
 //   An element is explained when w' is off by no more than
 //       4 u * the largest of w, w' and d + what w was off by
 //       + 4 |d| * sum over x of |x_b - x_a| / max(|x_a|, |x_b|)
-//   with the larger of both sides' d, or A's largest where B's is more. All of it is read element
-//   by element: an update that is wrong where the optimizer keeps the same in both runs is not
-//   explained, nor are updates that add up, each below what a weight may be off by as a whole.
+//   with the larger of both sides' d, or A's largest where B's is more; no less than the rms of all
+//   of A's, as a decay of the weight may hide how large an element's step was. All of it is read
+//   element by element: an update that is wrong where the optimizer keeps the same in both runs is
+//   not explained, nor are updates that add up, each below what a weight may be off by as a whole.
 //   Precondition of it all: w and what is kept were within their bounds at the step before. Where
 //   ranks hold copies that differ, each is explained by its own rank's; by nothing where it is not
 //   known which those are.
