@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "compare/element.h"
@@ -25,8 +26,11 @@ GivenData::GivenData(const StepView& view) {
     if (key.role != Role::kInput || key.recompute || !record.hash ||
         record.kind != OperatorKind::kModule)
       return true;
+    Key call = key;
+    call.arg.clear();
     const Input input{.name = std::hash<std::string>()(ToText(key)),
                       .value = io::LowWord(*record.hash),
+                      .call = std::hash<std::string>()(ToText(call)),
                       .micro = key.micro,
                       .is_integer = FormatOf(record.dtype).kind == NumberKind::kInteger};
     if (roots.IsData(record)) of_model_.push_back(input);
@@ -43,8 +47,21 @@ GivenData::GivenData(const StepView& view) {
   }
 }
 
+bool GivenData::HasMore(const Inputs& x, const Inputs& y, std::optional<uint32_t> micro) {
+  std::unordered_set<uint64_t> names, calls;
+  for (const Input& input : y) {
+    names.insert(input.name);
+    calls.insert(input.call);
+  }
+  return std::any_of(x.begin(), x.end(), [&](const Input& input) {
+    return (!micro || input.micro == *micro) && calls.contains(input.call) &&
+           !names.contains(input.name);
+  });
+}
+
 std::optional<bool> GivenData::SameOfModel(const Inputs& x, const Inputs& y,
                                            std::optional<uint32_t> micro, bool integers_tell) {
+  if (!integers_tell && (HasMore(x, y, micro) || HasMore(y, x, micro))) return false;
   bool is_any_same = false, are_others = false;
   auto other = y.begin();
   for (const Input& input : x) {

@@ -1,8 +1,9 @@
 // GivenData: what a rank was given in a step, by the hashes of inputs, and whether another rank was
 // given the same.
 //
-// The model's inputs tell, of a micro-batch first, else of the step; where the ranks share none
-// with a hash, the first input of any module that both have.
+// The model's inputs tell, of a micro-batch first, else of the step: by their values, and by those
+// that one rank alone has of a call. Where the ranks share none with a hash, the first input of any
+// module that both have.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,15 @@ class GivenData {
  private:
   struct Input {
     uint64_t name = 0, value = 0;  // hashes
+    uint64_t call = 0;             // that it is an argument of, a hash
     uint32_t micro = 0;
     bool is_integer = false;
   };
   using Inputs = std::vector<Input>;
   static std::optional<bool> SameOfModel(const Inputs& x, const Inputs& y,
                                          std::optional<uint32_t> micro, bool integers_tell);
+  // Whether an input of a call that both have is one of x alone.
+  static bool HasMore(const Inputs& x, const Inputs& y, std::optional<uint32_t> micro);
   std::optional<bool> SameFirst(const GivenData& other, std::optional<uint32_t> micro) const;
 
   Inputs of_model_;  // by name

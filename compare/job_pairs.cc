@@ -78,7 +78,7 @@ std::string PlaceText(const Topology& topology, int32_t rank,
 
 // The places of these ranks, numbered as if there were no others. None where that leaves gaps.
 std::optional<Topology> PlacesOf(const std::vector<int32_t>& ranks, const Topology& topology) {
-  if (topology.is_unknown()) return std::nullopt;
+  if (topology.is_unknown() || ranks.empty()) return std::nullopt;
   std::vector<std::map<uint32_t, uint32_t>> numbers(topology.axes().size());  // by place
   for (const int32_t rank : ranks) {
     if (!topology.HasPlace(rank)) return std::nullopt;

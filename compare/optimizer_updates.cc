@@ -119,7 +119,7 @@ Result<std::optional<double>> ExplainedGain(Update* update) {
       squares += a * a;
       if (a == b) continue;
       const double error = std::abs(b - a);
-      if (error > own + more) return std::optional<double>();
+      if (!(error <= own + more)) return std::optional<double>();  // nor what NaN would explain
       products += std::abs(a) * std::min(error, more);
     }
   }

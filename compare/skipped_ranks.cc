@@ -235,17 +235,30 @@ SkippedRanks::Given SkippedRanks::GivenTo(uint32_t pass, const std::vector<uint3
   return given;
 }
 
+bool SkippedRanks::IsOfNoData(const std::vector<Member>& ran, uint32_t micro) {
+  for (size_t i = 1; i < ran.size(); ++i) {
+    const auto same = DataOf(ran[0].pass).IsAsOf(DataOf(ran[i].pass), micro, false);
+    if (!same || *same) continue;
+    const auto first = step_->DataOf(ran[0]), other = step_->DataOf(ran[i]);
+    return first.ok() && other.ok() && first->record.hash && other->record.hash &&
+           *first->record.hash == *other->record.hash;
+  }
+  return false;
+}
+
 std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
   if (IsWeight(group.key.role) || group.members.size() >= passes_.size()) return {};
   std::vector<bool> holds(passes_.size());
   std::unordered_map<uint32_t, Member> beside;
   std::vector<uint32_t> ran;
+  std::vector<Member> members;  // the same
   for (const Member& member : group.members) {
     const Pass& pass = passes_[member.pass];
     holds[member.pass] = true;
     if (!pass.is_whole || !pass.beside) continue;
     beside.emplace(*pass.beside, member);
     ran.push_back(member.pass);
+    members.push_back(member);
   }
   const bool is_unknown = step_->topology().is_unknown();
   std::vector<SkippedRank> skipped;
@@ -270,6 +283,11 @@ std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
     const bool may_be_other = given.is_other || (is_unknown && !given.is_known);
     if (may_be_other && !calls.HasMicroBatch(record->key.micro)) continue;
     skipped.push_back({ref.rank, given.is_other, given.is_known});
+  }
+  const auto is_other = [](const SkippedRank& rank) { return rank.has_other_data; };
+  if (std::any_of(skipped.begin(), skipped.end(), is_other) &&
+      IsOfNoData(members, record->key.micro)) {
+    for (SkippedRank& rank : skipped) rank.has_other_data = false;
   }
   return skipped;
 }

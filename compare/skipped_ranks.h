@@ -11,12 +11,12 @@
 //      of it was lost to a limit (of a rank that has nothing of the step it must say so); and
 //   4. the module is no part of an expert, to which a batch may send nothing.
 // Of a rank that was given other data (compare/given_data.h) than all that ran it, a module (an
-// encoder of images) may have nothing to do: what the others hold then is the whole of it; and it
-// may have had fewer micro-batches. Where no hash tells, ranks that lie apart on dp, fsdp or cp
-// were given other data, and no others. What ranks of the same places alone run on both sides (a
-// log of the first one) is no fault: SkipAlike. Where nobody says how the ranks lie, only a rank
-// that called the module at other steps can have skipped it. Operators that are no modules come and
-// go: a rank may print what others do not.
+// encoder of images) may have nothing to do: what the others hold then is the whole of it, unless
+// they hold the same though their data is not; and it may have had fewer micro-batches. Where no
+// hash tells, ranks that lie apart on dp, fsdp or cp were given other data, and no others. What
+// ranks of the same places alone run on both sides (a log of the first one) is no fault: SkipAlike.
+// Where nobody says how the ranks lie, only a rank that called the module at other steps can have
+// skipped it. Operators that are no modules come and go: a rank may print what others do not.
 #pragma once
 
 #include <cstdint>
@@ -105,6 +105,8 @@ class SkippedRanks {
     bool is_other = false, is_known = false;
   };
   Given GivenTo(uint32_t pass, const std::vector<uint32_t>& ran, uint32_t micro);
+  // Whether ranks of other data have the same values of it.
+  bool IsOfNoData(const std::vector<Member>& ran, uint32_t micro);
 
   const JobStep* step_ = nullptr;
   std::vector<Pass> passes_;

@@ -172,15 +172,15 @@ std::vector<StepInputs> InputsOf(const RunSide& side, const PairOptions& options
 }
 
 std::vector<std::pair<uint64_t, uint64_t>> AlignSteps(const std::vector<StepInputs>& a,
-                                                      const std::vector<StepInputs>& b) {
+                                                      const std::vector<StepInputs>& b,
+                                                      bool by_order) {
   std::set<std::string> constant = Constant(a);
   constant.merge(Constant(b));
-  // Where nothing tells the steps of a side apart, their order does.
   const bool tells = std::any_of(a.begin(), a.end(), [&](const StepInputs& step) {
     return std::any_of(step.contents.begin(), step.contents.end(),
                        [&](const std::string& content) { return !constant.contains(content); });
   });
-  if (!tells) constant.clear();
+  if (!tells && by_order) constant.clear();
   // Longest common subsequence: length[i][j] of what is left from i and j on.
   std::vector<std::vector<uint32_t>> length(a.size() + 1, std::vector<uint32_t>(b.size() + 1));
   std::vector<std::vector<bool>> same(a.size(), std::vector<bool>(b.size()));
@@ -208,7 +208,7 @@ Result<StepAlignment> AlignByInputs(const RunSide& a, const RunSide& b,
                                     const PairOptions& options) {
   const std::vector<StepInputs> of_a = InputsOf(a, options), of_b = InputsOf(b, options);
   StepAlignment alignment;
-  alignment.pairs = AlignSteps(of_a, of_b);
+  alignment.pairs = AlignSteps(of_a, of_b, options.align_steps);
   if (alignment.pairs.empty()) {
     return InvalidArgument(fmt::format(
         "--steps auto: no step of A was given the integer inputs of a step of B (A: {}; B: {}); "

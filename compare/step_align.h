@@ -27,9 +27,11 @@ struct StepInputs {
 std::vector<StepInputs> InputsOf(const RunSide& side, const PairOptions& options);
 
 // The longest sequence of steps of both sides, in order, whose inputs have something in common that
-// is not the same in every step (positions, masks).
+// is not the same in every step (positions, masks). `by_order`: where all of it is the same, each
+// step fits any, and their order decides.
 std::vector<std::pair<uint64_t, uint64_t>> AlignSteps(const std::vector<StepInputs>& a,
-                                                      const std::vector<StepInputs>& b);
+                                                      const std::vector<StepInputs>& b,
+                                                      bool by_order = true);
 
 struct StepAlignment {
   std::vector<std::pair<uint64_t, uint64_t>> pairs;  // A, B

@@ -1,5 +1,6 @@
 #include "collectors/python/module_state.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,17 +77,26 @@ class StateRecorder {
       if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.watched.Insert(tensor)) continue;
       const auto text = Utf8Of(name, &made_);
       if (!text) continue;
-      if (IsSharded(tensor))
+      if (IsSharded(tensor) && HasFsdp())
         WatchShardedGradient(op, *text, tensor);
       else
         WatchParameterGradient(op, *text, TensorOf(tensor));
     }
   }
 
+  bool HasFsdp() {
+    const auto is_of_fsdp = [](PyObject* module) {
+      return ModuleTable::Get().Find(module) != nullptr && IsOfFsdp(module);
+    };
+    if (!has_fsdp_) has_fsdp_ = std::any_of(root_.members.begin(), root_.members.end(), is_of_fsdp);
+    return *has_fsdp_;
+  }
+
   Recorder& recorder_;
   ModuleRoot& root_;
   Recorder::CallScope& scope_;
-  std::string made_;  // a name that had to be encoded
+  std::optional<bool> has_fsdp_;  // as asked for
+  std::string made_;              // a name that had to be encoded
 };
 
 void Expect(Runtime* runtime, ModuleRoot* root) {

@@ -115,6 +115,17 @@ bool IsWatched(PyObject* hooks, OperatorId op, std::string_view name) {
 
 bool IsSharded(PyObject* object) { return SubclassOf(object) == kDTensorClass; }
 
+bool IsOfFsdp(PyObject* module) {
+  PyObject* bases = Py_TYPE(module)->tp_mro;
+  for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(bases, i);
+    if (PyType_Check(base) &&
+        std::string_view(reinterpret_cast<PyTypeObject*>(base)->tp_name) == "FSDPModule")
+      return true;
+  }
+  return false;
+}
+
 void WatchShardedGradient(OperatorId op, std::string_view name, PyObject* parameter) {
   const ErrorGuard guard;
   if (!RequiresGradient(parameter)) return;

@@ -44,7 +44,8 @@ TEST(GivenData, AnyInputOfTheModelThatDiffersTells) {
   const Fill ids = Model({{"ids", kIds}, {"mask", kInput}}, kInput);
   EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}, {"mask", kInput}}, kOther)), true);
   EXPECT_EQ(AreSame(ids, Model({{"ids", kOtherIds}, {"mask", kInput}}, kInput)), false);
-  EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}}, kInput)), true);        // of those that both have
+  EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}}, kInput)), false);       // without a mask
+  EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}}, kInput), true), true);  // not known of a shard
   EXPECT_EQ(AreSame(ids, Model({{"pixels", kOther}}, kOther)), false);  // by what a was given
   EXPECT_EQ(AreSame(ids, Model({}, kInput)), true);
 }

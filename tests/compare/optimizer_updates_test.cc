@@ -153,6 +153,22 @@ TEST(OptimizerUpdates, OneElementThatIsOffIsFound) {
   ASSERT_GT(std::abs(kOfA[9]), 0.01);
 }
 
+TEST(OptimizerUpdates, WhatIsNaNInBothRunsExplainsNothing) {
+  const auto training = [](int32_t ranks, const Numbers& gradient, float factor) {
+    Numbers broken = gradient;
+    broken[9] = NAN;
+    const auto change = [&](Numbers* weights) {
+      for (float& w : *weights) w *= factor;
+      (*weights)[9] = NAN;
+    };
+    return Training(ranks, gradient, broken, change);
+  };
+  const auto diff = [&](float factor) {
+    return DiffOk(training(1, kOfA, 1), training(2, kOfB, factor), WithDims("fc", kCopies));
+  };
+  EXPECT_EQ(diff(1.02f).overall, Overall::kDiffers);
+}
+
 // Whatever rounding left of its gradient: no step of A is as large.
 TEST(OptimizerUpdates, AStepThatIsTooLargeIsFound) {
   const auto change = [](Numbers* weights) { (*weights)[8] += 20 * kRate; };

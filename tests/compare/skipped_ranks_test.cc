@@ -503,6 +503,28 @@ TEST(SkippedRanks, WhatRanksOfOtherDataHoldMayBeTheWhole) {
   EXPECT_EQ(DiffOk(Images("dp", 4, images), Images("dp", 4, images, 0)).overall, Overall::kDiffers);
 }
 
+// Two of three ranks, each with data of its own, run what depends on none of it.
+TEST(SkippedRanks, WhatIsTheSameForAllDataIsMissed) {
+  const auto of = [](int32_t world, bool skips) {
+    FakeRun run(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      if (world > 1) run.Place(rank, "dp=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      const Tensor data = world > 1 ? RowsOf({rank}) : RowsOf({0, 1, 2});
+      pass.Module("a", data, data);
+      if (!skips || rank != 2) pass.Module("table", kFirstRows, kFirstRows);
+      pass.Module("c", data, data);
+    }
+    return run;
+  };
+  ExpectSame(DiffOk(of(1, false), of(3, false)));
+  const DiffReport report = DiffOk(of(1, false), of(3, true));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "table");
+  EXPECT_EQ(report.origin->rank, 2);
+}
+
 // Step 1 lacks b on the last rank, though all were given the same.
 FakeRun CopiesOn(const std::string& axis, int32_t world, bool skips, bool has_root) {
   FakeRun run(world);

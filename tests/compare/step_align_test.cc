@@ -56,6 +56,7 @@ TEST(AlignSteps, ByWhatTheyHaveInCommonInOrder) {
 TEST(AlignSteps, StepsThatNothingTellsApartFollowEachOther) {
   const std::vector<StepInputs> a = {{0, {"x"}}, {1, {"x"}}}, b = {{4, {"x"}}, {5, {"x"}}};
   EXPECT_THAT(AlignSteps(a, b), ElementsAre(Pair(0, 4), Pair(1, 5)));
+  EXPECT_THAT(AlignSteps(a, b, /*by_order=*/false), IsEmpty());
 }
 
 TEST(StepsAuto, StepsOfOtherNumbersArePaired) {
@@ -65,6 +66,13 @@ TEST(StepsAuto, StepsOfOtherNumbersArePaired) {
   EXPECT_THAT(report.steps, ElementsAre(Pair(0, 4), Pair(1, 5), Pair(2, 6)));
   EXPECT_THAT(report.notes, ElementsAre("no step of A was given the inputs of step 3 of B"));
   EXPECT_THAT(Text(report), HasSubstr("\nsteps     B = A + 4, by equal integer inputs\n"));
+}
+
+// Nor do steps of one training that begin elsewhere.
+TEST(StepsAuto, OneBatchForAllStepsAlignsNothingByItself) {
+  const FakeRun a = RunOf({{0, 10}, {1, 10}, {2, 10}}), b = RunOf({{4, 10}, {5, 10}, {6, 10}});
+  EXPECT_THAT(DiffOk(a, b).steps, IsEmpty());
+  EXPECT_THAT(Aligned(a, b).steps, ElementsAre(Pair(0, 4), Pair(1, 5), Pair(2, 6)));
 }
 
 TEST(StepsAuto, ValuesCountWhateverDtypeAndShape) {

@@ -151,7 +151,7 @@ def test_what_is_no_dump_says_what_was_looked_for(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
     (tmp_path / "empty").mkdir()
     torch.save({"x": torch.ones(2)}, tmp_path / "c.pt")
-    assert "safetensors" in diff("a.txt", "c.pt", status=2, cwd=tmp_path)["report"]
+    assert "safetensors" in diff("a.txt", "c.pt", status=2, cwd=tmp_path)["error"]
     assert "msprobe" in diff("empty", "c.pt", status=2, cwd=tmp_path)["error"]
     # A file that was cut is damage, not a difference.
     whole = (tmp_path / "c.pt").read_bytes()
