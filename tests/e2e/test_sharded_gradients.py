@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tdump
 import torch
-from conftest import TDUMP_RUN, Run, mpirun
+from conftest import TDUMP_RUN, Run, execute, mpirun
 
 JOB = Path(__file__).parent / "jobs" / "sharded_training.py"
 CONFIG = "steps: all\nsignature: false\ncapture: [{role: [param_grad], level: [full, stats]}]\n"
@@ -61,3 +61,32 @@ def test_where_a_part_lies_in_the_whole_is_kept(job):
             assert record.mesh.startswith("DeviceMesh(") and "2" in record.mesh
             parts[name] += record.shape[0] if record.micro == 0 else 0
     assert parts == {name: shape[0] for name, shape in SHAPES.items()}
+
+
+# A parameter that is sharded, but not by FSDP2, whose gradient compiled autograd accumulates.
+COMPILED = """
+import torch, torch.distributed as dist
+from torch._dynamo import compiled_autograd
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+mesh = init_device_mesh("cpu", (1,))
+model = torch.nn.Linear(4, 4)
+for name, parameter in list(model.named_parameters()):
+    setattr(model, name, torch.nn.Parameter(distribute_tensor(torch.ones_like(parameter), mesh, [Shard(0)])))
+x = distribute_tensor(torch.ones(2, 4), mesh, [Replicate()])
+for step in range(2):
+    loss = model(x).sum()
+    with compiled_autograd._enable(torch.compile(backend="eager")):
+        loss.backward()
+    print(model.weight.grad.to_local().sum().item())
+"""
+
+
+def test_compiled_autograd_meets_no_hook_of_python(tmp_path, app):
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    bare = execute([sys.executable, "-W", "ignore", app(COMPILED)], tmp_path)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "-W", "ignore", app(COMPILED)], tmp_path)
+    assert bare.returncode == dumped.returncode == 0, bare.stderr + dumped.stderr
+    assert dumped.stdout == bare.stdout == "32.0\n64.0\n"
