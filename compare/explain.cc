@@ -151,6 +151,7 @@ class Explainer {
   static bool IsBefore(const Occurrence& x, const Occurrence& y) {
     return x.content != y.content ? x.content < y.content : x.sample < y.sample;
   }
+  static constexpr uint32_t kNowhere = ~uint32_t{0};
   struct Repetition {
     uint32_t first = 0;  // the sample that it repeats; of one that repeats none, itself
     uint32_t later = 0;  // how many that are not judged yet repeat it
@@ -160,7 +161,6 @@ class Explainer {
   void Survey() {
     std::vector<Occurrence> occurrences, of_a;
     occurrences.reserve(samples_.count);
-    of_a.reserve(samples_.count);
     calibrates_.resize(samples_.count);
     for (size_t i = 0; i < samples_.count; ++i) {
       const Sample sample = samples_.at(i);
@@ -202,15 +202,17 @@ class Explainer {
   // An input that repeats nothing in both runs may be an earlier output in A: the last one.
   void FindPassedOn(std::vector<Occurrence>* occurrences) {
     std::sort(occurrences->begin(), occurrences->end(), IsBefore);
+    passed_on_.assign(samples_.count, kNowhere);
     const Occurrence* output = nullptr;
     for (const Occurrence& here : *occurrences) {
-      if (here.output)
+      if (here.output) {
         output = &here;
-      else if (output != nullptr && output->content == here.content &&
-               repetitions_[here.sample].first == here.sample)
-        passed_on_.emplace(here.sample, output->sample);
+      } else if (output != nullptr && output->content == here.content &&
+                 repetitions_[here.sample].first == here.sample) {
+        passed_on_[here.sample] = output->sample;
+        passed_errors_.emplace(output->sample, Errors());
+      }
     }
-    for (const auto& [input, from] : passed_on_) passed_errors_.emplace(from, Errors());
   }
 
   void Calibrate() {
@@ -367,9 +369,8 @@ class Explainer {
     if (sample.root_input) return in;
     in.level = sample.weights;
     if (!sample.output) {
-      const auto from = passed_on_.find(static_cast<uint32_t>(i));
-      if (from == passed_on_.end()) return AddRecent(in);
-      in.Add(passed_errors_.at(from->second));
+      if (passed_on_[i] == kNowhere) return AddRecent(in);
+      in.Add(passed_errors_.at(passed_on_[i]));
       in.known = true;
       return in;
     }
@@ -466,13 +467,13 @@ class Explainer {
   const Samples& samples_;
   const ExplainOptions& options_;
   std::unordered_map<uint64_t, uint64_t> calls_;
-  std::unordered_map<uint64_t, Inputs> inputs_;         // by call
-  std::vector<Moment> moments_;                         // in order of time
-  size_t moment_ = 0;                                   // of the sample that is judged
-  std::vector<bool> calibrates_;                        // an output of the forward
-  std::vector<Repetition> repetitions_;                 // of each sample
-  std::unordered_map<size_t, Judged> repeated_;         // what is met again, by sample
-  std::unordered_map<uint32_t, uint32_t> passed_on_;    // inputs that A has from an output: which
+  std::unordered_map<uint64_t, Inputs> inputs_;  // by call
+  std::vector<Moment> moments_;                  // in order of time
+  size_t moment_ = 0;                            // of the sample that is judged
+  std::vector<bool> calibrates_;                 // an output of the forward
+  std::vector<Repetition> repetitions_;          // of each sample
+  std::unordered_map<size_t, Judged> repeated_;  // what is met again, by sample
+  std::vector<uint32_t> passed_on_;              // of each input, the output that A has it from
   std::unordered_map<uint32_t, Errors> passed_errors_;  // of these outputs
   std::unordered_map<uint64_t, ErrorLevel> forward_;    // by path
   std::unordered_map<uint64_t, Input> gradients_;       // by parameter

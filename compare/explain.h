@@ -121,7 +121,7 @@ struct Samples {
   std::function<Sample(size_t)> at;
 };
 
-// Calls `explained` for each, in order. Memory: 20 bytes a sample, some numbers for each time at
+// Calls `explained` for each, in order. Memory: 24 bytes a sample, some numbers for each time at
 // which any was seen, and what is said of those that are met again until they are.
 void Explain(const Samples& samples, std::span<const CallInterval> calls,
              const ExplainOptions& options,
