@@ -17,8 +17,8 @@
 //   known which those are.
 //
 //   Plain gradient descent keeps nothing, and means of squares do not tell which way an update
-//   goes: there the gradient itself is one of the x. Where that was not recorded either, nothing is
-//   explained.
+//   goes: there the gradient itself is one of the x, where it was recorded. With no x at all
+//   nothing is explained.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ std::string KeyList(const std::vector<std::string>& known);
 
 // The key that is called otherwise or stands elsewhere than at `path`; "" for none.
 std::string KeyMeantBy(std::string_view path);
-// " (a key of the rules in 'capture')" of what stands outside of them; else "".
+// ", a key of the rules in 'capture'" of what stands outside of them; else "".
 std::string PlaceOf(std::string_view path);
 
 // Reads the entries of `s.node`, a map, into `out`. `prefix` is the section
