@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -317,6 +319,18 @@ class Turns:
         assert self.process.wait(timeout=240) == 0
 
 
+def wait_until_written(run: Path) -> None:
+    """Until every thread of the job sleeps, none of them to come back from the disk."""
+    process = re.search(r"_pid(\d+)$", str(next(run.glob("rank0_pid*"))))[1]
+    deadline = time.monotonic() + 120
+    asleep = 0
+    while asleep < 5:
+        assert time.monotonic() < deadline, f"{run} is still written to after 120 s"
+        states = {stat.read_text().rsplit(") ")[-1][0] for stat in Path(f"/proc/{process}/task").glob("*/stat")}
+        asleep = asleep + 1 if states == {"S"} else 0
+        time.sleep(0.05)
+
+
 RATES = "copy 1000000000\nhash 2000000000\nstatistics 2000000000\nwrite 1000000000\ndisk 1000000000\ncores 2\n"
 # Steps that keep all they compute, 4 MiB a step, and last as long whatever else runs here.
 STEADY = """
@@ -404,8 +418,9 @@ def test_the_slowdown_is_about_that_of_the_run(tmp_path):
     """Every operator in full. Estimated are the copies, at one rate for all of them, and 3 us a record. A tensor that was
     just computed is copied up to 2.5 times as fast, one into pages that are used for the first time at less than half of
     it (docs/performance.md, "What --estimate says"): hence the factor 3; 0.02, because two equal processes differ by 2 % of a
-    step. What is measured is the CPU time of the thread that pays, which other load does not change much; the estimate takes
-    a step and the copies from one clock, whose load may change between them: of three estimates one has to be near."""
+    step. What is measured is the CPU time of the thread that pays, which other load does not change much, while no writer
+    works: a step begins when the one before it is on the disk, however slow that is. The estimate takes a step and the
+    copies from one clock, whose load may change between them: of three estimates one has to be near."""
     (tmp_path / "c.yaml").write_text(ATEN.replace("0-3", "all"))
     job = [sys.executable, ENCODER, "--warm-up", "3"]
     estimates = []
@@ -413,11 +428,20 @@ def test_the_slowdown_is_about_that_of_the_run(tmp_path):
         told = execute([TDUMP_RUN, "-c", "c.yaml", "--estimate", "--", *job], tmp_path)
         assert told.returncode == 0, told.stderr
         estimates.append(float(re.search(r"^  slowdown   \+([0-9.]+) %", told.stdout, re.M)[1]) / 100)
-    sides = [Turns([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", *job], tmp_path), Turns(job, tmp_path)]
-    dumped, plain = (median(times) for times in zip(*([side.step() for side in sides] for _ in range(7)), strict=True))
+    whole = ["--steps", "2-7", "--set", "output.limit=3GiB", "-o", "run"]  # 248 MiB a step
+    sides = [Turns([TDUMP_RUN, "-c", "c.yaml", *whole, "--", *job], tmp_path), Turns(job, tmp_path)]
+    pairs = []
+    for _ in range(5):
+        wait_until_written(tmp_path / "run")
+        dumped = sides[0].step()
+        wait_until_written(tmp_path / "run")
+        pairs.append((dumped, sides[1].step()))
     for side in sides:
         side.end()
+    coverage = execute([BUILD / "bin" / "tdump-view", "run"], tmp_path).stdout
     shutil.rmtree(tmp_path / "run")
+    assert "2-7 written" in coverage and "not kept" not in coverage, coverage
+    dumped, plain = map(median, zip(*pairs, strict=True))
     measured = dumped / plain - 1
     near = [measured / 3 - 0.02 <= estimated <= 3 * measured + 0.02 for estimated in estimates]
     assert any(near), f"{measured=} {estimates=}"
