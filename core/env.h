@@ -35,6 +35,11 @@ class WritableFile {
   // stays as it is, and Close() gives back what was not used. Where the file system cannot do it:
   // `or_zeros` writes zeros, cut at Close(); else kUnsupported.
   virtual Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) = 0;
+  // Gives the blocks of whole pages in the middle of the file back; they read as zeros from then
+  // on.
+  virtual Status Discard(uint64_t /*offset*/, uint64_t /*bytes*/) {
+    return Unsupported("no holes here");
+  }
   virtual Status Truncate(uint64_t bytes) = 0;
   virtual Status Sync() = 0;
   virtual Status Close() = 0;
@@ -76,6 +81,9 @@ class Env {
                                                                 int mode) = 0;
   // Creates the file when there is none.
   virtual Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) = 0;
+  // The same, of a file that others write to at the same time: Close() leaves its length and what
+  // is preallocated as they are.
+  virtual Result<std::unique_ptr<WritableFile>> OpenShared(const std::string& path, int mode) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) = 0;
   virtual Result<std::unique_ptr<MappedFile>> Map(const std::string& path) = 0;
   // All missing parents too. Racing creators, EEXIST of a directory and a stale ENOENT are retried.

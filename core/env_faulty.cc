@@ -69,6 +69,10 @@ class FaultyWritableFile final : public WritableFile {
         Check("fallocate", "cannot preallocate " + std::to_string(bytes) + " bytes of"));
     return base_->Preallocate(offset, bytes, or_zeros);
   }
+  Status Discard(uint64_t offset, uint64_t bytes) override {
+    TDUMP_RETURN_IF_ERROR(Check("fallocate", "cannot give back blocks of"));
+    return base_->Discard(offset, bytes);
+  }
   Status Truncate(uint64_t bytes) override {
     TDUMP_RETURN_IF_ERROR(Check("ftruncate", "cannot truncate"));
     return base_->Truncate(bytes);
@@ -151,6 +155,10 @@ class FaultyEnv final : public Env {
   Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) override {
     TDUMP_RETURN_IF_ERROR(Check("open", "cannot open", path));
     return Wrap(path, base_->OpenAppend(path, mode));
+  }
+  Result<std::unique_ptr<WritableFile>> OpenShared(const std::string& path, int mode) override {
+    TDUMP_RETURN_IF_ERROR(Check("open", "cannot open", path));
+    return Wrap(path, base_->OpenShared(path, mode));
   }
   Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) override {
     TDUMP_RETURN_IF_ERROR(Check("open", "cannot open", path));

@@ -43,6 +43,14 @@ class MemoryWritableFile final : public WritableFile {
     return Status();
   }
   Status Preallocate(uint64_t, uint64_t, bool) override { return Status(); }
+  Status Discard(uint64_t offset, uint64_t bytes) override {
+    std::lock_guard lock(node_->mutex);
+    const uint64_t size = node_->data.size();
+    if (offset < size)
+      node_->data.replace(offset, std::min(bytes, size - offset), std::min(bytes, size - offset),
+                          '\0');
+    return Status();
+  }
   Status Truncate(uint64_t bytes) override {
     std::lock_guard lock(node_->mutex);
     node_->data.resize(bytes);
@@ -110,6 +118,9 @@ class MemoryEnv final : public Env {
     return Create(path, true);
   }
   Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int) override {
+    return Create(path, false);
+  }
+  Result<std::unique_ptr<WritableFile>> OpenShared(const std::string& path, int) override {
     return Create(path, false);
   }
   Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) override {

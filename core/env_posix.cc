@@ -37,8 +37,8 @@ Status WriteError(int error, const char* action, uint64_t bytes, uint64_t offset
 
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(std::unique_ptr<OwnedFd> file, uint64_t size)
-      : file_(std::move(file)), size_(size), length_(size) {}
+  PosixWritableFile(std::unique_ptr<OwnedFd> file, uint64_t size, bool shared = false)
+      : file_(std::move(file)), shared_(shared), size_(size), length_(size) {}
   ~PosixWritableFile() override { (void)Close(); }
 
   Status Append(std::span<const std::byte> bytes) override { return WriteAt(size_, bytes); }
@@ -96,6 +96,22 @@ class PosixWritableFile final : public WritableFile {
     return error == 0 ? Status() : WriteError(error, "preallocate", bytes, offset, file_->path());
   }
 
+  Status Discard(uint64_t offset, uint64_t bytes) override {
+    const int fd = file_->get();
+    int error = fd < 0 ? file_->error() : 0;
+    if (error == 0) {
+      do
+        error = ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                            static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0
+                    ? 0
+                    : errno;
+      while (error == EINTR);
+    }
+    if (error == EOPNOTSUPP || error == ENOSYS)
+      return Unsupported(file_->path() + ": no holes here");
+    return error == 0 ? Status() : ErrnoStatus(error, "cannot give back blocks of", file_->path());
+  }
+
   Status Truncate(uint64_t bytes) override {
     const int fd = file_->get();
     int error = fd < 0 ? file_->error() : 0;
@@ -122,7 +138,7 @@ class PosixWritableFile final : public WritableFile {
     if (closed_) return Status();
     closed_ = true;
     Status status;
-    if (reserved_ || length_ != size_) status = Truncate(size_);
+    if (!shared_ && (reserved_ || length_ != size_)) status = Truncate(size_);
     const int error = file_->Close();
     if (error != 0 && status.ok()) status = ErrnoStatus(error, "cannot close", file_->path());
     return status;
@@ -153,6 +169,7 @@ class PosixWritableFile final : public WritableFile {
   }
 
   const std::unique_ptr<OwnedFd> file_;
+  const bool shared_;
   bool closed_ = false;
   uint64_t size_;          // what was written
   uint64_t length_;        // of the file on disk: more than size_ after zeros were written ahead
@@ -223,12 +240,21 @@ class PosixEnv final : public Env {
   }
 
   Result<std::unique_ptr<WritableFile>> OpenAppend(const std::string& path, int mode) override {
+    return OpenToWrite(path, mode, false);
+  }
+
+  Result<std::unique_ptr<WritableFile>> OpenShared(const std::string& path, int mode) override {
+    return OpenToWrite(path, mode, true);
+  }
+
+  Result<std::unique_ptr<WritableFile>> OpenToWrite(const std::string& path, int mode,
+                                                    bool shared) {
     auto file = std::make_unique<OwnedFd>(path, O_WRONLY | O_CREAT, mode);
     if (file->error() != 0) return ErrnoStatus(file->error(), "cannot open", path);
     struct stat info {};
     if (::fstat(file->get(), &info) != 0) return ErrnoStatus(errno, "cannot stat", path);
     return std::unique_ptr<WritableFile>(
-        new PosixWritableFile(std::move(file), static_cast<uint64_t>(info.st_size)));
+        new PosixWritableFile(std::move(file), static_cast<uint64_t>(info.st_size), shared));
   }
 
   Result<std::unique_ptr<ReadableFile>> OpenRead(const std::string& path) override {

@@ -24,7 +24,7 @@ constexpr bool IsGradient(Role role) {
 
 // Where the passes of a process go: each into a file of its own, behind one another into one, or
 // packed once the run would have too many files.
-enum class OutputLayout : uint8_t { kAuto, kPass, kPacked };
+enum class OutputLayout : uint8_t { kAuto, kPass, kPacked, kNode };
 // When files are forced to the disk; see docs/config.md.
 enum class SyncLevel : uint8_t { kNone, kPass, kStep, kFinalize };
 

@@ -16,7 +16,7 @@ constexpr uint64_t kLeastStaging = 1 << 20;
 constexpr size_t kMaxDirBytes = 4000;  // leaves room below PATH_MAX for the names of a run
 
 // Words that stand for the values of an enum, in its order.
-constexpr const char* kLayouts[] = {"auto", "pass", "packed"};
+constexpr const char* kLayouts[] = {"auto", "pass", "packed", "node"};
 constexpr const char* kSyncLevels[] = {"none", "pass", "step", "finalize"};
 
 }  // namespace
@@ -228,7 +228,7 @@ void ReadAtLimit(Reader& r, const Setting& s, Config* c) {
 std::string PrintAtLimit(const Config& c) { return c.ring ? "ring" : "stop"; }
 
 void ReadLayout(Reader& r, const Setting& s, Config* c) {
-  const int word = r.Word(s, {kLayouts[0], kLayouts[1], kLayouts[2]}, {"node"});
+  const int word = r.Word(s, {kLayouts[0], kLayouts[1], kLayouts[2], kLayouts[3]});
   if (word >= 0) c->layout = static_cast<OutputLayout>(word);
 }
 

@@ -64,11 +64,12 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "output.layout",
-        .type = "auto | pass | packed",
+        .type = "auto | pass | packed | node",
         .value = "auto",
         .doc = "`pass`: a file per process and step. `packed`: the steps of a process behind one "
-               "another in one file, an unchanged tensor stored once. `auto`: `pass` while the run "
-               "has less than 10,000 files, then `packed`. Later: `node`.",
+               "another in one file, an unchanged tensor stored once. `node`: that, and the files "
+               "of all processes of a node in one. `auto`: `pass` while the run has less than "
+               "10,000 files, then `packed`; `node` where the ranks are too many for that.",
         .example = "packed",
         .read = ReadLayout,
         .print = PrintLayout,

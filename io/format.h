@@ -13,6 +13,8 @@
 //   section= SectionHeader (24 bytes) archive padding-to-8
 //   packed = FileHeader padding-to-4096 { file padding-to-4096 }     several passes in one file;
 //            offsets inside a pass count from its own FileHeader
+//   node   = FileHeader, NodeState at 512, padding-to-4096 { extent }    the files of many
+//   processes extent = ExtentHead (a page) data (whole pages)
 //
 // A frame is valid when its header checksum and its body checksum hold. Reading stops at the first
 // header that is not a frame (a torn tail); everything before it stands.
@@ -25,6 +27,8 @@ namespace tdump::io {
 inline constexpr uint64_t kPassMagic = 0x3153'5341'5044'5400;      // file bytes "\0TDPASS1"
 inline constexpr uint64_t kManifestMagic = 0x314E'414D'5044'5400;  // file bytes "\0TDPMAN1"
 inline constexpr uint64_t kPackMagic = 0x314B'4350'5044'5400;      // file bytes "\0TDPPCK1"
+inline constexpr uint64_t kNodeMagic = 0x3144'4F4E'5044'5400;      // file bytes "\0TDPNOD1"
+inline constexpr uint64_t kExtentMagic = 0x3154'5845'5044'5400;    // "\0TDPEXT1"
 inline constexpr uint64_t kFooterMagic = 0x3144'4E45'5044'5400;    // file bytes "\0TDPEND1"
 inline constexpr uint32_t kByteOrder = 0x0102'0304;
 inline constexpr uint32_t kFrameMagic = 0x4D52'4654;  // file bytes "TFRM"
@@ -111,6 +115,46 @@ struct FileFooter {
   uint64_t checksum = 0;  // XXH3-64 of the 56 bytes before
 };
 static_assert(sizeof(FileFooter) == 64);
+
+// Of a node file. All fields are 64 bits wide.
+struct NodeState {
+  uint64_t end = 0;      // the next extent begins here
+  uint64_t changes = 0;  // one more with each extent, name and removal
+  uint64_t reserved = 0;
+  uint64_t checksum = 0;  // XXH3-64 of the 24 bytes before
+};
+static_assert(sizeof(NodeState) == 32);
+
+struct ExtentHeader {
+  uint64_t magic = kExtentMagic;
+  uint64_t at = 0;      // of this header in the file
+  uint64_t bytes = 0;   // of data, behind the page of the header
+  uint64_t first = 0;   // `at` of its member's first extent
+  uint64_t offset = 0;  // of its data in the member
+  uint64_t reserved[2] = {};
+  uint64_t checksum = 0;  // XXH3-64 of the 56 bytes before
+};
+static_assert(sizeof(ExtentHeader) == 64);
+
+// Behind the header of a member's first extent, and with it in one sector of 512 bytes.
+struct ExtentName {
+  uint64_t length = 0;  // 0: the member was removed
+  char text[424] = {};
+  uint64_t checksum = 0;  // XXH3-64 of the 432 bytes before
+};
+static_assert(sizeof(ExtentName) == 440);
+
+// In the next sector.
+struct MemberSize {
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;  // XXH3-64 of the 8 bytes before
+};
+static_assert(sizeof(MemberSize) == 16);
+
+inline constexpr uint64_t kNodeStateAt = 512;
+inline constexpr uint64_t kExtentPage = 4096;  // extents, their data and its end are at multiples
+inline constexpr uint64_t kExtentNameAt = sizeof(ExtentHeader);
+inline constexpr uint64_t kMemberSizeAt = 512;
 
 // Of a payload's start, in the file and on its way there.
 inline constexpr uint64_t AlignOf(uint64_t payload_bytes) {

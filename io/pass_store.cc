@@ -24,6 +24,7 @@
 
 #include "core/parse_number.h"
 #include "io/manifest_reader.h"
+#include "io/node_file.h"
 #include "io/pack_address.h"
 #include "io/pack_scan.h"
 #include "io/pass_scan.h"
@@ -292,6 +293,7 @@ class FilePassStore : public PassStore {
       processes_.emplace_back();
       files.push_back(names);
     }
+    TDUMP_RETURN_IF_ERROR(CheckNodeFiles(names));
     const DirectoryReader reader(env_, run_);
     ListPool<ExpectSection> expected;
     ListPool<OperatorCountSection> counts;
@@ -348,6 +350,25 @@ class FilePassStore : public PassStore {
   }
 
  private:
+  // What is damaged in a node file is no process's own; the first one tells of it.
+  Status CheckNodeFiles(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (!IsNodeFileName(name)) continue;
+      const std::string path = JoinPath(run_, name);
+      const auto contents = ReadNodeFile(env_, path);
+      if (contents.ok() && !contents->damaged) continue;
+      Damage damage{path, contents.ok() ? *contents->damaged : 0,
+                    contents.ok()
+                        ? "an extent of the node file is damaged; files that it belongs to "
+                          "end there"
+                        : contents.status().message()};
+      if (processes_.empty())
+        return Corrupt(fmt::format("{}: offset {}: {}", path, damage.offset, damage.what));
+      processes_.front().damage.push_back(std::move(damage));
+    }
+    return Status::Ok();
+  }
+
   // A run whose rank directories are gone still has its merged manifest.
   bool IsMergedRun() const {
     const auto manifest = FrameFile::Open(env_, JoinPath(run_, kManifestName), kManifestMagic);

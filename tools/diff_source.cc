@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/parse_number.h"
+#include "io/node_env.h"
 #include "tools/near_names.h"
 
 namespace tdump::tools {
@@ -24,9 +25,9 @@ Status Pick(compare::Picked picked, const std::string& text, DiffSource* source)
 }
 
 Result<io::Address> Resolve(const std::string& text) {
-  if (text.find(':') != std::string::npos) return io::ResolveAddress(Env::Posix(), text);
+  if (text.find(':') != std::string::npos) return io::ResolveAddress(io::RunEnv(), text);
   io::Address address;
-  TDUMP_ASSIGN_OR_RETURN(address.run, io::ResolveRun(Env::Posix(), text));
+  TDUMP_ASSIGN_OR_RETURN(address.run, io::ResolveRun(io::RunEnv(), text));
   return address;
 }
 
@@ -76,7 +77,7 @@ std::string DumpBeforeColon(const std::string& text) {
   for (size_t colon = text.find(':'); colon != std::string::npos;
        colon = text.find(':', colon + 1)) {
     const std::string path = text.substr(0, colon);
-    if (Env::Posix()->Stat(path).ok() && compare::foreign::FindDump(Env::Posix(), path).ok())
+    if (io::RunEnv()->Stat(path).ok() && compare::foreign::FindDump(Env::Posix(), path).ok())
       return path;
   }
   return "";
@@ -85,12 +86,12 @@ std::string DumpBeforeColon(const std::string& text) {
 }  // namespace
 
 Result<DiffSource> OpenDiffSource(const std::string& text) {
-  if (Env::Posix()->Stat(text).ok()) {
+  if (io::RunEnv()->Stat(text).ok()) {
     Result<DiffSource> foreign = OpenForeign(text);
     if (foreign.ok() || foreign.status().code() != StatusCode::kNotFound) return foreign;
     Result<DiffSource> run = OpenRun(text);
     if (run.ok()) return run;
-    const auto info = Env::Posix()->Stat(text);
+    const auto info = io::RunEnv()->Stat(text);
     if (info.ok() && !info->is_directory && !text.ends_with(".tdp") && !text.ends_with(".part"))
       return Status(StatusCode::kNotFound, foreign.status().message() + "; and no run either");
     return Status(run.status().code(),
@@ -99,7 +100,7 @@ Result<DiffSource> OpenDiffSource(const std::string& text) {
   const std::string path = DumpBeforeColon(text);
   if (path.empty()) return OpenRun(text);
   TDUMP_ASSIGN_OR_RETURN(DiffSource source, OpenForeign(path));
-  const auto info = Env::Posix()->Stat(path);
+  const auto info = io::RunEnv()->Stat(path);
   const bool one_file = info.ok() && !info->is_directory;
   compare::Picked picked = ParsePlace(text.substr(path.size() + 1), one_file);
   // By its own names, before any tensor takes that of the other side.

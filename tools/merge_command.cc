@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "io/address.h"
 #include "io/merged_manifest.h"
+#include "io/node_env.h"
 #include "tools/coverage_json.h"
 #include "tools/run_source.h"
 #include "tools/strict.h"
@@ -53,7 +54,7 @@ MergeCommand::MergeCommand() : options_(kTool, kAbout, kTeach) {
 }
 
 int MergeCommand::Merge(const JoinedRun& run, const std::string& shown) {
-  Env* env = Env::Posix();
+  Env* env = io::RunEnv();
   const coordinator::MergeOptions options = MergeOptionsHere();
   auto store = io::PassStore::Open(env, run.path, jobs_);
   if (!store.ok()) return Fail(kTool, store.status().message());
@@ -96,7 +97,7 @@ int MergeCommand::Run(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
   std::vector<std::string> paths;
   for (const std::string& text : runs_) {
-    const auto ref = io::ResolveRun(Env::Posix(), text);
+    const auto ref = io::ResolveRun(io::RunEnv(), text);
     if (!ref.ok()) return Fail(kTool, ref.status().message());
     if (ref->rank || ref->generation) {
       return Fail(kTool, fmt::format("'{}': a run is merged as a whole; name its directory, '{}'",

@@ -9,6 +9,8 @@
 
 #include "core/env.h"
 #include "core/text.h"
+#include "io/node_env.h"
+#include "io/node_file.h"
 #include "io/pass_store.h"
 
 namespace tdump::tools {
@@ -81,7 +83,7 @@ struct Place {
 Result<Place> Look(const std::string& path) {
   Place place;
   place.path = path;
-  TDUMP_ASSIGN_OR_RETURN(place.store, io::PassStore::Open(Env::Posix(), path));
+  TDUMP_ASSIGN_OR_RETURN(place.store, io::PassStore::Open(io::RunEnv(), path));
   for (const io::ProcessEntry& process : place.store->processes()) {
     if (!process.identity.job_key.empty()) place.keys.insert(process.identity.job_key);
     place.is_rank |= process.directory.empty();
@@ -113,24 +115,51 @@ std::string TargetName(const Place& into, const Place& from, const io::ProcessEn
   return free;
 }
 
+// The node files of `from` come as they are, with all that is in them.
+Status LinkNodeFiles(const Place& from, const Place& into, JoinedRun* run) {
+  TDUMP_ASSIGN_OR_RETURN(const auto names, io::RunEnv()->List(from.path));
+  for (const std::string& name : names) {
+    if (!io::IsNodeFileName(name)) continue;
+    const fs::path source = fs::path(from.path) / name;
+    fs::path target = fs::path(into.path) / name;
+    std::error_code error;
+    for (int n = 2; fs::exists(target, error) && !SameFile(source, target); ++n)
+      target = fs::path(into.path) / fmt::format("{}_{}{}", fs::path(name).stem().string(), n,
+                                                 fs::path(name).extension().string());
+    if (!fs::exists(target, error)) TDUMP_RETURN_IF_ERROR(LinkFile(source, target, run));
+  }
+  return Status::Ok();
+}
+
 Status Join(const Place& from, Place* into, JoinedRun* run) {
   std::error_code error;
   if (fs::equivalent(from.path, into->path, error)) return Status::Ok();
+  bool in_node_file = false;
   for (const io::ProcessEntry& process : from.store->processes()) {
     if (!into->keys.contains(process.identity.job_key)) continue;
     const fs::path source =
         process.directory.empty() ? fs::path(from.path) : fs::path(from.path) / process.directory;
     const fs::path target = fs::path(into->path) / TargetName(*into, from, process);
+    if (!fs::exists(source, error)) {
+      if (target.filename() != source.filename())
+        return InvalidArgument(fmt::format(
+            "'{}' and '{}' both have a process {}, and one of them is in a node file, where it "
+            "cannot get another name: compare the runs one by one",
+            into->path, from.path, source.filename().string()));
+      in_node_file = true;
+      continue;
+    }
     if (fs::equivalent(source, target, error)) continue;
     TDUMP_RETURN_IF_ERROR(LinkDirectory(source, target, run));
   }
+  if (in_node_file) TDUMP_RETURN_IF_ERROR(LinkNodeFiles(from, *into, run));
   // What the ranks told each other of their steps; the numbers of the last ones are settled by it.
   const fs::path clock = fs::path(from.path) / "clock";
   if (fs::is_directory(clock, error))
     TDUMP_RETURN_IF_ERROR(LinkDirectory(clock, fs::path(into->path) / "clock", run));
   run->from.push_back(from.path);
   // Later names are chosen with these in view.
-  TDUMP_ASSIGN_OR_RETURN(into->store, io::PassStore::Open(Env::Posix(), into->path));
+  TDUMP_ASSIGN_OR_RETURN(into->store, io::PassStore::Open(io::RunEnv(), into->path));
   return Status::Ok();
 }
 

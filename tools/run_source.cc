@@ -9,6 +9,7 @@
 #include "coordinator/closing.h"
 #include "core/text.h"
 #include "io/merged_manifest.h"
+#include "io/node_env.h"
 
 namespace tdump::tools {
 namespace {
@@ -65,12 +66,12 @@ Status SettleSteps(const io::PassStore& store, const coordinator::MergeOptions& 
     return process.close.has_value() || options.is_running(process.identity) == false;
   };
   for (const uint32_t generation : coordinator::Generations(store))
-    TDUMP_RETURN_IF_ERROR(coordinator::SettleRun(Env::Posix(), store, generation, ended));
+    TDUMP_RETURN_IF_ERROR(coordinator::SettleRun(io::RunEnv(), store, generation, ended));
   return {};
 }
 
 Result<LoadedRun> LoadRun(const std::string& text) {
-  TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(Env::Posix(), text));
+  TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(io::RunEnv(), text));
   return LoadRun(ref);
 }
 
@@ -79,7 +80,7 @@ Result<LoadedRun> LoadRun(const io::RunRef& wanted) {
   run.ref = wanted;
   run.ref.path = WithoutLink(wanted.path);
   const io::RunRef ref = run.ref;
-  TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(Env::Posix(), ref.path));
+  TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(io::RunEnv(), ref.path));
   const std::vector<uint32_t> generations = coordinator::Generations(*run.store);
   if (generations.empty()) {
     return NotFound(fmt::format(
@@ -92,12 +93,12 @@ Result<LoadedRun> LoadRun(const io::RunRef& wanted) {
     return NotFound(fmt::format("'{}': the run has no generation {}; it has {}",
                                 Printable(ref.path), generation, ListOf(generations)));
   }
-  if (!TakeMerged(Env::Posix(), *run.store, generation, &run.index)) {
+  if (!TakeMerged(io::RunEnv(), *run.store, generation, &run.index)) {
     const coordinator::MergeOptions options = MergeOptionsHere();
     run.index = coordinator::BuildRunIndex(*run.store, generation, options);
     // Where the run cannot be written to, the numbers stay as they are.
     if (NeedsSettling(run.index) && SettleSteps(*run.store, options).ok()) {
-      TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(Env::Posix(), ref.path));
+      TDUMP_ASSIGN_OR_RETURN(run.store, io::PassStore::Open(io::RunEnv(), ref.path));
       run.index = coordinator::BuildRunIndex(*run.store, generation, options);
     }
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/parse_number.h"
+#include "io/node_env.h"
 #include "tools/names.h"
 
 namespace tdump::tools {
@@ -99,8 +100,8 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
 
 // Without a name the newest run, of those that tdump named.
 Result<io::Address> ViewCommand::ResolveWhat() const {
-  if (!what_.empty()) return io::ResolveAddress(Env::Posix(), what_[0]);
-  Result<io::Address> newest = io::ResolveAddress(Env::Posix(), "latest");
+  if (!what_.empty()) return io::ResolveAddress(io::RunEnv(), what_[0]);
+  Result<io::Address> newest = io::ResolveAddress(io::RunEnv(), "latest");
   const bool has_others = newest.status().message().find("runs here: ") != std::string::npos;
   if (newest.ok() || has_others) return newest;
   return NotFound(

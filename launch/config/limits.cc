@@ -100,8 +100,20 @@ uint64_t SelectedRanks(const filters::Config& config, int world) {
   return count;
 }
 
+namespace {
+
+uint64_t FilesBesidePasses(uint64_t world, uint64_t writers) {
+  return kFilesOfRun + world * kFilesOfRank + writers * kPackedFiles;
+}
+
+}  // namespace
+
+bool NeedsNodeFiles(uint64_t world, uint64_t writers) {
+  return FilesBesidePasses(world, writers) > kMostFiles;
+}
+
 uint64_t SingleFiles(uint64_t world, uint64_t writers) {
-  const uint64_t others = kFilesOfRun + world * kFilesOfRank + writers * kPackedFiles;
+  const uint64_t others = FilesBesidePasses(world, writers);
   return others < kMostFiles ? (kMostFiles - others) / writers : 0;
 }
 

@@ -24,5 +24,7 @@ uint64_t SelectedRanks(const filters::Config& config, int world);
 // their own before the later ones are packed: the run stays under 10,000 files, manifests, slots
 // and packed files included, as far as packing can do that.
 uint64_t SingleFiles(uint64_t world, uint64_t writers);
+// The ranks are too many for that: their files go into one a node.
+bool NeedsNodeFiles(uint64_t world, uint64_t writers);
 
 }  // namespace tdump::launch

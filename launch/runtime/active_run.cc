@@ -13,6 +13,8 @@
 #include "coordinator/closing.h"
 #include "coordinator/transport_file.h"
 #include "filters/topology.h"
+#include "io/node_env.h"
+#include "io/node_file.h"
 #include "launch/config/limits.h"
 #include "launch/runtime/farewell.h"
 #include "launch/runtime/rule_hints.h"
@@ -62,14 +64,38 @@ uint64_t WallNs() { return static_cast<uint64_t>(Env::Posix()->WallNs()); }
 io::PassFilesOptions FileOptions(const filters::Config& config, uint64_t limit_bytes,
                                  uint64_t world, uint64_t writers) {
   io::PassFilesOptions options;
-  if (config.layout == filters::OutputLayout::kPacked) options.single_files = 0;
-  if (config.layout == filters::OutputLayout::kAuto)
-    options.single_files = SingleFiles(world, writers);
+  using filters::OutputLayout;
+  if (config.layout == OutputLayout::kPacked || config.layout == OutputLayout::kNode)
+    options.single_files = 0;
+  if (config.layout == OutputLayout::kAuto) options.single_files = SingleFiles(world, writers);
   options.durability = static_cast<io::Durability>(config.durability);
   options.direct = config.direct;
   options.ring = config.ring;
   options.ring_bytes = std::max<uint64_t>(limit_bytes / writers, 1);
   return options;
+}
+
+uint64_t Writers(const filters::Config& config, int world) {
+  return std::max<uint64_t>(SelectedRanks(config, world), 1);
+}
+
+// Two nodes of one name, containers among them, do not share a lock.
+std::string NodeFileHere(const Identity& identity) {
+  const auto boot = ReadFile(Env::Posix(), "/proc/sys/kernel/random/boot_id", 256);
+  return io::NodeFileName(identity.host,
+                          fmt::format("{:08x}", HashOf(boot.ok() ? *boot : std::string()) >> 32));
+}
+
+std::unique_ptr<Env> EnvOfRun(const EffectiveConfig& settings, const Identity& identity) {
+  const filters::Config& config = settings.config;
+  const bool too_many =
+      NeedsNodeFiles(static_cast<uint64_t>(identity.world), Writers(config, identity.world));
+  const bool wanted = config.layout == filters::OutputLayout::kNode ||
+                      (config.layout == filters::OutputLayout::kAuto && too_many);
+  if (!wanted) return io::NewNodeEnv(Env::Posix());
+  return io::NewNodeEnv(Env::Posix(),
+                        coordinator::ResolveRunPath(RunOptions(settings), identity.job_label),
+                        NodeFileHere(identity));
 }
 
 }  // namespace
@@ -86,15 +112,16 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
     const EffectiveConfig& settings, const RankDecision& who,
     std::unique_ptr<coordinator::AgreementTransport> mpi, const OperatorTable* operators) {
   const filters::Config& config = settings.config;
-  auto run = std::make_unique<ActiveRun>();
+  auto run = std::make_unique<ActiveRun>(EnvOfRun(settings, who.identity));
   run->identity = who.identity;
   run->operators_ = operators;
   run->selected = config.ranks.Contains(who.identity.rank, who.identity.world);
   run->drain_seconds_ = config.drain_seconds;
   run->sync_manifest_ = config.durability != filters::SyncLevel::kNone;
 
-  TDUMP_ASSIGN_OR_RETURN(run->directory_, coordinator::PrepareRunDirectory(
-                                              Env::Posix(), run->identity, RunOptions(settings)));
+  TDUMP_ASSIGN_OR_RETURN(
+      run->directory_,
+      coordinator::PrepareRunDirectory(run->run_env.get(), run->identity, RunOptions(settings)));
   run->generation = run->directory_.generation;
   io::FileHeader header;
   header.magic = io::kManifestMagic;
@@ -105,7 +132,7 @@ Result<std::unique_ptr<ActiveRun>> ActiveRun::Open(
   header.created_ns = WallNs();
   TDUMP_ASSIGN_OR_RETURN(
       run->manifest,
-      io::ManifestWriter::Create(Env::Posix(),
+      io::ManifestWriter::Create(run->run_env.get(),
                                  JoinPath(run->directory_.rank_directory, "manifest.tdm"), header));
   run->facts = {.identity = run->identity,
                 .nodes = who.nodes,
@@ -191,9 +218,9 @@ Status ActiveRun::OpenSink(const filters::Config& config, int local_ranks,
   facts.limit_bytes = RunLimitBytes(config.limit_bytes, free_bytes);
   facts.arena_bytes = ArenaBytes(Env::Posix(), config.host_bytes, local_ranks);
   if (!selected) return {};
-  const uint64_t writers = std::max<uint64_t>(SelectedRanks(config, identity.world), 1);
+  const uint64_t writers = Writers(config, identity.world);
   sink = io::CaptureSink::Create(
-      Env::Posix(), operators, manifest.get(), directory_.rank_directory,
+      run_env.get(), operators, manifest.get(), directory_.rank_directory,
       {.arena_bytes = facts.arena_bytes,
        .at_limit = static_cast<io::AtLimit>(config.full_arena),
        .max_block = static_cast<double>(config.max_block_percent) / 100,
@@ -244,7 +271,7 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
   }
   const bool open = counts.failed != 0 || counts.undone;
   WriteClose(counts, open ? coordinator::OpenExit(counts.failed) : std::string(coordinator::kExit));
-  SayFarewell(Env::Posix(),
+  SayFarewell(run_env.get(),
               {.identity = identity,
                .run = directory_.run,
                .clock = directory_.clock_directory,

@@ -29,6 +29,7 @@ coordinator::RunDirectoryOptions RunOptions(const EffectiveConfig& settings);
 // hook or exit handler touches must be there.
 class ActiveRun {
  public:
+  explicit ActiveRun(std::unique_ptr<Env> env) : run_env(std::move(env)) {}
   // Joins the run directory (makes it, or a generation in it), writes the identity record, prepares
   // the agreement and, where this rank records, the sink. `mpi`: the transport of a job whose MPI
   // all ranks share, else null. Error: nothing can be recorded, with the reason.
@@ -48,6 +49,7 @@ class ActiveRun {
   // Drains, writes counts and the closing record; see farewell.h.
   void Close(const filters::CompiledPlan& plan, coordinator::StepClock::Counts counts) noexcept;
 
+  const std::unique_ptr<Env> run_env;  // of the run's files; output.layout: node is its business
   Identity identity;
   uint32_t generation = 0;
   bool selected = true;

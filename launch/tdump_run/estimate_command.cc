@@ -15,6 +15,7 @@
 #include "core/text.h"
 #include "filters/parse_config.h"
 #include "io/address.h"
+#include "io/node_env.h"
 #include "launch/config/limits.h"
 #include "launch/tdump_run/commands.h"
 #include "launch/tdump_run/estimate.h"
@@ -82,13 +83,13 @@ std::string ProbeFull(const std::vector<RankEstimate>& ranks, const io::RunRef& 
 // or 2.
 int PrintEstimate(const filters::Config& config, const io::RunRef& run, std::optional<int> job,
                   const std::string& file_of_rates) {
-  const auto ranks = EstimateFromRun(Env::Posix(), run, config);
+  const auto ranks = EstimateFromRun(io::RunEnv(), run, config);
   const int status_of_job = job.value_or(0);
   if (!ranks.ok()) {
     const bool nothing = ranks.status().code() == StatusCode::kNotFound && job;
     if (!nothing) return Fail(ranks.status().message(), 2);
     return Fail(
-        status_of_job != 0 ? WhyNothing(status_of_job) : WhyNoPass(Env::Posix(), run, config), 2);
+        status_of_job != 0 ? WhyNothing(status_of_job) : WhyNoPass(io::RunEnv(), run, config), 2);
   }
   if (job && LostToTheDisk(*ranks) != 0) return Fail(ProbeFull(*ranks, run, status_of_job), 2);
   const auto rates = RatesFor(file_of_rates, config.dir);
@@ -149,7 +150,7 @@ int Conclude(const ProbeDirectory& probe, const filters::Config& config,
 int EstimateOfRun(const Options& options, const Installation& installation) {
   const auto settings = SettingsFor(options, installation, coordinator::CurrentEnvironment());
   if (!settings.ok()) return FailOnce(settings.status().message() + "\n", 2);
-  const auto run = io::ResolveRun(Env::Posix(), options.from);
+  const auto run = io::ResolveRun(io::RunEnv(), options.from);
   if (!run.ok()) return Fail(run.status().message(), 2);
   return PrintEstimate(settings->config, *run, std::nullopt, options.rates);
 }

@@ -92,6 +92,7 @@ std::string LimitText(const std::vector<RankEstimate>& ranks, const filters::Con
 
 uint64_t FilesOfPasses(const std::vector<RankEstimate>& ranks, const filters::Config& config) {
   if (ranks.empty() || config.layout == filters::OutputLayout::kPacked) return ranks.size();
+  if (config.layout == filters::OutputLayout::kNode) return 1;  // all of them ran on this node
   uint64_t single = ~uint64_t{0}, files = 0;
   if (config.layout == filters::OutputLayout::kAuto)
     single = SingleFiles(static_cast<uint64_t>(ranks.front().world), ranks.size());

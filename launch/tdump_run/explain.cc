@@ -16,6 +16,7 @@
 #include "filters/schema.h"
 #include "filters/settings.h"
 #include "io/address.h"
+#include "io/node_env.h"
 #include "io/pass_store.h"
 
 namespace tdump::launch {
@@ -126,8 +127,8 @@ std::string_view PrintedAs(std::string_view name, const std::string& shown) {
 class KnownOperators {
  public:
   static Result<KnownOperators> Of(const std::string& text) {
-    TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(Env::Posix(), text));
-    TDUMP_ASSIGN_OR_RETURN(auto store, io::PassStore::Open(Env::Posix(), ref.path));
+    TDUMP_ASSIGN_OR_RETURN(const io::RunRef ref, io::ResolveRun(io::RunEnv(), text));
+    TDUMP_ASSIGN_OR_RETURN(auto store, io::PassStore::Open(io::RunEnv(), ref.path));
     KnownOperators known;
     known.run_ = text;
     known.operators_ = coordinator::BuildRunIndex(*store, io::GenerationOf(ref, *store)).operators;

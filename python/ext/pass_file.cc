@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "io/node_env.h"
 #include "io/pass_reader.h"
 #include "io/pass_store.h"
 #include "io/value_parts.h"
@@ -27,7 +28,7 @@ namespace {
 std::unique_ptr<io::PassReader> OpenPass(const nb::bytes& path) {
   const std::string file(path.c_str(), path.size());
   nb::gil_scoped_release release;
-  return ValueOf(io::PassReader::Open(Env::Posix(), file));
+  return ValueOf(io::PassReader::Open(io::RunEnv(), file));
 }
 
 // `offset` other than 0: a pass of `bytes` in a packed file. The others: which pass the manifest
@@ -37,8 +38,8 @@ std::unique_ptr<io::PassReader> OpenListedPass(const nb::bytes& path, uint64_t o
                                                int64_t pid) {
   const std::string file(path.c_str(), path.size());
   nb::gil_scoped_release release;
-  auto pass = ValueOf(offset != 0 ? io::PassReader::Open(Env::Posix(), file, offset, bytes)
-                                  : io::PassReader::Open(Env::Posix(), file));
+  auto pass = ValueOf(offset != 0 ? io::PassReader::Open(io::RunEnv(), file, offset, bytes)
+                                  : io::PassReader::Open(io::RunEnv(), file));
   io::PassInfo listed;
   listed.ordinal = ordinal;
   listed.rank = rank;

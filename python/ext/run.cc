@@ -9,6 +9,7 @@
 
 #include "core/text.h"
 #include "io/address.h"
+#include "io/node_env.h"
 #include "io/pass_store.h"
 #include "python/ext/errors.h"
 #include "python/ext/record_dict.h"
@@ -79,8 +80,8 @@ nb::dict ReadRun(const nb::bytes& name) {
   std::unique_ptr<io::PassStore> store;
   {
     nb::gil_scoped_release release;
-    ref = ValueOf(io::ResolveRun(Env::Posix(), text));
-    store = ValueOf(io::PassStore::Open(Env::Posix(), ref.path));
+    ref = ValueOf(io::ResolveRun(io::RunEnv(), text));
+    store = ValueOf(io::PassStore::Open(io::RunEnv(), ref.path));
   }
   const uint32_t generation = io::GenerationOf(ref, *store);
   if (ref.generation) CheckGeneration(*store, generation);

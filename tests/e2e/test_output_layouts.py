@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 import tdump
-from conftest import BUILD, TDUMP_RUN, Run, execute
+from conftest import BUILD, TDUMP_RUN, Run, execute, mpirun
 
 STEPS = 6
 JOB = """
@@ -119,3 +120,103 @@ def test_an_estimate_needs_a_step_to_estimate_from(place):
     assert "/tmp" not in told.stderr
     failed = execute([TDUMP_RUN, "--dump", "--estimate", "--", "sh", "-c", "exit 7"], place)
     assert failed.returncode == 7 and "nothing to estimate from" in failed.stderr, failed.stderr
+
+
+# ---- output.layout: node ----
+
+TWO_RANKS = """
+    import os, sys, time, torch
+    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+    torch.manual_seed(rank)
+    net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.LayerNorm(512), torch.nn.Linear(512, 256)).eval()
+    with torch.no_grad():
+        for step in range(6):
+            net(torch.randn(64, 256))
+            if sys.argv[1:] == ["dies"] and rank == 1 and step == 4:
+                time.sleep(1)
+                os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture(scope="module")
+def two_ranks(place):
+    (place / "two.py").write_text(textwrap.dedent(TWO_RANKS))
+
+    def capture(name: str, *options: str) -> Path:
+        done = mpirun(2, [TDUMP_RUN, "-c", "c.yaml", "-o", name, *options, "--", sys.executable, "two.py"], place)
+        assert done.returncode == 0, done.stderr
+        assert "COMPLETE" in done.stderr and "INCOMPLETE" not in done.stderr, done.stderr
+        return place / name
+
+    return capture
+
+
+def values_of_ranks(run: Path) -> dict[tuple[int, int], dict[str, bytes]]:
+    opened = tdump.open(run)
+    found = {}
+    for rank in (0, 1):
+        for step in opened.steps:
+            loaded = opened[step, rank]
+            found[rank, step] = {name: loaded[name].numpy().tobytes() for name in loaded}
+    return found
+
+
+def test_a_node_has_one_file_and_all_tools_read_it(place, two_ranks):
+    plain, node = two_ranks("two"), two_ranks("node", "--set", "output.layout=node")
+    names = sorted(path.name for path in node.iterdir())
+    (file,) = (name for name in names if name.endswith(".tdn"))
+    assert names == ["clock", "config.yaml", "generations", "manifest.tdm", file]
+    assert values_of_ranks(node) == values_of_ranks(plain)
+    assert len(values_of_ranks(node)) == 2 * STEPS
+    pid = re.search(r"rank1_pid\d+", (node / file).read_bytes().decode("latin-1"))[0]
+    loaded = tdump.load_pass(f"{node}/{pid}/pack00000.tdp#3")
+    assert {n: loaded[n].numpy().tobytes() for n in loaded} == values_of_ranks(plain)[1, 3]
+    for tool, *arguments in (
+        ("tdump-view", node),
+        ("tdump-view", node, "--verify"),
+        ("tdump-view", f"{node}/{pid}"),
+        ("tdump-view", f"{node}:2/1/0"),
+        ("tdump-diff", plain, node, "--require", "bitwise"),
+        ("tdump-diff", f"{node}/rank0", f"{plain}/rank0", "--require", "bitwise"),
+        ("tdump-merge", node),
+        ("tdump-export", node, "--npz", "-o", "exported"),
+        ("tdump-run", "--estimate", "-c", "c.yaml", "--from", node),
+    ):
+        done = execute([BUILD / "bin" / tool, *arguments], place)
+        assert done.returncode == 0, f"{tool}: {done.stdout}{done.stderr}"
+    assert sorted(path.name for path in node.iterdir()) == names, "the tools leave nothing beside it"
+
+
+def test_runs_with_node_files_are_moved_and_joined(place, two_ranks):
+    """Two nodes without a common file system: each has its own rank, in a file of the same name here."""
+    job = (
+        f"exec {TDUMP_RUN} -c c.yaml -o apart$OMPI_COMM_WORLD_RANK --set output.layout=node -- {sys.executable} two.py"
+    )
+    assert mpirun(2, ["sh", "-c", job], place).returncode == 0
+    (place / "elsewhere").mkdir()
+    (place / "apart0").rename(place / "elsewhere" / "run")
+    joined = execute([BUILD / "bin" / "tdump-merge", "elsewhere/run", "apart1"], place)
+    assert joined.returncode == 0, joined.stdout + joined.stderr
+    assert len(list((place / "elsewhere" / "run").glob("*.tdn"))) == 2
+    assert values_of_ranks(place / "elsewhere" / "run") == values_of_ranks(two_ranks("together"))
+
+
+def test_a_killed_rank_leaves_its_part_of_the_node_file(place, two_ranks):
+    command = [TDUMP_RUN, "-c", "c.yaml", "-o", "killed", "--set", "output.layout=node"]
+    mpirun(2, [*command, "--", sys.executable, "two.py", "dies"], place)
+    shown = execute([BUILD / "bin" / "tdump-view", "killed"], place)
+    assert "rank 1" in shown.stdout and "INCOMPLETE" in shown.stdout, shown.stdout
+    assert "SIGKILL" in shown.stdout or "killed" in shown.stdout, shown.stdout
+    opened = tdump.open(place / "killed")
+    for step in range(4):
+        assert len(opened[step, 1]) >= 3
+    assert execute([BUILD / "bin" / "tdump-view", "killed", "--verify"], place).returncode == 0
+
+
+def test_the_ring_gives_room_back_in_a_node_file(place, two_ranks):
+    settings = ("output.layout=node", "output.at_limit=ring", "output.limit=5MB")
+    run = two_ranks("node_ring", *(word for setting in settings for word in ("--set", setting)))
+    (file,) = run.glob("*.tdn")
+    assert file.stat().st_blocks * 512 <= 5_000_000 + 400_000
+    kept = tdump.open(run).steps
+    assert kept[-1] == STEPS - 1 and len(kept) < STEPS

@@ -138,9 +138,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"collect: {kernels: on}\n",
                 "c.yaml:1:20: collect.kernels: 'on' is not in this version; expected off, which is "
                 "the default"},
-        Mistake{"output: {layout: node}\n",
-                "c.yaml:1:18: output.layout: 'node' is not in this version; expected auto | pass | "
-                "packed"},
+        Mistake{
+            "output: {layout: nodes}\n",
+            "c.yaml:1:18: output.layout: 'nodes'; expected auto | pass | packed | node; did you "
+            "mean 'node'?"},
         Mistake{"output: {limit: 0}\n",
                 "c.yaml:1:17: output.limit: a limit of 0 bytes keeps nothing; expected auto, or "
                 "bytes above 0"},

@@ -27,6 +27,9 @@ std::map<std::string, std::string> GoldenFiles() {
   Must(env->MakeDirs("/packed", 0700));
   WritePacked(env.get(), "/packed");
   files["packed.tdp"] = read("/packed/pack00000.tdp");
+  Must(env->MakeDirs("/node", 0700));
+  WriteNode(env.get(), "/node", files["packed.tdp"]);
+  files["node.tdn"] = read("/node/node_a_0.tdn");
   WritePackedManifest(env.get(), "/packed/manifest.tdm");
   files["packed_manifest.tdm"] = read("/packed/manifest.tdm");
   Must(env->MakeDirs("/parts", 0700));

@@ -10,6 +10,7 @@
 //   packed.tdp      a packed file of two passes that share a payload; packed_manifest.tdm: the
 //                   entries of such passes
 //   parts.tdp       records with statistics, a sample or a slice
+//   node.tdn        a node file: the packed file, one in two extents, and one that was removed
 //   compressed.tdp  payloads in codec 2; its bytes may change with the library, not what they mean
 //
 // tests/format/golden has them as they were when the format was fixed, and pass_big_endian.tdp,

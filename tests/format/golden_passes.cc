@@ -9,6 +9,7 @@
 #include "io/earlier_payloads.h"
 #include "io/frame_builder.h"
 #include "io/hash.h"
+#include "io/node_env.h"
 #include "io/pass_files.h"
 #include "io/pass_writer.h"
 #include "io/value_parts.h"
@@ -349,6 +350,23 @@ class PartsPass {
 }  // namespace
 
 void WritePass(Env* env) { GoldenPass(env).Write(); }
+
+void WriteNode(Env* env, const std::string& run, const std::string& packed) {
+  const auto node = NewNodeEnv(env, run, "node_a_0.tdn");
+  const auto create = [&](const std::string& name) {
+    return Must(node->CreateExclusive(JoinPath(run, name), 0600));
+  };
+  const auto long_one = create("rank2_pid7/pack00000.tdp.part");
+  const auto other = create("rank3_pid8/pack00000.tdp");
+  (void)create("rank3_pid8/pack00001.tdp");
+  Must(other->Append(std::as_bytes(std::span(packed))));
+  std::vector<std::byte> bytes(70'000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 251);
+  Must(long_one->Append(bytes));
+  Must(node->Rename(JoinPath(run, "rank2_pid7/pack00000.tdp.part"),
+                    JoinPath(run, "rank2_pid7/pack00000.tdp")));
+  Must(node->Remove(JoinPath(run, "rank3_pid8/pack00001.tdp")));
+}
 
 void WritePacked(Env* env, const std::string& directory) {
   OperatorTable operators;

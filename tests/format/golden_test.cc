@@ -7,10 +7,13 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "io/format.h"
 #include "io/manifest_reader.h"
 #include "io/merged_manifest.h"
+#include "io/node_file.h"
+#include "io/node_member.h"
 #include "io/pack_scan.h"
 #include "io/pass_reader.h"
 #include "io/value_parts.h"
@@ -72,7 +75,7 @@ std::string BehindHead(const std::string& merged) {
 
 TEST(Golden, WritersMakeTheSameBytes) {
   std::map<std::string, std::string> files = GoldenFiles();
-  ASSERT_EQ(files.size(), 10u);
+  ASSERT_EQ(files.size(), 11u);
   for (auto& [name, bytes] : files) {
     if (name == "compressed.tdp") continue;  // as zstd has it
     std::string stored = Stored(name);
@@ -193,6 +196,23 @@ TEST(Golden, TheManifestSaysWhatWasWritten) {
   EXPECT_EQ(process.passes[0].not_kept.size(), 2u);
   ASSERT_TRUE(process.close.has_value());
   EXPECT_EQ(process.close->steps_seen, 310u);
+}
+
+TEST(Golden, TheNodeFileIsRead) {
+  const auto contents = ReadNodeFile(Env::Posix(), Path("node.tdn"));
+  ASSERT_TRUE(contents.ok()) << contents.status().message();
+  EXPECT_FALSE(contents->damaged);
+  ASSERT_EQ(contents->members.size(), 2u);
+  const auto& [first, second] = std::tie(contents->members[0], contents->members[1]);
+  EXPECT_EQ(first.name, "rank2_pid7/pack00000.tdp");
+  EXPECT_EQ(first.bytes, 70'000u);
+  EXPECT_EQ(first.extents.size(), 2u);
+  EXPECT_EQ(second.name, "rank3_pid8/pack00000.tdp");
+  const auto file = ReadMember(Env::Posix(), Path("node.tdn"), second, second.name);
+  ASSERT_TRUE(file.ok());
+  std::string bytes((*file)->Size(), '\0');
+  EXPECT_EQ(*(*file)->ReadAt(0, std::as_writable_bytes(std::span(bytes))), bytes.size());
+  EXPECT_EQ(bytes, Stored("packed.tdp"));
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ T Must(Result<T>&& result) {
 void WritePass(Env* env);  // /run/rank2_pid3069569/pass00003.tdp
 // Two passes of one packed file: the second refers to the first one's tensor.
 void WritePacked(Env* env, const std::string& directory);
+// `packed`: the bytes of a member.
+void WriteNode(Env* env, const std::string& run, const std::string& packed);
 void WriteParts(Env* env, const std::string& directory);
 // Its bytes depend on the version of zstd; what they expand to does not.
 void WriteCompressed(Env* env, const std::string& directory);

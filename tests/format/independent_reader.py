@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+NODE_MAGIC, EXTENT_MAGIC = b"\0TDPNOD1", int.from_bytes(b"\0TDPEXT1", "little")
 PASS_MAGIC, MANIFEST_MAGIC, PACK_MAGIC, FOOTER_MAGIC = b"\0TDPASS1", b"\0TDPMAN1", b"\0TDPPCK1", b"\0TDPEND1"
 PACK_ALIGN = 4096
 PAD, PASS, NAME, OPERATOR, CALL, RECORD, PAYLOAD, ALIAS, INDEX, PASS_END = range(10)
@@ -655,6 +656,33 @@ def passes_of_pack(data: bytes) -> list[PassFile]:
                 break
         passes.append(PassFile(image, data))
     return passes
+
+
+def members_of_node(data: bytes) -> dict[str, bytes]:
+    """The files in a node file, by name: extents from 4,096 on, each a page of heads and then its data."""
+    order = "<" if data[:8] == NODE_MAGIC else ">"
+    if decode(FILE_HEADER, data, 0, order)[0]["checksum"] != hash64(data[:56]):
+        raise FormatError("not a node file")
+    (end, _, _, checksum) = struct.unpack_from(order + "4Q", data, 512)
+    if checksum != hash64(data[512:536]):
+        raise FormatError("the state of the node file is damaged")
+    names, sizes, extents = {}, {}, {}
+    at = 4096
+    while at < end:
+        _, own, length, first, offset = struct.unpack_from(order + "5Q", data, at)
+        known = struct.unpack_from(order + "Q", data, at + 56)[0] == hash64(data[at : at + 56])
+        if not known or data[at : at + 8] != struct.pack(order + "Q", EXTENT_MAGIC) or own != at:
+            at += 4096  # damaged
+            continue
+        body = data[at + 4096 : at + 4096 + length]
+        extents.setdefault(first, {})[offset] = body + bytes(length - len(body))
+        if first == at:
+            (letters,) = struct.unpack_from(order + "Q", data, at + 64)
+            names[at] = data[at + 72 : at + 72 + letters].decode()
+            (sizes[at],) = struct.unpack_from(order + "Q", data, at + 512)
+        at += 4096 + length
+    whole = {first: b"".join(part for _, part in sorted(parts.items())) for first, parts in extents.items()}
+    return {name: whole[first][: sizes[first]] for first, name in names.items() if name}
 
 
 class SlotFile:

@@ -236,6 +236,12 @@ class Others(unittest.TestCase):
         (removed,) = manifest.of_kind(41)
         self.assertEqual(list(removed.section(0x2103).values()), [7, 9, 1 << 20, "pack00001.tdp"])
 
+    def test_node(self) -> None:
+        members = reader.members_of_node((GOLDEN / "node.tdn").read_bytes())
+        self.assertEqual(sorted(members), ["rank2_pid7/pack00000.tdp", "rank3_pid8/pack00000.tdp"])
+        self.assertEqual(members["rank2_pid7/pack00000.tdp"], bytes(i % 251 for i in range(70_000)))
+        self.assertEqual(members["rank3_pid8/pack00000.tdp"], (GOLDEN / "packed.tdp").read_bytes())
+
     def test_parts(self) -> None:
         file = reader.PassFile((GOLDEN / "parts.tdp").read_bytes())
         self.assertEqual(file.torn, "")

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "io/node_env.h"
 #include "io/pass_store.h"
 #include "tests/io/recorded_passes.h"
 
@@ -59,10 +60,16 @@ struct Fault {
   bool harmless;  // retried inside: nothing is lost
 };
 
-class EveryCall : public ::testing::TestWithParam<std::tuple<bool, Fault>> {};
+enum class Layout { kPass, kPacked, kNode };
+
+const char* NameOf(Layout layout) {
+  return layout == Layout::kPass ? "Pass" : layout == Layout::kPacked ? "Packed" : "Node";
+}
+
+class EveryCall : public ::testing::TestWithParam<std::tuple<Layout, Fault>> {};
 
 TEST_P(EveryCall, MayFail) {
-  const auto [packed, fault] = GetParam();
+  const auto [layout, fault] = GetParam();
   bool hit = true, past_the_cache = false;
   // A short write of every call costs many calls: then every third is enough.
   const uint64_t stride = (fault.for_good ? 3 : 1) * kEvery;
@@ -84,15 +91,17 @@ TEST_P(EveryCall, MayFail) {
           return fault.harmless && fault.for_good && calls % 2 == 0 ? 0 : fault.error;
         });
     SCOPED_TRACE(testing::Message() << "call " << victim << ": " << fault.name);
-    SinkRig rig(
-        {.arena_bytes = 8 << 20,
-         .thread = false,
-         .files = {.single_files = packed ? 0 : ~uint64_t{0}, .durability = Durability::kPass}},
-        faulty.get());
+    ASSERT_TRUE(memory->MakeDirs("run", 0700).ok());
+    const auto env = NewNodeEnv(faulty.get(), "run", layout == Layout::kNode ? "node_a_0.tdn" : "");
+    SinkRig rig({.arena_bytes = 8 << 20,
+                 .thread = false,
+                 .files = {.single_files = layout == Layout::kPass ? ~uint64_t{0} : 0,
+                           .durability = Durability::kPass}},
+                env.get());
     armed = true;
     RecordPasses(&rig, kPasses, std::size(kSizes), Values);
     armed = false;
-    const size_t whole = CheckAcknowledged(memory.get());
+    const size_t whole = CheckAcknowledged(NewNodeEnv(memory.get()).get());
     if (fault.harmless) EXPECT_EQ(whole, kPasses);
     if (!fault.for_good) EXPECT_GE(whole, kPasses - 1);
     rig.sink.reset();
@@ -105,7 +114,7 @@ TEST_P(EveryCall, MayFail) {
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, EveryCall,
-    ::testing::Combine(::testing::Bool(),
+    ::testing::Combine(::testing::Values(Layout::kPass, Layout::kPacked, Layout::kNode),
                        ::testing::Values(Fault{"Enospc", ENOSPC, false, false},
                                          Fault{"Eio", EIO, false, false},
                                          Fault{"Eintr", EINTR, false, true},
@@ -114,8 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Fault{"EioForGood", EIO, true, false},
                                          Fault{"EintrForGood", EINTR, true, true})),
     [](const auto& info) {
-      return std::string(std::get<0>(info.param) ? "Packed" : "Pass") +
-             std::get<1>(info.param).name;
+      return std::string(NameOf(std::get<0>(info.param))) + std::get<1>(info.param).name;
     });
 
 }  // namespace

@@ -18,6 +18,9 @@ class ForwardingEnv : public Env {
   Result<std::unique_ptr<WritableFile>> OpenAppend(Path path, int mode) override {
     return base_->OpenAppend(path, mode);
   }
+  Result<std::unique_ptr<WritableFile>> OpenShared(Path path, int mode) override {
+    return base_->OpenShared(path, mode);
+  }
   Result<std::unique_ptr<ReadableFile>> OpenRead(Path path) override {
     return base_->OpenRead(path);
   }
@@ -52,6 +55,7 @@ class ForwardingFile : public WritableFile {
   Status Preallocate(uint64_t offset, uint64_t bytes, bool or_zeros) override {
     return base_->Preallocate(offset, bytes, or_zeros);
   }
+  Status Discard(uint64_t offset, uint64_t bytes) override { return base_->Discard(offset, bytes); }
   Status Truncate(uint64_t bytes) override { return base_->Truncate(bytes); }
   Status Sync() override { return base_->Sync(); }
   Status Close() override { return base_->Close(); }

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "io/format.h"
+#include "io/node_env.h"
 #include "tests/io/forwarding_env.h"
 #include "tests/io/kill_check.h"
 
@@ -62,8 +63,8 @@ struct Oracle {
 // The real disk, watched. `slow`: a write takes 1 ms and 10 ms a MiB.
 class WatchedEnv final : public ForwardingEnv {
  public:
-  WatchedEnv(Oracle* oracle, bool slow)
-      : ForwardingEnv(std::unique_ptr<Env>(Env::Posix())), oracle_(oracle), slow_(slow) {}
+  WatchedEnv(std::unique_ptr<Env> disk, Oracle* oracle, bool slow)
+      : ForwardingEnv(std::move(disk)), oracle_(oracle), slow_(slow) {}
   ~WatchedEnv() override { std::abort(); }  // the writer is killed before
 
   Result<std::unique_ptr<WritableFile>> CreateExclusive(Path path, int mode) override {
@@ -133,8 +134,11 @@ class WatchedEnv final : public ForwardingEnv {
 
 enum class Pace { kSteady, kHasty, kOnePass };  // kHasty: as many passes as possible
 
+enum class Layout { kPass, kPacked, kNode };
+constexpr const char* kNodeFile = "node_a_0.tdn";  // of all writers with that layout
+
 struct Round {
-  bool packed;
+  Layout layout;
   bool slow_disk;
   bool large;
   Pace pace;
@@ -160,8 +164,12 @@ void Note(uint64_t pass, uint64_t record, int64_t now_ns, Oracle* oracle) {
 }
 
 [[noreturn]] void WriteUntilKilled(const Round& round, Oracle* oracle) {
-  Env* env = new WatchedEnv(oracle, round.slow_disk);
-  SinkRig rig({.arena_bytes = 8 << 20, .files = {.single_files = round.packed ? 0 : ~uint64_t{0}}},
+  const std::string run = std::filesystem::path(round.directory).parent_path();
+  Env* env =
+      new WatchedEnv(NewNodeEnv(Env::Posix(), run, round.layout == Layout::kNode ? kNodeFile : ""),
+                     oracle, round.slow_disk);
+  SinkRig rig({.arena_bytes = 8 << 20,
+               .files = {.single_files = round.layout == Layout::kPass ? ~uint64_t{0} : 0}},
               env, round.directory);
   std::thread beat(Beat, env, oracle);
   std::mt19937 random(round.seed);
@@ -231,14 +239,14 @@ class Kill : public ::testing::Test {
     std::vector<Killed> writers;
     for (int i = 0; i < kAtOnce; ++i) {
       const unsigned kind = (*random)();
-      Round round{.packed = (kind & 1) != 0,
-                  .slow_disk = (kind & 2) != 0,
-                  .large = (kind & 12) == 0,
+      Round round{.layout = static_cast<Layout>(kind % 3),
+                  .slow_disk = (kind & 8) != 0,
+                  .large = (kind & 48) == 0,
                   .pace = i % 4 == 0   ? Pace::kHasty
                           : i % 4 == 1 ? Pace::kOnePass
                                        : Pace::kSteady,
                   .seed = static_cast<unsigned>((*random)()),
-                  .directory = directory_ / std::to_string(first + i),
+                  .directory = directory_ / ("rank" + std::to_string(first + i)),
                   .lives = {}};
       const unsigned longest = round.pace == Pace::kHasty ? 60'000 : 1'300'000;
       round.lives = std::chrono::microseconds((*random)() % longest);
@@ -279,17 +287,19 @@ TEST_F(Kill, FiveHundredTimesNothingAcknowledgedIsLost) {
     for (const Killed& killed : writers) {
       const Round& round = killed.round;
       SCOPED_TRACE(testing::Message()
-                   << "seed " << seed << " " << round.directory << " packed " << round.packed
-                   << " slow " << round.slow_disk << " large " << round.large << " pace "
-                   << static_cast<int>(round.pace) << " lived " << round.lives.count() << " us");
+                   << "seed " << seed << " " << round.directory << " layout "
+                   << static_cast<int>(round.layout) << " slow " << round.slow_disk << " large "
+                   << round.large << " pace " << static_cast<int>(round.pace) << " lived "
+                   << round.lives.count() << " us");
       const Left left = CheckWhatIsLeft(
-          Env::Posix(), round.directory,
+          RunEnv(), round.directory,
           {killed.oracle->manifest_bytes.load(), killed.oracle->passes.load()}, round.large);
       passes += left.passes;
       promised[round.slow_disk ? 1 : 0] += CheckPromise(killed, left);
       ::munmap(killed.oracle, sizeof(Oracle));
       if (!HasFailure()) std::filesystem::remove_all(round.directory);
     }
+    if (!HasFailure()) std::filesystem::remove(directory_ / kNodeFile);
   }
   std::printf(
       "%zu passes acknowledged, %zu and, on a slow disk, %zu records older than the promise\n",

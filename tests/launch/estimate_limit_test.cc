@@ -82,6 +82,8 @@ TEST(EstimateLimit, LayoutAutoPacksWhatWouldBeTooManyFiles) {
   EXPECT_EQ(FilesOfPasses(ranks, config), 100'000u);
   config.layout = filters::OutputLayout::kPacked;
   EXPECT_EQ(FilesOfPasses(ranks, config), 1u);
+  config.layout = filters::OutputLayout::kNode;
+  EXPECT_EQ(FilesOfPasses({Rank(8), Rank(8)}, config), 1u);
 }
 
 }  // namespace

@@ -174,5 +174,12 @@ TEST(Limits, AnAutomaticLayoutStaysUnderTenThousandFiles) {
   EXPECT_EQ(SingleFiles(100'000, 1), 0u);
 }
 
+TEST(Limits, RanksThatAreTooManyForAPackedFileEachShareOneANode) {
+  EXPECT_FALSE(NeedsNodeFiles(2'495, 2'495));  // 16 + 4 x 2,495 = 9,996
+  EXPECT_TRUE(NeedsNodeFiles(2'496, 2'496));
+  EXPECT_FALSE(NeedsNodeFiles(4'990, 1));
+  EXPECT_TRUE(NeedsNodeFiles(4'991, 1));
+}
+
 }  // namespace
 }  // namespace tdump::launch

@@ -1,0 +1,23 @@
+// Shows the members of node files (io/node_file.h) as what they stand for: RUN/rank0_pid7 is a
+// directory where a node file in RUN has members of that name, and RUN/rank0_pid7/pack00000.tdp a
+// file. What is on the disk itself comes first. Nothing above Env knows of node files.
+//
+// Unlike files of their own: Map() of a member is kUnsupported (it may lie in several extents), and
+// Rename() stays within a directory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/env.h"
+
+namespace tdump::io {
+
+// Directories that are made in `run` become members of `run`/`node_file`; empty: none do, and what
+// there is can be read and written. `base` outlives it.
+std::unique_ptr<Env> NewNodeEnv(Env* base, std::string run = "", std::string node_file = "");
+
+// Where runs are read: NewNodeEnv(Env::Posix()). Never destroyed.
+Env* RunEnv();
+
+}  // namespace tdump::io
