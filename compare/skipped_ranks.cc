@@ -24,6 +24,9 @@ bool IsOfReplicas(const std::string& axis) {
   return SharesData(axis) || IsOneOf(axis, {"dp", "fsdp", "cp"});
 }
 
+// Along which ranks are given parts of one batch, or all of it.
+bool IsOfBatch(const std::string& axis) { return SharesData(axis) || axis == "cp"; }
+
 uint64_t HashOf(const std::string& text) { return std::hash<std::string>()(text); }
 
 uint64_t OperatorHash(const std::string& root, const std::string& path, const std::string& op) {
@@ -180,8 +183,9 @@ void SkippedRanks::Begin(const JobStep& step) {
   calls_.clear();
   data_.clear();
   told_.clear();
+  lacked_.Begin(step);
   const Topology& topology = step.topology();
-  std::map<std::vector<uint32_t>, uint32_t> beside, given;  // numbers of places
+  std::map<std::vector<uint32_t>, uint32_t> beside, given, batch;  // numbers of places
   const auto number = [&](int32_t rank, auto&& leaves_out, auto* numbers) {
     std::vector<uint32_t> places;
     for (size_t axis = 0; axis < topology.axes().size(); ++axis)
@@ -199,6 +203,7 @@ void SkippedRanks::Begin(const JobStep& step) {
     } else if (topology.HasPlace(ref.rank)) {
       pass.beside = number(ref.rank, IsOfReplicas, &beside);
       pass.given = number(ref.rank, SharesData, &given);
+      pass.batch = number(ref.rank, IsOfBatch, &batch);
     }
     passes_.push_back(pass);
   }
@@ -225,7 +230,7 @@ SkippedRanks::Given SkippedRanks::GivenTo(uint32_t pass, const std::vector<uint3
   given = {.is_other = true, .is_known = true};
   for (const uint32_t other : ran) {
     if (passes_[other].beside != passes_[pass].beside) continue;
-    const bool are_same_by_place = is_place_known && passes_[other].given == passes_[pass].given;
+    const bool are_same_by_place = AreSameByPlace(pass, other);
     const auto same = DataOf(pass).IsAsOf(DataOf(other), micro, are_same_by_place);
     if (same && *same) return given = {.is_other = false, .is_known = true};
     if (same) continue;
@@ -235,15 +240,23 @@ SkippedRanks::Given SkippedRanks::GivenTo(uint32_t pass, const std::vector<uint3
   return given;
 }
 
-bool SkippedRanks::IsOfNoData(const std::vector<Member>& ran, uint32_t micro) {
-  for (size_t i = 1; i < ran.size(); ++i) {
-    const auto same = DataOf(ran[0].pass).IsAsOf(DataOf(ran[i].pass), micro, false);
-    if (!same || *same) continue;
-    const auto first = step_->DataOf(ran[0]), other = step_->DataOf(ran[i]);
-    return first.ok() && other.ok() && first->record.hash && other->record.hash &&
-           *first->record.hash == *other->record.hash;
-  }
-  return false;
+bool SkippedRanks::AreSameByPlace(uint32_t pass, uint32_t other) const {
+  return !step_->topology().is_unknown() && passes_[other].given == passes_[pass].given;
+}
+
+bool SkippedRanks::IsOfNoData(const Group& group, uint32_t lacking, uint32_t micro) {
+  const Pass& pass = passes_[lacking];
+  const auto counts = [&](uint32_t other) {
+    return passes_[other].is_whole && passes_[other].beside == pass.beside;
+  };
+  const auto are_other = [&](uint32_t x, uint32_t y) {
+    // What parts of one batch have in common may come of that batch.
+    const auto &of_x = passes_[x].batch, &of_y = passes_[y].batch;
+    if (of_x && of_x == of_y && of_x != pass.batch) return false;
+    const auto same = DataOf(x).IsAsOf(DataOf(y), micro, AreSameByPlace(x, y));
+    return same && !*same;
+  };
+  return lacked_.IsOfNoData(group, lacking, counts, are_other);
 }
 
 std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
@@ -251,14 +264,12 @@ std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
   std::vector<bool> holds(passes_.size());
   std::unordered_map<uint32_t, Member> beside;
   std::vector<uint32_t> ran;
-  std::vector<Member> members;  // the same
   for (const Member& member : group.members) {
     const Pass& pass = passes_[member.pass];
     holds[member.pass] = true;
     if (!pass.is_whole || !pass.beside) continue;
     beside.emplace(*pass.beside, member);
     ran.push_back(member.pass);
-    members.push_back(member);
   }
   const bool is_unknown = step_->topology().is_unknown();
   std::vector<SkippedRank> skipped;
@@ -282,12 +293,8 @@ std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
     const Given given = GivenTo(index, ran, record->key.micro);
     const bool may_be_other = given.is_other || (is_unknown && !given.is_known);
     if (may_be_other && !calls.HasMicroBatch(record->key.micro)) continue;
-    skipped.push_back({ref.rank, given.is_other, given.is_known});
-  }
-  const auto is_other = [](const SkippedRank& rank) { return rank.has_other_data; };
-  if (std::any_of(skipped.begin(), skipped.end(), is_other) &&
-      IsOfNoData(members, record->key.micro)) {
-    for (SkippedRank& rank : skipped) rank.has_other_data = false;
+    const bool is_excused = given.is_other && !IsOfNoData(group, index, record->key.micro);
+    skipped.push_back({ref.rank, is_excused, given.is_known});
   }
   return skipped;
 }

@@ -12,9 +12,10 @@
 //   4. the module is no part of an expert, to which a batch may send nothing.
 // Of a rank that was given other data (compare/given_data.h) than all that ran it, a module (an
 // encoder of images) may have nothing to do: what the others hold then is the whole of it, unless
-// they hold the same though their data is not; and it may have had fewer micro-batches. Where no
-// hash tells, ranks that lie apart on dp, fsdp or cp were given other data, and no others. What
-// ranks of the same places alone run on both sides (a log of the first one) is no fault: SkipAlike.
+// they hold the same though their data is not (compare/lacked_calls.h); and it may have had fewer
+// micro-batches. Where no hash tells, ranks that lie apart on dp, fsdp or cp were given other data,
+// and no others. What ranks of the same places alone run on both sides (a log of the first one) is
+// no fault: SkipAlike.
 // Where nobody says how the ranks lie, only a rank that called the module at other steps can have
 // skipped it. Operators that are no modules come and go: a rank may print what others do not.
 #pragma once
@@ -30,6 +31,7 @@
 
 #include "compare/given_data.h"
 #include "compare/job_step.h"
+#include "compare/lacked_calls.h"
 #include "compare/run_side.h"
 #include "compare/step_view.h"
 #include "compare/topology.h"
@@ -87,16 +89,16 @@ class SkippedRanks {
  public:
   // Before the tensors of a step; it outlives them.
   void Begin(const JobStep& step);
-  // Those that lack the group, ascending.
+  // Those that lack the group, a group of the step, ascending.
   std::vector<SkippedRank> Find(const Group& group);
 
  private:
   // Of one of the step's passes.
   struct Pass {
     bool is_whole = false;
-    // Numbers of where its rank lies: of ranks that run the same modules, and that are given the
-    // same data. None: the topology has no place for it.
-    std::optional<uint32_t> beside, given;
+    // Numbers of where its rank lies: of ranks that run the same modules, that are given the same
+    // data, and that are given parts of one batch. None: the topology has no place for it.
+    std::optional<uint32_t> beside, given, batch;
   };
   const CallsOfPass& CallsOf(uint32_t pass);
   const GivenData& DataOf(uint32_t pass);
@@ -105,11 +107,13 @@ class SkippedRanks {
     bool is_other = false, is_known = false;
   };
   Given GivenTo(uint32_t pass, const std::vector<uint32_t>& ran, uint32_t micro);
-  // Whether ranks of other data have the same values of it.
-  bool IsOfNoData(const std::vector<Member>& ran, uint32_t micro);
+  // Whether what a rank lacks with the group is the same for all data.
+  bool IsOfNoData(const Group& group, uint32_t lacking, uint32_t micro);
+  bool AreSameByPlace(uint32_t pass, uint32_t other) const;
 
   const JobStep* step_ = nullptr;
   std::vector<Pass> passes_;
+  LackedCalls lacked_;
   // By pass, as asked for.
   std::map<uint32_t, CallsOfPass> calls_;
   std::map<uint32_t, GivenData> data_;

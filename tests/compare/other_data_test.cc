@@ -274,5 +274,103 @@ TEST(OtherData, ARankThatIsGoneIsNoOtherInput) {
   EXPECT_TRUE(diff(true).inputs.first_differing_step);  // it recorded nothing: rules, or the data
 }
 
+// What two ranks of three run for their images, in which a table and the second input of a layer
+// are the same for all images.
+FakeRun Encoder(int32_t world, bool is_captured) {
+  FakeRun run(world);
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (world > 1) run.Place(rank, "dp=" + std::to_string(rank));
+    PassBuilder pass = run.Pass(rank, 0);
+    const Tensor rows = world > 1 ? RowsOf({rank}) : RowsOf({0, 1, 2});
+    pass.Module("a", rows, rows);
+    if (rank < 2) {
+      const Tensor images = world > 1 ? RowsOf({rank}) : RowsOf({0, 1});
+      const uint64_t encoder = is_captured ? pass.Begin("vis", "", {{"0", images}}) : 0;
+      pass.Module("vis.table", kFirstRows, kLastRows);
+      const uint64_t layer = pass.Begin("vis.layer", "", {{"0", images}, {"1", kLastRows}});
+      pass.End(layer, "vis.layer", "", {{"", images}});
+      if (is_captured) pass.End(encoder, "vis", "", {{"", images}});
+    }
+    pass.Module("c", rows, rows);
+  }
+  return run;
+}
+
+TEST(OtherData, ItIsTheReasonForAllThatTheModuleRuns) {
+  for (const bool is_captured : {false, true}) {
+    const FakeRun whole = Encoder(1, is_captured), parts = Encoder(3, is_captured);
+    ExpectSame(DiffOk(whole, parts));
+    ExpectSame(DiffOk(parts, whole));
+  }
+}
+
+TEST(OtherData, WhatIsTheSameForAllDataIsMissedBesideWhatTheRankRan) {
+  const auto of = [](int32_t world, bool skips) {
+    FakeRun run(world);
+    for (int32_t rank = 0; rank < world; ++rank) {
+      if (world > 1) run.Place(rank, "dp=" + std::to_string(rank));
+      PassBuilder pass = run.Pass(rank, 0);
+      const Tensor rows = world > 1 ? RowsOf({rank}) : RowsOf({0, 1, 2});
+      pass.Module("x.a", rows, rows);
+      if (!skips || rank != 2) pass.Module("x.table", kFirstRows, kFirstRows);
+    }
+    return run;
+  };
+  ExpectSame(DiffOk(of(1, false), of(3, false)));
+  const DiffReport report = DiffOk(of(1, false), of(3, true));
+  EXPECT_EQ(report.counts.unpaired_a, 2u);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "x.table");
+}
+
+// Of the rows [first, first + rows) of a batch, the columns [begin, end).
+template <class T>
+Tensor Cut(const std::string& dtype, int first, int rows, int begin, int end) {
+  std::vector<T> values;
+  for (int row = first; row < first + rows; ++row) {
+    for (int column = begin; column < end; ++column)
+      values.push_back(static_cast<T>(10 * row + 3 * column * column + 1));
+  }
+  return MakeTensor<T>(dtype, {rows, end - begin}, values);
+}
+
+// A batch of which the first half has images, on one rank; or each half on two ranks, which are
+// given columns of it. `skips`: this rank does not run the table.
+FakeRun Halves(const std::string& axis, bool is_whole, int32_t skips = -1) {
+  FakeRun run(is_whole ? 1 : 4);
+  for (int32_t rank = 0; rank < (is_whole ? 1 : 4); ++rank) {
+    const int half = rank / 2, part = rank % 2;
+    if (!is_whole)
+      run.Place(rank, axis + "=" + std::to_string(part) + " dp=" + std::to_string(half));
+    const int first = 2 * half, rows = is_whole ? 4 : 2;
+    const int begin = 2 * part, end = is_whole ? 4 : begin + 2;
+    const Tensor ids = axis == "tp" ? Cut<int64_t>("int64", first, rows, 0, 4)
+                                    : Cut<int64_t>("int64", first, rows, begin, end);
+    const Tensor hidden = Cut<float>("float32", first, rows, begin, end);
+    PassBuilder pass = run.Pass(rank, 0);
+    const uint64_t root = pass.Begin(".", "", {{"ids", ids}, {"hidden", hidden}});
+    if (half == 0) pass.Module("vis", RowsOf({0}), RowsOf({0}));
+    if (rank != skips) pass.Module("table", kFirstRows, kLastRows);
+    pass.Module("c", hidden, hidden);
+    pass.End(root, ".", "", {{"", hidden}});
+  }
+  return run;
+}
+
+TEST(OtherData, PartsOfOneBatchAreNoOtherDataForWhatAnotherBatchLacks) {
+  for (const char* const axis : {"tp", "cp"}) {
+    const FakeRun a = Halves(axis, true);
+    ExpectSame(DiffOk(a, Halves(axis, false)));
+    for (const int32_t skips : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << axis << ", rank " << skips);
+      const DiffReport report = DiffOk(a, Halves(axis, false, skips));
+      EXPECT_EQ(report.counts.unpaired_a, 2u);
+      ASSERT_TRUE(report.origin);
+      EXPECT_EQ(report.origin->name, "table");
+      EXPECT_EQ(report.origin->rank, skips);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tdump::compare
