@@ -2,8 +2,9 @@
 // given the same.
 //
 // The model's inputs tell, of a micro-batch first, else of the step: by their values, and by those
-// that one rank alone has of a call. Where the ranks share none with a hash, the first input of any
-// module that both have.
+// that one rank alone has of a call (images), unless integers (token ids) that both have are equal:
+// then that rank has more of the same data (labels). Where the ranks share none with a hash, the
+// first input of any module that both have.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +27,23 @@ class GivenData {
 
  private:
   struct Input {
-    uint64_t name = 0, value = 0;  // hashes
-    uint64_t call = 0;             // that it is an argument of, a hash
+    uint64_t name = 0;  // a hash
+    std::optional<uint64_t> value;
+    uint64_t call = 0;  // that it is an argument of, a hash
     uint32_t micro = 0;
     bool is_integer = false;
   };
   using Inputs = std::vector<Input>;
-  static std::optional<bool> SameOfModel(const Inputs& x, const Inputs& y,
-                                         std::optional<uint32_t> micro, bool integers_tell);
-  // Whether an input of a call that both have is one of x alone.
-  static bool HasMore(const Inputs& x, const Inputs& y, std::optional<uint32_t> micro);
+  std::optional<bool> SameOfModel(const GivenData& other, std::optional<uint32_t> micro,
+                                  bool integers_tell) const;
+  // Whether an input of a call that both have is one of this alone.
+  bool HasMore(const GivenData& other, std::optional<uint32_t> micro) const;
   std::optional<bool> SameFirst(const GivenData& other, std::optional<uint32_t> micro) const;
 
-  Inputs of_model_;  // by name
-  Inputs in_order_;  // of any module
-  Inputs by_name_;   // the same
+  Inputs of_model_;                    // by name
+  std::vector<uint64_t> model_calls_;  // of these, ascending
+  Inputs in_order_;                    // of any module, with a value
+  Inputs by_name_;                     // the same
 };
 
 }  // namespace tdump::compare

@@ -44,10 +44,34 @@ TEST(GivenData, AnyInputOfTheModelThatDiffersTells) {
   const Fill ids = Model({{"ids", kIds}, {"mask", kInput}}, kInput);
   EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}, {"mask", kInput}}, kOther)), true);
   EXPECT_EQ(AreSame(ids, Model({{"ids", kOtherIds}, {"mask", kInput}}, kInput)), false);
-  EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}}, kInput)), false);       // without a mask
-  EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}}, kInput), true), true);  // not known of a shard
   EXPECT_EQ(AreSame(ids, Model({{"pixels", kOther}}, kOther)), false);  // by what a was given
   EXPECT_EQ(AreSame(ids, Model({}, kInput)), true);
+}
+
+TEST(GivenData, MoreInputsAreOtherDataUnlessIntegersOfBothAreEqual) {
+  const Fill rows = Model({{"rows", kInput}, {"images", kOther}}, kInput);
+  EXPECT_EQ(AreSame(rows, Model({{"rows", kInput}}, kInput)), false);
+  EXPECT_EQ(AreSame(rows, Model({{"rows", kInput}}, kInput), true), true);  // not known of a shard
+  for (const Tensor& more : {kOtherIds, kOther}) {                          // labels, a mask
+    const Fill ids = Model({{"ids", kIds}, {"more", more}}, kInput);
+    EXPECT_EQ(AreSame(ids, Model({{"ids", kIds}}, kInput)), true);
+    EXPECT_EQ(AreSame(ids, Model({{"ids", kOtherIds}}, kInput)), false);
+    EXPECT_EQ(AreSame(ids, Model({}, kInput)), true);  // by what a was given
+  }
+  EXPECT_EQ(AreSame(Model({{"ids", kIds}, {"rows", kInput}, {"labels", kIds}}, kInput),
+                    Model({{"ids", kIds}, {"rows", kOther}}, kInput)),
+            false);
+}
+
+TEST(GivenData, AnInputWithoutAHashIsNoneThatOneRankAloneHas) {
+  const Fill both = Model({{"rows", kInput}, {"mask", kOther}}, kInput);
+  const Fill lost = [&](PassBuilder& pass) {
+    both(pass);
+    for (io::Record& record : *pass.records()) {
+      if (record.key.arg == "mask") record.hash.reset();
+    }
+  };
+  EXPECT_EQ(AreSame(both, lost), true);
 }
 
 TEST(GivenData, RanksThatAreGivenTheSameMayHoldShardsOfWhatIsHandedOn) {

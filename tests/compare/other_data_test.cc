@@ -372,5 +372,40 @@ TEST(OtherData, PartsOfOneBatchAreNoOtherDataForWhatAnotherBatchLacks) {
   }
 }
 
+const Tensor kIds = MakeTensor<int64_t>("int64", {2}, {3, 4});
+
+// Ranks that are given the same token ids, the first one labels too; the second one lacks b in step
+// 1.
+FakeRun Labels(const std::string& axis, int32_t world, bool skips) {
+  FakeRun run(world);
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (!axis.empty()) run.Place(rank, axis + "=" + std::to_string(rank));
+    const bool is_short = skips && rank == 1;
+    for (const uint64_t step : {0, 1}) {
+      PassBuilder pass = run.Pass(rank, step);
+      std::vector<PassBuilder::Argument> inputs = {{"ids", kIds}};
+      if (rank == 0) inputs.push_back({"labels", MakeTensor<int64_t>("int64", {2}, {5, 6})});
+      const uint64_t root = pass.Begin(".", "", inputs);
+      RunThree(pass, "b", kFirstRows, kFirstRows, kFirstRows, is_short && step == 1);
+      pass.End(root, ".", "", {{"", kFirstRows}});
+    }
+    run.Count(rank, "b", is_short ? 1 : 2);
+  }
+  return run;
+}
+
+TEST(OtherData, MoreOfTheSameDataIsNoReason) {
+  for (const char* const axis : {"", "tp", "dp", "cp"}) {
+    SCOPED_TRACE(axis);
+    const FakeRun a = Labels("", 1, false);
+    ExpectSame(DiffOk(a, Labels(axis, 2, false)));
+    const DiffReport report = DiffOk(a, Labels(axis, 2, true));
+    EXPECT_EQ(report.counts.unpaired_a, 2u);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, "b");
+    EXPECT_EQ(report.origin->rank, 1);
+  }
+}
+
 }  // namespace
 }  // namespace tdump::compare
