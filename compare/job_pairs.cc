@@ -101,8 +101,7 @@ std::optional<Topology> PlacesOf(const std::vector<int32_t>& ranks, const Topolo
 }
 
 bool HaveOtherData(const std::vector<SkippedRank>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [](const SkippedRank& rank) { return rank.has_other_data; });
+  return std::ranges::all_of(ranks, &SkippedRank::has_other_data);
 }
 
 // Ranks whose data had nothing for a tensor have no part in its layout.
@@ -120,6 +119,13 @@ void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
   for (GivenDims& given : shards->set.given) leave_out(&given.topology);
 }
 
+// As it was captured.
+std::string NameOf(const JobStep& step, const Group& group) {
+  const auto data = step.DataOf(group.members.front());
+  const Key& key = data.ok() ? data->record.key : group.key;
+  return PlainName(key.root, key.path, key.op);
+}
+
 // Of ranks of which places alone say whether they were given what those were that ran it.
 std::string UnknownDataText(const JobStep& step, char side, const Group& group,
                             const std::vector<SkippedRank>& lacking, bool has_other_data) {
@@ -129,12 +135,10 @@ std::string UnknownDataText(const JobStep& step, char side, const Group& group,
   }
   if (ranks.empty()) return "";
   const bool is_one = ranks.size() == 1;
-  const auto data = step.DataOf(group.members.front());
-  const Key& key = data.ok() ? data->record.key : group.key;
   return fmt::format(
       "{} of {} {} no record of {}, and no hash tells whether {} given other data than {}; judged "
       "as if {}, as the ranks lie (`signature: true` records such hashes)",
-      RanksText(ranks), side, is_one ? "has" : "have", PlainName(key.root, key.path, key.op),
+      RanksText(ranks), side, is_one ? "has" : "have", NameOf(step, group),
       is_one ? "it was" : "they were", RanksText(RanksOf(step, group)),
       has_other_data ? (is_one ? "it was" : "they were")
                      : (is_one ? "it was not" : "they were not"));
@@ -178,6 +182,7 @@ struct JobPairs::Step {
   std::vector<Held> held;
   // Of which side, and what was taken for given, a note tells (UnknownDataText).
   std::set<std::pair<char, bool>> told;
+  std::set<char> told_known;  // NoteOtherData
 };
 
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& made, Step* step) {
@@ -195,6 +200,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
                                         : Result<ResolvedLayouts>(status);
   // Ranks whose data had nothing for it leave the whole to the others.
   const bool is_whole = skipped.have_other_data() && HaveOneShape(layouts);
+  if (is_whole && !skipped.are_alike) NoteOtherData(left, right, skipped, step);
   if (status.ok() && skipped.any() && !skipped.are_alike && !is_whole) {
     AddSkipped(left, right, of_a, of_b, std::move(layouts), made, skipped, step);
     return;
@@ -249,6 +255,22 @@ JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right, S
   note(*step->a, 'A', left, skipped.a);
   note(*step->b, 'B', right, skipped.b);
   return skipped;
+}
+
+void JobPairs::NoteOtherData(const Group& left, const Group& right, const Skipped& skipped,
+                             Step* step) {
+  const auto note = [&](const JobStep& of, char side, const Group& group,
+                        const std::vector<SkippedRank>& lacking) {
+    const bool is_known = std::ranges::all_of(lacking, &SkippedRank::is_data_known);
+    // Where it is not, another note tells.
+    if (lacking.empty() || !is_known || !step->told_known.insert(side).second) return;
+    step->opened.notes.push_back(fmt::format(
+        "ranks of {} that have no record of {} were given other data than those that have, which "
+        "is taken for the reason",
+        side, NameOf(of, group)));
+  };
+  note(*step->a, 'A', left, skipped.a);
+  note(*step->b, 'B', right, skipped.b);
 }
 
 // What the other ranks hold is compared where they hold copies of the whole, or all of it but for

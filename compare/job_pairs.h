@@ -64,6 +64,9 @@ class JobPairs {
     bool have_other_data() const;  // all of them
   };
   Skipped FindSkipped(const Group& left, const Group& right, Step* step);
+  // What ranks of other data hold is the whole of it.
+  static void NoteOtherData(const Group& left, const Group& right, const Skipped& skipped,
+                            Step* step);
   void AddSkipped(const Group& left, const Group& right, const LoadedShards& of_a,
                   const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
                   const std::string& made, const Skipped& skipped, Step* step);

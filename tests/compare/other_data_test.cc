@@ -11,7 +11,9 @@
 namespace tdump::compare {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 // An encoder of images, of which one half of a batch has none.
 TEST(OtherData, ARankWhoseDataHadNothingForItSkippedNothing) {
@@ -299,8 +301,14 @@ FakeRun Encoder(int32_t world, bool is_captured) {
 TEST(OtherData, ItIsTheReasonForAllThatTheModuleRuns) {
   for (const bool is_captured : {false, true}) {
     const FakeRun whole = Encoder(1, is_captured), parts = Encoder(3, is_captured);
-    ExpectSame(DiffOk(whole, parts));
+    const DiffReport report = DiffOk(whole, parts);
+    ExpectSame(report);
     ExpectSame(DiffOk(parts, whole));
+    EXPECT_THAT(report.notes,
+                Contains(HasSubstr("ranks of B that have no record of vis")).Times(1));
+    EXPECT_THAT(report.notes,
+                Contains(HasSubstr("were given other data than those that have, which is taken for "
+                                   "the reason")));
   }
 }
 
@@ -404,6 +412,7 @@ TEST(OtherData, MoreOfTheSameDataIsNoReason) {
     ASSERT_TRUE(report.origin);
     EXPECT_EQ(report.origin->name, "b");
     EXPECT_EQ(report.origin->rank, 1);
+    EXPECT_THAT(report.notes, Not(Contains(HasSubstr("taken for the reason"))));
   }
 }
 
