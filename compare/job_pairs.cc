@@ -104,6 +104,10 @@ bool HaveOtherData(const std::vector<SkippedRank>& ranks) {
   return std::ranges::all_of(ranks, &SkippedRank::has_other_data);
 }
 
+bool RanIt(const std::vector<SkippedRank>& ranks) {
+  return std::ranges::all_of(ranks, &SkippedRank::ran_it);
+}
+
 // Ranks whose data had nothing for a tensor have no part in its layout.
 void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
   std::vector<int32_t> ranks;
@@ -189,15 +193,23 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
   LoadedShards of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
   LoadedShards of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
   const Status status = of_a.status.ok() ? of_b.status : of_a.status;
-  const Skipped skipped = FindSkipped(left, right, step);
+  Skipped skipped = FindSkipped(left, right, step);
   LeaveOut(skipped.a, &of_a);
   LeaveOut(skipped.b, &of_b);
   LayoutMemory none_a, none_b;  // of what ranks lack nothing is learnt
-  Result<ResolvedLayouts> layouts = status.ok()
-                                        ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(),
-                                                         skipped.any() ? &none_a : &memory_a_,
-                                                         skipped.any() ? &none_b : &memory_b_)
-                                        : Result<ResolvedLayouts>(status);
+  const auto resolve = [&]() -> Result<ResolvedLayouts> {
+    if (!status.ok()) return status;
+    return ResolveLayouts(of_a.set, of_b.set, bound_.has_value(),
+                          skipped.any() ? &none_a : &memory_a_,
+                          skipped.any() ? &none_b : &memory_b_);
+  };
+  Result<ResolvedLayouts> layouts = resolve();
+  if (status.ok() && skipped.any() && skipped.ran_it() && !HaveOneShape(layouts)) {
+    of_a = LoadShards(*step->a, 'A', left, options_->dims, &*step->numbers_a);
+    of_b = LoadShards(*step->b, 'B', right, options_->dims, &*step->numbers_b);
+    skipped = {};
+    layouts = resolve();
+  }
   // Ranks whose data had nothing for it leave the whole to the others.
   const bool is_whole = skipped.have_other_data() && HaveOneShape(layouts);
   if (is_whole && !skipped.are_alike) NoteOtherData(left, right, skipped, step);
@@ -219,6 +231,8 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
 }
 
 bool JobPairs::Skipped::have_other_data() const { return HaveOtherData(a) && HaveOtherData(b); }
+
+bool JobPairs::Skipped::ran_it() const { return RanIt(a) && RanIt(b); }
 
 JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right, Step* step) {
   Skipped skipped{.a = skipped_a_.Find(left), .b = skipped_b_.Find(right)};
@@ -263,7 +277,7 @@ void JobPairs::NoteOtherData(const Group& left, const Group& right, const Skippe
                         const std::vector<SkippedRank>& lacking) {
     const bool is_known = std::ranges::all_of(lacking, &SkippedRank::is_data_known);
     // Where it is not, another note tells.
-    if (lacking.empty() || !is_known || !step->told_known.insert(side).second) return;
+    if (RanIt(lacking) || !is_known || !step->told_known.insert(side).second) return;
     step->opened.notes.push_back(fmt::format(
         "ranks of {} that have no record of {} were given other data than those that have, which "
         "is taken for the reason",
@@ -304,7 +318,7 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
     if (std::vector<int32_t> ran = RanksOf(of, group); lists.empty() || lists.back() != ran)
       lists.push_back(std::move(ran));
     for (const SkippedRank& rank : lacking) {
-      if (are_copies && rank.has_other_data) continue;  // its data had nothing for it
+      if (rank.ran_it || (are_copies && rank.has_other_data)) continue;  // its data had none of it
       lost->push_back({.tensor = ids.a,
                        .partner = ids.b,
                        .rank = rank.rank,

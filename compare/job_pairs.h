@@ -61,6 +61,7 @@ class JobPairs {
     std::vector<SkippedRank> a, b;
     bool are_alike = false;  // SkipAlike, all of them: nothing to tell
     bool any() const { return !a.empty() || !b.empty(); }
+    bool ran_it() const;           // all of them: its call lacks this tensor alone
     bool have_other_data() const;  // all of them
   };
   Skipped FindSkipped(const Group& left, const Group& right, Step* step);

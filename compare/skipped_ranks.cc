@@ -99,6 +99,10 @@ uint64_t CallHash(Key key) {
   return HashOf(fmt::format("{}\n{}\n{}\n{}", key.root, key.path, key.op, ToText(key)));
 }
 
+uint64_t WithRole(uint64_t call, Role role) {
+  return HashOf(fmt::format("{}\n{}", call, static_cast<int>(role)));
+}
+
 template <class T>
 std::vector<T> Sorted(const std::unordered_set<T>& set) {
   std::vector<T> sorted(set.begin(), set.end());
@@ -128,7 +132,7 @@ bool SkipAlike(const Topology& topology_a, const RanksOfModule& a, const Topolog
 
 CallsOfPass::CallsOfPass(const StepView& view) {
   std::unordered_map<uint64_t, Calls> calls;
-  std::unordered_set<uint64_t> recorded;
+  std::unordered_set<uint64_t> recorded, roles;
   std::unordered_set<uint32_t> micros;
   const auto of = [&](const std::string& root, const std::string& path,
                       const std::string& op) -> Calls& {
@@ -147,7 +151,9 @@ CallsOfPass::CallsOfPass(const StepView& view) {
     const Key& key = record.key;
     if (IsWeight(key.role)) return true;
     micros.insert(key.micro);
-    if (recorded.insert(CallHash(key)).second) ++of(key.root, key.path, key.op).recorded;
+    const uint64_t call = CallHash(key);
+    if (recorded.insert(call).second) ++of(key.root, key.path, key.op).recorded;
+    roles.insert(WithRole(call, key.role));
     return true;
   });
   calls_.reserve(calls.size());
@@ -155,11 +161,17 @@ CallsOfPass::CallsOfPass(const StepView& view) {
   std::sort(calls_.begin(), calls_.end(),
             [](const Calls& x, const Calls& y) { return x.name < y.name; });
   recorded_ = Sorted(recorded);
+  roles_ = Sorted(roles);
   micros_ = Sorted(micros);
 }
 
 bool CallsOfPass::HasMicroBatch(uint32_t micro) const {
   return std::binary_search(micros_.begin(), micros_.end(), micro);
+}
+
+bool CallsOfPass::HasRole(const io::Record& record) const {
+  const Key& key = record.key;
+  return std::binary_search(roles_.begin(), roles_.end(), WithRole(CallHash(key), key.role));
 }
 
 bool CallsOfPass::Lacks(const io::Record& record) const {
@@ -272,6 +284,7 @@ std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
     ran.push_back(member.pass);
   }
   const bool is_unknown = step_->topology().is_unknown();
+  const bool may_lack_alone = group.nth == 0 && !IsOfParameters(group.key.role);
   std::vector<SkippedRank> skipped;
   std::optional<io::Record> record;
   for (uint32_t index = 0; index < passes_.size(); ++index) {
@@ -285,16 +298,24 @@ std::vector<SkippedRank> SkippedRanks::Find(const Group& group) {
       record = std::move(data->record);
     }
     const CallsOfPass& calls = CallsOf(index);
-    if (!calls.Lacks(*record)) continue;
+    const bool ran_it = !calls.Lacks(*record);
+    if (ran_it && (is_unknown || !may_lack_alone || !calls.HasRole(*record))) continue;
     const PassRef& ref = step_->passes()[index];
     const OperatorUse use = step_->base().UseOf(ref, record->key);
     if (!MayHaveSkipped(use, calls)) continue;
     if (is_unknown && !(use.is_known && use.calls > 0)) continue;
     const Given given = GivenTo(index, ran, record->key.micro);
+    if (ran_it) {
+      if (given.is_other && given.is_known)
+        skipped.push_back(
+            {.rank = ref.rank, .has_other_data = true, .is_data_known = true, .ran_it = true});
+      continue;
+    }
     const bool may_be_other = given.is_other || (is_unknown && !given.is_known);
     if (may_be_other && !calls.HasMicroBatch(record->key.micro)) continue;
     const bool is_excused = given.is_other && !IsOfNoData(group, index, record->key.micro);
-    skipped.push_back({ref.rank, is_excused, given.is_known});
+    skipped.push_back(
+        {.rank = ref.rank, .has_other_data = is_excused, .is_data_known = given.is_known});
   }
   return skipped;
 }

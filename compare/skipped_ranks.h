@@ -15,7 +15,7 @@
 // they hold the same though their data is not (compare/lacked_calls.h); and it may have had fewer
 // micro-batches. Where no hash tells, ranks that lie apart on dp, fsdp or cp were given other data,
 // and no others. What ranks of the same places alone run on both sides (a log of the first one) is
-// no fault: SkipAlike.
+// no fault: SkipAlike. Of such a rank a call may lack a tensor too (images that it was not given).
 // Where nobody says how the ranks lie, only a rank that called the module at other steps can have
 // skipped it. Operators that are no modules come and go: a rank may print what others do not.
 #pragma once
@@ -50,6 +50,8 @@ class CallsOfPass {
   explicit CallsOfPass(const StepView& view);
   // Whether it lacks the call of `record`, a record of another rank.
   bool Lacks(const io::Record& record) const;
+  // Whether it has tensors of the role of that call.
+  bool HasRole(const io::Record& record) const;
   // Whether it has anything of it.
   bool HasMicroBatch(uint32_t micro) const;
   bool is_empty() const { return micros_.empty(); }
@@ -61,6 +63,7 @@ class CallsOfPass {
   };
   std::vector<Calls> calls_;        // by operator
   std::vector<uint64_t> recorded_;  // hashes of calls as records name them, ascending
+  std::vector<uint64_t> roles_;     // the same with a role
   std::vector<uint32_t> micros_;    // ascending
 };
 
@@ -72,6 +75,7 @@ struct SkippedRank {
   int32_t rank = 0;
   bool has_other_data = false;  // than every rank that ran it
   bool is_data_known = false;   // by hash, not by its place alone
+  bool ran_it = false;          // its call lacks this tensor
 };
 
 // Of one module, on one side.

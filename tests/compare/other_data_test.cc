@@ -416,5 +416,51 @@ TEST(OtherData, MoreOfTheSameDataIsNoReason) {
   }
 }
 
+// The images of a batch, an argument of the model that ranks without images are not given, and what
+// it makes of them. `lost`: a rank that is not given its own.
+FakeRun ImagesAsArgument(int32_t world, bool has_same_ids = false, int32_t lost = -1) {
+  FakeRun run(world);
+  for (int32_t rank = 0; rank < world; ++rank) {
+    if (world > 1) run.Place(rank, "dp=" + std::to_string(rank));
+    const std::vector<int> parts = world > 1 ? std::vector<int>{rank} : std::vector<int>{0, 1, 2};
+    std::vector<int64_t> ids;
+    for (const int part : parts) ids.push_back(has_same_ids ? 7 : part + 3);
+    if (has_same_ids) ids.resize(1);
+    std::vector<PassBuilder::Argument> inputs = {{"ids", Vector<int64_t>("int64", ids)}};
+    std::vector<PassBuilder::Argument> outputs = {{"0", RowsOf(parts)}};
+    const Tensor images = world > 1 ? RowsOf({rank}) : RowsOf({0, 1});
+    const bool has_images = rank < 2 && rank != lost;
+    if (has_images) inputs.push_back({"images", images});
+    if (has_images) outputs.push_back({"1", images});
+    PassBuilder pass = run.Pass(rank, 0);
+    const uint64_t root = pass.Begin(".", "", inputs);
+    if (has_images) pass.Module("vis", images, images);
+    pass.Module("c", RowsOf(parts), RowsOf(parts));
+    pass.End(root, ".", "", outputs);
+  }
+  return run;
+}
+
+TEST(OtherData, ItIsTheReasonForAnArgumentThatARankIsNotGiven) {
+  const FakeRun whole = ImagesAsArgument(1), parts = ImagesAsArgument(3);
+  const DiffReport report = DiffOk(whole, parts);
+  ExpectSame(report);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("no record of vis")).Times(1));
+  ExpectSame(DiffOk(parts, whole));
+  ExpectSame(DiffOk(parts, ImagesAsArgument(3)));
+}
+
+TEST(OtherData, APartOfAnArgumentThatIsMissingIsFound) {
+  const FakeRun whole = ImagesAsArgument(1);
+  const auto expect_differs = [](const FakeRun& a, const FakeRun& b) {
+    EXPECT_EQ(DiffOk(a, b).overall, Overall::kDiffers);
+    EXPECT_EQ(DiffOk(b, a).overall, Overall::kDiffers);
+  };
+  expect_differs(whole, ImagesAsArgument(3, false, /*lost=*/1));
+  expect_differs(ImagesAsArgument(3), ImagesAsArgument(3, false, 1));
+  // Equal token ids: it was given the same, but for the images.
+  expect_differs(ImagesAsArgument(1, true), ImagesAsArgument(3, true));
+}
+
 }  // namespace
 }  // namespace tdump::compare
