@@ -115,10 +115,14 @@ Result<std::vector<Axis>> ParseAxes(std::string_view text) {
   return axes;
 }
 
-// Every rank's place, from how far apart neighbours on each axis are.
+// Every rank's place, from how far apart neighbours on each axis are. On an axis of one place there
+// are none, and torch prints its stride as ().
 Result<Topology> FromStrides(const std::vector<Axis>& axes, std::string_view text, int32_t world) {
   std::vector<uint32_t> strides;
-  for (const std::string_view item : Items(text)) strides.push_back(NumberOf(item).value_or(0));
+  for (const std::string_view item : Items(text)) {
+    const bool one = strides.size() < axes.size() && axes[strides.size()].size == 1;
+    strides.push_back(one ? 1 : NumberOf(item).value_or(0));
+  }
   if (strides.size() != axes.size() ||
       std::find(strides.begin(), strides.end(), 0u) != strides.end())
     return InvalidArgument(fmt::format("mesh: strides ({}) of {} axes", text, axes.size()));

@@ -66,6 +66,14 @@ TEST(ParseMesh, AsTorchPrintsItAndAsAPlainList) {
   EXPECT_THAT(one->topology.Of(3), ElementsAre(Pair("tp", 3)));
 }
 
+TEST(ParseMesh, AnAxisOfOnePlaceHasNoStride) {
+  const auto mesh = ParseMesh("DeviceMesh((pp=2, dp=1, tp=2), 'cpu', stride=(2, (), 1))", 4);
+  ASSERT_TRUE(mesh.ok()) << mesh.status().message();
+  EXPECT_THAT(mesh->topology.Of(2), ElementsAre(Pair("dp", 0), Pair("pp", 1), Pair("tp", 0)));
+  EXPECT_THAT(mesh->topology.Of(3), ElementsAre(Pair("dp", 0), Pair("pp", 1), Pair("tp", 1)));
+  EXPECT_TRUE(ParseMesh("DeviceMesh((1,), 'cpu', stride=((),))", 1).ok());
+}
+
 TEST(ParseMesh, RefusesWhatIsNoMesh) {
   EXPECT_FALSE(ParseMesh("", 1).ok());
   EXPECT_THAT(ParseMesh("dp=2 tp=4", 4).status().message(), HasSubstr("make 8 ranks"));
