@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "collectors/python/hooks.h"
+#include "collectors/python/local_parts.h"
 #include "collectors/python/module_table.h"
 #include "collectors/python/optimizer_state.h"
 #include "collectors/python/python_text.h"
@@ -33,6 +34,7 @@ PyObject* Start(PyObject*, PyObject* args) {
   if (runtime == nullptr) Py_RETURN_FALSE;
   SetResolver(resolve);
   SetPredicateHost(runtime, evaluate);
+  InstallLocalPartReader();
   Py_RETURN_TRUE;
 }
 

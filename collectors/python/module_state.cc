@@ -1,10 +1,11 @@
 #include "collectors/python/module_state.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
+#include "collectors/python/local_parts.h"
 #include "collectors/python/python_tensor.h"
 #include "collectors/python/python_text.h"
 #include "collectors/python/sharded_gradients.h"
@@ -54,8 +55,7 @@ class StateRecorder {
       RecordDict(DictOf(module, "_parameters"), Role::kParam);
     if (Wants(recorder_, scope_, Role::kState))
       RecordDict(DictOf(module, "_buffers"), Role::kState);
-    if (WantsGradient(recorder_, scope_, Role::kParamGrad))
-      WatchGradients(DictOf(module, "_parameters"), op);
+    if (WantsGradient(recorder_, scope_, Role::kParamGrad)) WatchGradients(module, op);
   }
 
  private:
@@ -70,33 +70,31 @@ class StateRecorder {
     }
   }
 
-  void WatchGradients(PyObject* parameters, OperatorId op) {
+  void WatchGradients(PyObject* module, OperatorId op) {
+    PyObject* parameters = DictOf(module, "_parameters");
     PyObject *name, *tensor;
     Py_ssize_t position = 0;
     while (parameters != nullptr && PyDict_Next(parameters, &position, &name, &tensor)) {
       if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.watched.Insert(tensor)) continue;
       const auto text = Utf8Of(name, &made_);
       if (!text) continue;
-      if (IsSharded(tensor) && HasFsdp())
+      if (IsSharded(tensor) && IsUnderFsdp(module))
         WatchShardedGradient(op, *text, tensor);
       else
         WatchParameterGradient(op, *text, TensorOf(tensor));
     }
   }
 
-  bool HasFsdp() {
-    const auto is_of_fsdp = [](PyObject* module) {
-      return ModuleTable::Get().Find(module) != nullptr && IsOfFsdp(module);
-    };
-    if (!has_fsdp_) has_fsdp_ = std::any_of(root_.members.begin(), root_.members.end(), is_of_fsdp);
-    return *has_fsdp_;
+  bool IsUnderFsdp(PyObject* module) {
+    if (!under_fsdp_) under_fsdp_ = UnderFsdp(root_.members);
+    return under_fsdp_->contains(module);
   }
 
   Recorder& recorder_;
   ModuleRoot& root_;
   Recorder::CallScope& scope_;
-  std::optional<bool> has_fsdp_;  // as asked for
-  std::string made_;              // a name that had to be encoded
+  std::optional<std::unordered_set<PyObject*>> under_fsdp_;  // once asked for
+  std::string made_;                                         // a name that had to be encoded
 };
 
 void Expect(Runtime* runtime, ModuleRoot* root) {

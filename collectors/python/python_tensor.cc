@@ -8,6 +8,16 @@ namespace tdump::collectors {
 
 bool IsTensor(PyObject* object) { return THPVariable_Check(object); }
 
+Reference ObjectOf(const at::TensorBase& tensor) {
+  Reference object;
+  try {
+    object.reset(THPVariable_Wrap(tensor));
+  } catch (...) {  // torch's errors of Python among them
+  }
+  if (object == nullptr) PyErr_Clear();
+  return object;
+}
+
 const at::TensorBase& TensorOf(PyObject* object) { return THPVariable_Unpack(object); }
 
 const char* SubclassOf(PyObject* tensor) {

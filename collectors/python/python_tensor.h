@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "collectors/python/reference.h"
+
 namespace at {
 class TensorBase;
 }
@@ -15,6 +17,8 @@ class TensorBase;
 namespace tdump::collectors {
 
 bool IsTensor(PyObject* object);
+// The object of a tensor, made where it has none. Null when that fails, with no error set.
+Reference ObjectOf(const at::TensorBase& tensor);
 // Precondition: IsTensor(object). Valid while the object is.
 const at::TensorBase& TensorOf(PyObject* object);
 // The Python class of a tensor, "" for torch.Tensor, Parameter and Buffer.

@@ -1,14 +1,15 @@
 #include "collectors/python/sharded_gradients.h"
 
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectors/python/error_guard.h"
 #include "collectors/python/hooks.h"
+#include "collectors/python/module_state.h"
+#include "collectors/python/module_table.h"
 #include "collectors/python/python_tensor.h"
-#include "collectors/torch/capture.h"
+#include "collectors/python/reference.h"
 #include "collectors/torch/gradients.h"
 #include "collectors/torch/plugin.h"
 
@@ -17,57 +18,8 @@ namespace {
 
 constexpr const char* kKey = "tdump";  // among the parameter's hooks, whose other keys are numbers
 
-struct Decrement {
-  void operator()(PyObject* object) const { Py_DECREF(object); }
-};
-using Reference = std::unique_ptr<PyObject, Decrement>;
-
-Reference Attribute(PyObject* object, const char* name) {
-  Reference value(object != nullptr ? PyObject_GetAttrString(object, name) : nullptr);
-  if (value == nullptr) PyErr_Clear();
-  return value;
-}
-
-std::string TextOf(PyObject* object) {
-  const Reference text(object != nullptr ? PyObject_Str(object) : nullptr);
-  const char* utf8 = text != nullptr ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (utf8 == nullptr) PyErr_Clear();
-  return utf8 != nullptr ? utf8 : "";
-}
-
-class ShardedGradient {
- public:
-  ShardedGradient(OperatorId op, std::string_view name) : gradient_(op, name) {}
-
-  bool IsOf(OperatorId op, std::string_view name) const { return gradient_.IsOf(op, name); }
-  void Record(PyObject* whole) {
-    const Reference local = Attribute(whole, "_local_tensor");
-    if (local == nullptr || !IsTensor(local.get())) return;
-    Describe(whole);
-    const ShardOf shard{placements_, mesh_, shape_};
-    gradient_.Record(TensorOf(local.get()), &shard);
-  }
-
- private:
-  // The texts stay as long as torch's own description is the same object.
-  void Describe(PyObject* whole) {
-    Reference spec = Attribute(whole, "_spec");
-    if (spec != nullptr && spec.get() == spec_.get()) return;
-    placements_ = TextOf(Attribute(whole, "placements").get());
-    mesh_ = TextOf(Attribute(whole, "device_mesh").get());
-    const auto sizes = SizesOf(whole);
-    shape_.assign(sizes.begin(), sizes.end());
-    spec_ = std::move(spec);
-  }
-
-  ParameterGradient gradient_;
-  Reference spec_;
-  std::string placements_, mesh_;
-  std::vector<int64_t> shape_;
-};
-
-ShardedGradient* Held(PyObject* capsule) {
-  return static_cast<ShardedGradient*>(PyCapsule_GetPointer(capsule, kKey));
+ParameterGradient* Held(PyObject* capsule) {
+  return static_cast<ParameterGradient*>(PyCapsule_GetPointer(capsule, kKey));
 }
 
 PyObject* OnGradient(PyObject* capsule, PyObject* parameter) {
@@ -75,10 +27,10 @@ PyObject* OnGradient(PyObject* capsule, PyObject* parameter) {
   if (Inert(runtime) || !runtime->gate->armed()) Py_RETURN_NONE;
   const ErrorGuard guard;
   try {
-    const Reference gradient = Attribute(parameter, "grad");
-    ShardedGradient* held = Held(capsule);
-    if (held != nullptr && gradient != nullptr && gradient.get() != Py_None)
-      held->Record(gradient.get());
+    const Reference gradient = AttributeOf(parameter, "grad");
+    ParameterGradient* held = Held(capsule);
+    if (held != nullptr && gradient != nullptr && IsTensor(gradient.get()))
+      held->Record(TensorOf(gradient.get()));
   } catch (...) {  // out of memory
   }
   Py_RETURN_NONE;
@@ -86,7 +38,7 @@ PyObject* OnGradient(PyObject* capsule, PyObject* parameter) {
 PyMethodDef on_gradient = {kKey, OnGradient, METH_O, nullptr};
 
 Reference NewHook(OperatorId op, std::string_view name) {
-  auto held = std::make_unique<ShardedGradient>(op, name);
+  auto held = std::make_unique<ParameterGradient>(op, name);
   const Reference capsule(PyCapsule_New(held.get(), kKey, [](PyObject* of) { delete Held(of); }));
   if (capsule == nullptr) return nullptr;
   (void)held.release();
@@ -107,13 +59,9 @@ Reference HooksOf(PyObject* parameter) {
 bool IsWatched(PyObject* hooks, OperatorId op, std::string_view name) {
   PyObject* hook = PyDict_Check(hooks) ? PyDict_GetItemString(hooks, kKey) : nullptr;
   if (hook == nullptr || !PyCFunction_Check(hook)) return false;
-  const ShardedGradient* held = Held(PyCFunction_GetSelf(hook));
+  const ParameterGradient* held = Held(PyCFunction_GetSelf(hook));
   return held != nullptr && held->IsOf(op, name);
 }
-
-}  // namespace
-
-bool IsSharded(PyObject* object) { return SubclassOf(object) == kDTensorClass; }
 
 bool IsOfFsdp(PyObject* module) {
   PyObject* bases = Py_TYPE(module)->tp_mro;
@@ -124,6 +72,28 @@ bool IsOfFsdp(PyObject* module) {
       return true;
   }
   return false;
+}
+
+}  // namespace
+
+std::unordered_set<PyObject*> UnderFsdp(const std::vector<PyObject*>& modules) {
+  std::vector<PyObject*> next;
+  for (PyObject* module : modules) {
+    if (ModuleTable::Get().Find(module) != nullptr && IsOfFsdp(module)) next.push_back(module);
+  }
+  std::unordered_set<PyObject*> found;
+  while (!next.empty()) {
+    PyObject* module = next.back();
+    next.pop_back();
+    if (!found.insert(module).second) continue;
+    PyObject* parts = DictOf(module, "_modules");
+    PyObject *name, *part;
+    Py_ssize_t position = 0;
+    while (parts != nullptr && PyDict_Next(parts, &position, &name, &part)) {
+      if (part != Py_None) next.push_back(part);
+    }
+  }
+  return found;
 }
 
 void WatchShardedGradient(OperatorId op, std::string_view name, PyObject* parameter) {

@@ -7,6 +7,7 @@
 
 #include "collectors/torch/components.h"
 #include "collectors/torch/device_tensors.h"
+#include "collectors/torch/local_parts.h"
 #include "collectors/torch/part_view.h"
 #include "collectors/torch/strided_pieces.h"
 #include "collectors/torch/tensor_view.h"
@@ -120,12 +121,31 @@ bool IsComposite(Layout layout) {
 }
 
 void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
-                    const at::TensorBase& tensor) {
+                    const at::TensorBase& tensor, const ShardOf* shard = nullptr);
+
+// False: the tensor is none of which a process holds a part.
+bool CaptureLocalPart(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
+                      const at::TensorBase& tensor) {
+  const auto capture = [&](const at::TensorBase& local, const ShardOf& shard) {
+    Seen seen_part = seen;
+    seen_part.subclass = shard.local_class;
+    CaptureOrThrow(recorder, scope, seen_part, local, &shard);
+  };
+  const UseLocalPart use = [](void* context, const at::TensorBase& local, const ShardOf& shard) {
+    (*static_cast<decltype(&capture)>(context))(local, shard);
+  };
+  return ReadLocalPart(tensor, use, const_cast<void*>(static_cast<const void*>(&capture)));
+}
+
+void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
+                    const at::TensorBase& tensor, const ShardOf* shard) {
   TensorView view;
   if (!DescribeShape(tensor, seen.subclass, &view))
     return scope->text.AddText(seen.arg, "undefined");
   if (!Wants(recorder, *scope, seen.role))
     return recorder.NoteArgument(scope, seen.role, seen.arg, view.meta);
+  const bool may_be_sharded = shard == nullptr && view.reason == SkipReason::kSubclass;
+  if (may_be_sharded && CaptureLocalPart(recorder, scope, seen, tensor)) return;
   if (!FitsTheFormat(view.meta)) {
     recorder.sink().note(
         "a tensor of more than 2^63 bytes, counted without sharing, is not recorded");
@@ -142,11 +162,12 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   observation.meta = view.meta;
   observation.dims = decision.dims;
   observation.filter_sets = decision.filter_sets;
-  if (seen.shard != nullptr) {
-    observation.placements = seen.shard->placements;
-    observation.mesh = seen.shard->mesh;
-    observation.global_shape = seen.shard->global_shape;
+  if (shard != nullptr) {
+    observation.placements = shard->placements;
+    observation.mesh = shard->mesh;
+    observation.global_shape = shard->global_shape;
     observation.meta.subclass = kDTensorClass;
+    observation.meta.requires_grad = shard->requires_grad;
   }
   Sink& sink = recorder.sink();
   const bool is_layout = view.reason == SkipReason::kLayout;

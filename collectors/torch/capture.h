@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "collectors/torch/export.h"
@@ -34,30 +33,21 @@ struct SharedRecord {
   }
 };
 
-// Where a tensor that one rank holds lies in the one of all of them, as DTensor says it.
-struct ShardOf {
-  std::string_view placements;  // "(Shard(dim=0),)"
-  std::string_view mesh;
-  std::span<const int64_t> global_shape;
-};
-
 struct Seen {
   Role role = Role::kOutput;
   std::string_view arg;
   bool late = false;
   std::string_view subclass;  // Python class, when not torch.Tensor or Parameter
   SharedRecord* shared = nullptr;
-  const ShardOf* shard = nullptr;  // the tensor is the local part of a DTensor
 };
 
-// Records `tensor` as it is now, and nothing of it afterwards. Undefined tensors are noted in the
-// call's text. noexcept: what goes wrong becomes a record without data.
+// Records `tensor` as it is now, and nothing of it afterwards; of a DTensor the local part
+// (collectors/torch/local_parts.h). Undefined tensors are noted in the call's text. noexcept: what
+// goes wrong becomes a record without data.
 TDUMP_TORCH_EXPORT void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
                                 const at::TensorBase& tensor) noexcept;
 
 // The Python class of jagged tensors; who knows it captures their components too.
 inline constexpr std::string_view kJaggedClass = "NestedTensor";
-// And of tensors of which each rank has a part.
-inline constexpr std::string_view kDTensorClass = "DTensor";
 
 }  // namespace tdump::collectors

@@ -406,7 +406,7 @@ void NotingWhatFails(Work work) noexcept {
 
 }  // namespace
 
-void ParameterGradient::Record(const at::TensorBase& gradient, const ShardOf* shard) noexcept try {
+void ParameterGradient::Record(const at::TensorBase& gradient) noexcept try {
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || !runtime->gate->armed()) return;
   if (!gradient.defined()) return;
@@ -420,9 +420,7 @@ void ParameterGradient::Record(const at::TensorBase& gradient, const ShardOf* sh
   scope_.call.micro = micro;
   scope_.call.phase = Phase::kBackward;
   at::DisableRecordFunctionGuard guard;
-  Seen seen{Role::kParamGrad, name_};
-  seen.shard = shard;
-  Capture(*runtime->recorder, &scope_, seen, gradient);
+  Capture(*runtime->recorder, &scope_, {Role::kParamGrad, name_}, gradient);
 } catch (...) {  // out of memory
 }
 

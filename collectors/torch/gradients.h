@@ -25,8 +25,6 @@ class TensorBase;
 
 namespace tdump::collectors {
 
-struct ShardOf;
-
 // Whether any rule of the call wants its gradients in `role`.
 inline bool WantsGradient(Recorder& recorder, const Recorder::CallScope& scope, Role role) {
   return recorder.plan().wants(scope.rule, role, Phase::kBackward);
@@ -51,8 +49,8 @@ class TDUMP_TORCH_EXPORT ParameterGradient {
   ParameterGradient(OperatorId op, std::string_view name) : op_(op), name_(name) {}
 
   bool IsOf(OperatorId op, std::string_view name) const { return op_ == op && name_ == name; }
-  // It has just been added to. `shard`: what it is a part of; null: nothing.
-  void Record(const at::TensorBase& gradient, const ShardOf* shard = nullptr) noexcept;
+  // It has just been added to.
+  void Record(const at::TensorBase& gradient) noexcept;
 
  private:
   OperatorId op_;

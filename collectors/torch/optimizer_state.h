@@ -3,7 +3,7 @@
 // Read right after a step of the optimizer, while its pass is open. A record belongs to the module
 // that owns the parameter: role `state`, arg "weight.exp_avg". Its `call` is the number of the step
 // of this optimizer in the pass, 0 for the first. Numbers are recorded as tensors without
-// dimensions: int64 and float64. State that is sharded over ranks is recorded as it lies here.
+// dimensions: int64 and float64. Of state that is a DTensor the local part is recorded.
 #pragma once
 
 #include <cstdint>

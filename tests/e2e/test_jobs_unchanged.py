@@ -42,7 +42,7 @@ REASONS = {
     "mkldnn": {f"{LAYOUT} mkldnn"},
     "subclass": {"wrapper subclass, meta only Wrapper"},
     "freed_storage": {f"{NO_DATA} storage freed or too small"},
-    "dtensor": {"wrapper subclass, meta only DTensor"},
+    "dtensor": set(),
 }
 
 

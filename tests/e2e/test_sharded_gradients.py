@@ -63,30 +63,35 @@ def test_where_a_part_lies_in_the_whole_is_kept(job):
     assert parts == {name: shape[0] for name, shape in SHAPES.items()}
 
 
-# A parameter that is sharded, but not by FSDP2, whose gradient compiled autograd accumulates.
+# A parameter that is sharded, but not by FSDP2, whose gradient compiled autograd accumulates; by itself, and in a model of
+# which FSDP2 shards another part.
 COMPILED = """
 import torch, torch.distributed as dist
 from torch._dynamo import compiled_autograd
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 mesh = init_device_mesh("cpu", (1,))
-model = torch.nn.Linear(4, 4)
-for name, parameter in list(model.named_parameters()):
-    setattr(model, name, torch.nn.Parameter(distribute_tensor(torch.ones_like(parameter), mesh, [Shard(0)])))
+linear, other = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+for name, parameter in list(linear.named_parameters()):
+    setattr(linear, name, torch.nn.Parameter(distribute_tensor(torch.ones_like(parameter), mesh, [Shard(0)])))
+model = torch.nn.ModuleList([linear, fully_shard(other)]) if BESIDE else linear
 x = distribute_tensor(torch.ones(2, 4), mesh, [Replicate()])
 for step in range(2):
-    loss = model(x).sum()
+    loss = linear(x).sum()
     with compiled_autograd._enable(torch.compile(backend="eager")):
         loss.backward()
-    print(model.weight.grad.to_local().sum().item())
+    print(linear.weight.grad.to_local().sum().item())
 """
 
 
-def test_compiled_autograd_meets_no_hook_of_python(tmp_path, app):
+@pytest.mark.parametrize("beside", [False, True])
+def test_compiled_autograd_meets_no_hook_of_python(tmp_path, app, beside):
+    program = app(f"BESIDE = {beside}\n" + COMPILED)
     (tmp_path / "c.yaml").write_text(CONFIG)
-    bare = execute([sys.executable, "-W", "ignore", app(COMPILED)], tmp_path)
-    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "-W", "ignore", app(COMPILED)], tmp_path)
+    bare = execute([sys.executable, "-W", "ignore", program], tmp_path)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "-W", "ignore", program], tmp_path)
     assert bare.returncode == dumped.returncode == 0, bare.stderr + dumped.stderr
     assert dumped.stdout == bare.stdout == "32.0\n64.0\n"
