@@ -116,8 +116,11 @@ Result<std::optional<double>> ExplainedGain(Update* update) {
           std::max({std::abs(a), std::abs(b), step, std::abs(before.a[i]), std::abs(before.b[i])});
       const double more =
           std::abs(before.b[i] - before.a[i]) + kBoundFactor * std::max(step, steps.rms) * share;
+      if (a == b || (std::isnan(a) && std::isnan(b))) {  // of NaN and infinities nothing is told
+        if (std::isfinite(a)) squares += a * a;
+        continue;
+      }
       squares += a * a;
-      if (a == b) continue;
       const double error = std::abs(b - a);
       if (!(error <= own + more)) return std::optional<double>();  // nor what NaN would explain
       products += std::abs(a) * std::min(error, more);

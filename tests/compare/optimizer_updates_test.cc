@@ -7,62 +7,16 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <utility>
 
 #include "compare/report.h"
-#include "tests/compare/job_runs.h"
+#include "tests/compare/trained_runs.h"
 
 namespace tdump::compare {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Numbers = std::vector<float>;
-
-constexpr int64_t kRows = 16, kColumns = 8;
-constexpr size_t kCount = kRows * kColumns;
-constexpr float kRate = 0.01f;
-
-// Of size 1, but one in eight is next to nothing: its rounding, of 1e-6, is larger than itself.
-Numbers Gradient(double noise, uint32_t seed) {
-  std::mt19937 values(1), errors(seed);
-  std::normal_distribution<double> value, error;  // each keeps a number that it has drawn
-  Numbers gradient(kCount);
-  for (size_t i = 0; i < kCount; ++i)
-    gradient[i] =
-        static_cast<float>((i % 8 == 0 ? 1e-7 : 1) * value(values) + noise * error(errors));
-  return gradient;
-}
-
-Numbers Weights() {
-  std::mt19937 values(2);
-  std::normal_distribution<float> normal(0, 0.1f);
-  Numbers weights(kCount);
-  for (float& w : weights) w = normal(values);
-  return weights;
-}
-
-// After the first step of Adam.
-Numbers Stepped(const Numbers& gradient, float rate) {
-  Numbers weights = Weights();
-  for (size_t i = 0; i < kCount; ++i)
-    weights[i] -= rate * gradient[i] / (std::abs(gradient[i]) + 1e-8f);
-  return weights;
-}
-
-void Add(PassBuilder* pass, Role role, const std::string& name, const Numbers& numbers) {
-  const Tensor tensor = Matrix(kRows, kColumns, numbers);
-  pass->Param("fc", name, tensor);
-  pass->last()->key.role = role;
-  pass->last()->payload = tensor.record.payload;
-}
-
-void AddGradient(PassBuilder* pass, const Numbers& gradient) {
-  const uint64_t call = pass->Begin("fc", "", {});
-  pass->End(call, "fc", "", {{"weight", Matrix(kRows, kColumns, gradient)}});
-  pass->last()->key.role = Role::kParamGrad;
-  pass->last_call()->arguments = {
-      {.role = Role::kGradOutput, .arg = "", .dtype = "float32", .sizes = {1024, kRows}}};
-}
 
 using Change = std::function<void(Numbers* weights)>;
 
@@ -167,6 +121,23 @@ TEST(OptimizerUpdates, WhatIsNaNInBothRunsExplainsNothing) {
   };
   EXPECT_EQ(diff(1).overall, Overall::kSame) << Text(diff(1), 1, 2);
   EXPECT_THAT(Failing(diff(1.02f)), ElementsAre("fc@param#weight"));
+}
+
+// One that is NaN in both runs tells nothing of the others.
+TEST(OptimizerUpdates, ANumberThatIsNaNInBothRunsLeavesTheOthersExplained) {
+  const auto diff = [](float lost, float off) {
+    const auto change = [&](Numbers* weights) { (*weights)[4] = lost; };
+    const auto change_b = [&](Numbers* weights) {
+      change(weights);
+      (*weights)[9] += off;
+    };
+    return DiffOk(Training(1, kOfA, kOfA, change), Training(2, kOfB, kOfB, change_b),
+                  WithDims("fc", kCopies));
+  };
+  for (const float lost : {NAN, INFINITY}) {
+    EXPECT_EQ(diff(lost, 0).overall, Overall::kSame) << Text(diff(lost, 0), 1, 2);
+    EXPECT_THAT(Failing(diff(lost, 1e-4f)), ElementsAre("fc@param#weight"));
+  }
 }
 
 // Whatever rounding left of its gradient: no step of A is as large.
