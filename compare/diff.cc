@@ -162,6 +162,7 @@ class Differ {
         !options_.on_row && !options_.pass.verify && !options_.pass.rules && !report_.job;
     // What puts ranks together learns from one step for the next.
     ways.one_at_a_time = report_.job.has_value();
+    ways.by_step_before = !report_.job && options_.across.empty();
     if (!pairing.pairs.empty() && !report_.job) {
       const PassPair& first = pairing.pairs.front();
       if (ways.by_digest) ways.first = EqualKeys(a, b, first);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "compare/optimizer_updates.h"
+#include "compare/step_before.h"
 
 namespace tdump::compare {
 
@@ -27,7 +27,7 @@ JobDiff::JobDiff(JobSides sides, const JobOptions& options, std::optional<Shared
 Result<PassDiff> JobDiff::Diff(const PassPair& pair, PassDiffOptions options) {
   Result<OpenedPair> opened = Open(pair, options);
   if (before_ && before_of_.a.step + 1 == pair.a.step && before_of_.b.step + 1 == pair.b.step)
-    options.before = before_;
+    options.before = [this] { return before_; };
   if (!shared_) {
     TDUMP_RETURN_IF_ERROR(opened.status());
     return DiffViews(*std::move(opened), options);
@@ -57,7 +57,7 @@ Result<OpenedPair> JobDiff::Open(const PassPair& pair, const PassDiffOptions& op
 }
 
 void JobDiff::KeepBefore(const std::shared_ptr<const PassDiff>& diff, const PassPair& pair) {
-  before_ = OptimizerUpdates::MayExplain(*diff) ? diff : nullptr;
+  before_ = StepBefore::Of(diff);
   before_of_ = pair;
 }
 

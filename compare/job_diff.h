@@ -13,6 +13,7 @@
 #include "compare/pairing.h"
 #include "compare/pass_diff.h"
 #include "compare/shared_pairs.h"
+#include "compare/step_before.h"
 
 namespace tdump::compare {
 
@@ -64,7 +65,7 @@ class JobDiff {
   std::optional<SharedPairs> shared_;
   DiffProgress* const progress_;
   const OnOpened on_opened_;
-  std::shared_ptr<const PassDiff> before_;  // the last step, where the next may need it
+  std::shared_ptr<const StepBefore> before_;  // the last step, where the next may need it
   PassPair before_of_;
   bool stopped_ = false;  // by process 0
 };

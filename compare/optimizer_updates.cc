@@ -17,29 +17,22 @@ namespace {
 
 constexpr uint64_t kTileElements = 4096;
 
-bool IsWithin(const Outcome& outcome) {
-  const Verdict& verdict = outcome.comparison.verdict;
-  return outcome.is_compared() &&
-         (verdict.bitwise == Answer::kSame ||
-          (outcome.comparison.evidence == Evidence::kPayload &&
-           verdict.tolerance == Answer::kSame && verdict.special != Answer::kDiffers));
-}
-
 // Both sides of a pair, tile by tile.
 class BothSides {
  public:
   // Error: one cannot be read, or holds no real numbers.
-  static Result<std::unique_ptr<BothSides>> Open(const PassDiff& pass, const Outcome& outcome) {
+  static Result<std::unique_ptr<BothSides>> Open(const StepView& view_a, const StepView& view_b,
+                                                 const RecordIds& ids) {
     auto both = std::make_unique<BothSides>();
-    TDUMP_ASSIGN_OR_RETURN(both->record_a_, pass.a->Get(outcome.ids.a));
-    TDUMP_ASSIGN_OR_RETURN(both->record_b_, pass.b->Get(outcome.ids.b));
+    TDUMP_ASSIGN_OR_RETURN(both->record_a_, view_a.Get(ids.a));
+    TDUMP_ASSIGN_OR_RETURN(both->record_b_, view_b.Get(ids.b));
     for (const io::Record* record : {&both->record_a_, &both->record_b_}) {
       if (!record->payload || FormatOf(record->dtype).kind != NumberKind::kFloat ||
           ElementShape(*record) != ElementShape(both->record_a_))
         return InvalidArgument("no real numbers of one shape");
     }
-    TDUMP_ASSIGN_OR_RETURN(ReadBytes a, pass.a->Open(both->record_a_));
-    TDUMP_ASSIGN_OR_RETURN(ReadBytes b, pass.b->Open(both->record_b_));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes a, view_a.Open(both->record_a_));
+    TDUMP_ASSIGN_OR_RETURN(ReadBytes b, view_b.Open(both->record_b_));
     both->sides_.reserve(2);
     both->sides_.emplace_back(both->record_a_, std::move(a), std::vector<bool>());
     both->sides_.emplace_back(both->record_b_, std::move(b), std::vector<bool>());
@@ -131,50 +124,50 @@ Result<std::optional<double>> ExplainedGain(Update* update) {
 
 }  // namespace
 
-bool OptimizerUpdates::MayExplain(const PassDiff& pass) {
-  return std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
-    return (outcome.of_optimizer || outcome.role == Role::kParamGrad) &&
-           outcome.comparison.verdict.bitwise == Answer::kDiffers;
-  });
+bool OptimizerUpdates::IsOutside(const Outcome& weight) {
+  const Comparison& comparison = weight.comparison;
+  return weight.role == Role::kParam && weight.is_compared() &&
+         comparison.evidence == Evidence::kPayload &&
+         comparison.verdict.tolerance == Answer::kDiffers &&
+         comparison.verdict.special != Answer::kDiffers && comparison.metrics->outside() > 0;
 }
 
 void OptimizerUpdates::Find() {
-  for (const Outcome& outcome : before_->outcomes) {
-    if (outcome.role != Role::kParam && outcome.role != Role::kParamGrad && !outcome.of_optimizer)
-      continue;
-    const auto record = before_->b->Get(outcome.ids.b);
+  for (const StepBefore::Entry& entry : before_->entries) {
+    const auto record = before_->b->Get(entry.ids.b);
     if (!record.ok()) continue;
     const std::string& arg = record->key.arg;
-    const Copy copy = {arg, before_->a->RankAt(outcome.ids.a, {}),
-                       before_->b->RankAt(outcome.ids.b, {}), &outcome};
-    if (outcome.role == Role::kParam)
+    const Copy copy = {arg, before_->a->RankAt(entry.ids.a, {}),
+                       before_->b->RankAt(entry.ids.b, {}), &entry};
+    if (record->key.role == Role::kParam)
       parameters_[ParameterIn(record->key)].weights.push_back(copy);
-    else if (outcome.role == Role::kParamGrad)
+    else if (record->key.role == Role::kParamGrad)
       AddGradient(copy, &parameters_[ParameterIn(record->key)].gradients);
     else if (StateKindOf(arg.substr(arg.find('.') + 1)) != StateKind::kNone)
       parameters_[ParameterIn(record->key)].kept.push_back(copy);
   }
 }
 
-const Outcome* OptimizerUpdates::Own(const std::vector<Copy>& copies, const Copy& of) {
-  const Outcome* only = nullptr;
-  const Outcome* own = nullptr;
+const StepBefore::Entry* OptimizerUpdates::Own(const std::vector<Copy>& copies, const Copy& of) {
+  const StepBefore::Entry* only = nullptr;
+  const StepBefore::Entry* own = nullptr;
   size_t count = 0, owned = 0;
   for (const Copy& copy : copies) {
     if (copy.arg != of.arg) continue;
     ++count;
-    only = copy.outcome;
+    only = copy.entry;
     if (copy.rank_a != of.rank_a || copy.rank_b != of.rank_b) continue;
     ++owned;
-    own = copy.outcome;
+    own = copy.entry;
   }
   return count == 1 ? only : owned == 1 ? own : nullptr;
 }
 
-std::vector<const Outcome*> OptimizerUpdates::OwnStates(const Parameter& parameter, Copy of) {
+std::vector<const StepBefore::Entry*> OptimizerUpdates::OwnStates(const Parameter& parameter,
+                                                                  Copy of) {
   std::set<std::string> args;
   for (const Copy& copy : parameter.kept) args.insert(copy.arg);
-  std::vector<const Outcome*> kept;
+  std::vector<const StepBefore::Entry*> kept;
   for (const std::string& arg : args) {
     of.arg = arg;
     kept.push_back(Own(parameter.kept, of));
@@ -192,37 +185,41 @@ void OptimizerUpdates::AddGradient(const Copy& copy, std::vector<Copy>* gradient
   for (Copy& known : *gradients) {
     if (known.arg != copy.arg || known.rank_a != copy.rank_a || known.rank_b != copy.rank_b)
       continue;
-    if (copy.outcome->order >= known.outcome->order) known = copy;
+    if (copy.entry->order >= known.entry->order) known = copy;
     return;
   }
   gradients->push_back(copy);
 }
 
 std::optional<double> OptimizerUpdates::Explain(const Outcome& weight) {
-  const Verdict& verdict = weight.comparison.verdict;
-  if (before_ == nullptr || weight.role != Role::kParam || !weight.is_compared() ||
-      verdict.special == Answer::kDiffers || weight.comparison.evidence != Evidence::kPayload)
-    return std::nullopt;
-  if (!std::exchange(found_, true)) Find();
+  if (!IsOutside(weight)) return std::nullopt;
+  if (const AskBefore ask = std::exchange(ask_, {})) {
+    before_ = ask();
+    if (before_) Find();
+  }
+  if (!before_) return std::nullopt;
   const auto record = pass_->b->Get(weight.ids.b);
   const auto parameter =
       record.ok() ? parameters_.find(ParameterIn(record->key)) : parameters_.end();
   if (parameter == parameters_.end()) return std::nullopt;
   const Parameter& known = parameter->second;
   const Copy of = {record->key.arg, pass_->a->RankAt(weight.ids.a, {}),
-                   pass_->b->RankAt(weight.ids.b, {}), &weight};
-  const Outcome* was = Own(known.weights, of);
-  std::vector<const Outcome*> kept = OwnStates(known, of);
+                   pass_->b->RankAt(weight.ids.b, {}), nullptr};
+  const StepBefore::Entry* was = Own(known.weights, of);
+  std::vector<const StepBefore::Entry*> kept = OwnStates(known, of);
   if (!HasDirection(known) && !known.gradients.empty()) kept.push_back(Own(known.gradients, of));
-  const auto is_within = [](const Outcome* state) { return state != nullptr && IsWithin(*state); };
+  const auto is_within = [](const StepBefore::Entry* entry) {
+    return entry != nullptr && entry->within;
+  };
   if (kept.empty() || !is_within(was) || !std::all_of(kept.begin(), kept.end(), is_within))
     return std::nullopt;
   Update update;
   update.relative = weight.local().bound.relative;
-  auto now = BothSides::Open(*pass_, weight), before = BothSides::Open(*before_, *was);
+  auto now = BothSides::Open(*pass_->a, *pass_->b, weight.ids);
+  auto before = BothSides::Open(*before_->a, *before_->b, was->ids);
   if (!now.ok() || !before.ok() || (*now)->shape() != (*before)->shape()) return std::nullopt;
-  for (const Outcome* state : kept) {
-    auto sides = BothSides::Open(*before_, *state);
+  for (const StepBefore::Entry* state : kept) {
+    auto sides = BothSides::Open(*before_->a, *before_->b, state->ids);
     // One that is smaller (of Adafactor) tells nothing of elements.
     if (sides.ok() && (*sides)->shape() == (*now)->shape())
       update.kept.push_back(*std::move(sides));

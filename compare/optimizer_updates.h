@@ -22,33 +22,37 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compare/pass_diff.h"
+#include "compare/step_before.h"
 
 namespace tdump::compare {
 
-// Not thread-safe. Both outlive it.
+// Not thread-safe. The pass outlives it.
 class OptimizerUpdates {
  public:
-  // `before`: the same ranks one step earlier; null: not known. `pass`: its pairs are measured.
-  OptimizerUpdates(const PassDiff* before, const PassDiff* pass) : before_(before), pass_(pass) {}
+  // `before`: asked for the same ranks one step earlier where a weight is outside its bound; empty:
+  // not known. `pass`: its pairs are measured.
+  OptimizerUpdates(AskBefore before, const PassDiff* pass) : ask_(std::move(before)), pass_(pass) {}
 
   // Whether that explains all elements of a parameter that is outside its bound: the gain
   // (compare/bounds.h) that this may have made, beyond that of w's own bound.
   std::optional<double> Explain(const Outcome& weight);
 
-  // Whether a pass holds what a later one can be explained by.
-  static bool MayExplain(const PassDiff& pass);
+  // Whether a weight is outside its bound so that this is asked for.
+  static bool IsOutside(const Outcome& weight);
 
  private:
   struct Copy {
     std::string arg;         // of the record
     int32_t rank_a, rank_b;  // that hold it; kAllRanks: not one alone
-    const Outcome* outcome;
+    const StepBefore::Entry* entry;
   };
   struct Parameter {  // at the step before
     std::vector<Copy> weights, kept;
@@ -56,17 +60,17 @@ class OptimizerUpdates {
   };
   void Find();
   // What is of this rank, of those that go by one name; null: not known.
-  static const Outcome* Own(const std::vector<Copy>& copies, const Copy& of);
+  static const StepBefore::Entry* Own(const std::vector<Copy>& copies, const Copy& of);
   // The same of each number that is kept of the parameter.
-  static std::vector<const Outcome*> OwnStates(const Parameter& parameter, Copy of);
+  static std::vector<const StepBefore::Entry*> OwnStates(const Parameter& parameter, Copy of);
   // Whether what is kept tells which way the update goes: a mean of squares does not.
   static bool HasDirection(const Parameter& parameter);
   // Those of later micro-batches are what had been added up by then.
   static void AddGradient(const Copy& copy, std::vector<Copy>* gradients);
 
-  const PassDiff* before_;
+  AskBefore ask_;  // empty once it was asked
   const PassDiff* pass_;
-  bool found_ = false;
+  std::shared_ptr<const StepBefore> before_;
   std::unordered_map<std::string, Parameter> parameters_;
 };
 

@@ -28,6 +28,10 @@ namespace tdump::compare {
 
 class SharedPairs;
 struct PassDiff;
+struct StepBefore;
+
+// The same ranks one step earlier, compared; null: not known.
+using AskBefore = std::function<std::shared_ptr<const StepBefore>()>;
 
 struct PassDiffOptions {
   bool require_bits = false;
@@ -42,8 +46,7 @@ struct PassDiffOptions {
   ThreadBudget* budget = nullptr;  // of which more threads are taken; none: no more than one runs
   SharedPairs* shared = nullptr;   // processes that share the pairs; none: this one compares all
   SpillOptions spill;              // where what is measured of many pairs lies
-  // The same ranks one step earlier, compared; null: not known (compare/optimizer_updates.h).
-  std::shared_ptr<const PassDiff> before;
+  AskBefore before;                // see compare/optimizer_updates.h; empty: not known
   // Pairs compared so far, of all that this process compares. Never two calls at once, on any
   // thread.
   std::function<void(size_t done, size_t all)> on_pairs;

@@ -393,7 +393,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
   WeightErrors weights(pass);
   TensorSizes sizes(pass);
   const OptimizerStates states(*pass);
-  OptimizerUpdates updates(options_.before.get(), pass);
+  OptimizerUpdates updates(options_.before, pass);
   bool any = false;
   for (uint32_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& outcome = outcomes[i];
@@ -459,9 +459,7 @@ bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcom
   Comparison& comparison = outcome->comparison;
   const bool by_rule = outcome->rule != nullptr && outcome->rule->expect;
   // One that is within its bounds but for a gain has nothing to explain.
-  if (comparison.verdict.tolerance != Answer::kDiffers || by_rule ||
-      comparison.evidence != Evidence::kPayload || comparison.metrics->outside() == 0)
-    return false;
+  if (by_rule || !OptimizerUpdates::IsOutside(*outcome)) return false;
   const std::optional<double> gain = updates->Explain(*outcome);
   if (!gain) return false;
   comparison.verdict.tolerance = Answer::kSame;

@@ -75,26 +75,56 @@ Status PassResults::ForEach(const std::vector<PassPair>& pairs, const Consume& c
   ThreadBudget budget(all - at_once);  // what passes do not use is left to their pairs
   PassDiffOptions options = options_;
   options.budget = &budget;
+  if (ways_.by_step_before) {
+    before_.emplace(a_, b_, pairs, options, [&](size_t i, size_t before) {
+      return team_ == nullptr || OwnerOf(i) == OwnerOf(before);
+    });
+  }
   Status status;
   std::atomic<bool> enough{false};
   RunInOrder(
       mine.size(), at_once,
       [&](unsigned, size_t k) {
-        return is_own(mine[k]) && !enough ? Compare(pairs[mine[k]], mine[k], options) : Compared();
+        if (!is_own(mine[k])) return Compared();
+        return Produce(pairs[mine[k]], mine[k], options, !enough);
       },
       [&](size_t k, Compared&& compared) {
         const size_t i = mine[k];
         if (!first) {
           status = SendToFirst(compared);
+          if (before_) before_->ForgetBefore(i);
           return status.ok();
         }
         // Even of what is no longer asked for: its sender waits.
         if (!is_own(i)) compared.diff = Receive(pairs[i], i, options, &status);
+        if (before_ && status.ok() && !enough) JudgeByBefore(pairs[i], i, options, &compared.diff);
         if (status.ok() && !enough) enough = !consume(i, compared.diff);
         return status.ok() && (!enough || team_ != nullptr);
       },
       [&] { budget.Give(); });
   return status;
+}
+
+PassResults::Compared PassResults::Produce(const PassPair& pair, size_t i, PassDiffOptions options,
+                                           bool is_asked) {
+  if (before_ && before_->IsKnownTo(i)) options.before = [this, i] { return before_->Before(i); };
+  Compared compared = is_asked ? Compare(pair, i, options) : Compared();
+  // Even of what is no longer asked for: the next one waits.
+  if (before_) before_->Put(i, compared.diff.ok() ? compared.diff->get() : nullptr);
+  return compared;
+}
+
+void PassResults::JudgeByBefore(const PassPair& pair, size_t i, const PassDiffOptions& options,
+                                Diff* diff) {
+  if (!before_->IsKnownTo(i) && diff->ok() && StepsBefore::IsNeeded(***diff)) {
+    if (const auto before = before_->Before(i)) {
+      PassDiffOptions with_before = options;
+      with_before.before = [&before] { return before; };
+      *diff = CompareAll(pair, with_before);
+    }
+  }
+  if (team_ != nullptr) before_->Put(i, diff->ok() ? (*diff)->get() : nullptr);
+  before_->ForgetBefore(i);
 }
 
 PassResults::Diff PassResults::CompareAll(const PassPair& pair,

@@ -4,8 +4,9 @@
 // Passes whose digests are equal (io/pass_digest.h) hold the same tensors: of those with the same
 // names one is compared, and its result stands for all (of a pipeline's first stage, or of others).
 // Processes of a team take the pairs in turn;
-// what the others find is handed on by process 0 as if it were its own. Memory: the results that
-// wait for their turn, at most two a thread, and kMostKept that stand for others.
+// what the others find is handed on by process 0 as if it were its own, and compared again by it
+// where they could not know what was one step before. Memory: the results that wait for their turn,
+// at most two a thread, and kMostKept that stand for others.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "compare/pass_diff.h"
+#include "compare/steps_before.h"
 #include "compare/team.h"
 #include "io/pass_digest.h"
 
@@ -39,6 +41,7 @@ class PassResults {
   struct Ways {
     bool by_digest = false;      // results may stand for other passes; not where rows are asked for
     bool one_at_a_time = false;  // `diff_pair` is not thread-safe
+    bool by_step_before = false;  // each pass is judged with its ranks' last one
     // EqualKeys of the first pair, where it is known.
     std::optional<std::optional<io::Hash128>> first;
   };
@@ -70,6 +73,10 @@ class PassResults {
     std::optional<io::Hash128> keys;
   };
 
+  // Of the process that takes the pair in hand.
+  Compared Produce(const PassPair& pair, size_t i, PassDiffOptions options, bool is_asked);
+  // On process 0, in order: of a pair of which another one, or this, did not know what was before.
+  void JudgeByBefore(const PassPair& pair, size_t i, const PassDiffOptions& options, Diff* diff);
   Diff CompareAll(const PassPair& pair, const PassDiffOptions& options) const;
   std::optional<io::Hash128> KeysOf(const PassPair& pair, size_t i) const;
   Compared Compare(const PassPair& pair, size_t i, const PassDiffOptions& options);
@@ -89,7 +96,8 @@ class PassResults {
   const Ways ways_;
   Team* const team_;
   std::mutex mutex_;
-  std::deque<Kept> kept_;       // the last used in front
+  std::deque<Kept> kept_;  // the last used in front
+  std::optional<StepsBefore> before_;
   std::set<io::Hash128> sent_;  // keys that process 0 has had the result of
 };
 

@@ -3,12 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -17,60 +12,10 @@
 #include "compare/pass_diff_archive.h"
 #include "compare/report.h"
 #include "tests/compare/fake_run.h"
+#include "tests/compare/team_world.h"
 
 namespace tdump::compare {
 namespace {
-
-// What the processes of a team have in common.
-class World {
- public:
-  explicit World(int size) : size_(size) {}
-
-  int size() const { return size_; }
-  void Send(int from, std::string_view bytes) {
-    const std::lock_guard lock(mutex_);
-    sent_[from].emplace_back(bytes);
-    arrived_.notify_all();
-  }
-  std::string Receive(int from) {
-    std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return !sent_[from].empty(); });
-    std::string bytes = std::move(sent_[from].front());
-    sent_[from].pop_front();
-    return bytes;
-  }
-  int Largest(int value) {
-    std::unique_lock lock(mutex_);
-    const size_t turn = given_.size() / static_cast<size_t>(size_);
-    given_.push_back(value);
-    arrived_.notify_all();
-    const auto end = (turn + 1) * static_cast<size_t>(size_);
-    arrived_.wait(lock, [&] { return given_.size() >= end; });
-    const auto last = given_.begin() + static_cast<ptrdiff_t>(end);
-    return *std::max_element(last - size_, last);
-  }
-
- private:
-  const int size_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::map<int, std::deque<std::string>> sent_;
-  std::vector<int> given_;  // as many as there are processes, turn by turn
-};
-
-class Member : public Team {
- public:
-  Member(World* world, int rank) : world_(world), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return world_->size(); }
-  Status Send(std::string_view bytes) override { return world_->Send(rank_, bytes), Status(); }
-  Result<std::string> Receive(int from) override { return world_->Receive(from); }
-  Result<int> Largest(int value) override { return world_->Largest(value); }
-
- private:
-  World* world_;
-  int rank_;
-};
 
 // Three ranks, four steps; rank 1 goes wrong in step 2, one payload of rank 2 cannot be read.
 void Fill(FakeRun* run, bool faulty) {
@@ -112,15 +57,15 @@ TEST(TeamTest, AnyNumberOfProcessesGivesTheReportOfOne) {
   EXPECT_NE(alone.find("\"damaged\""), std::string::npos);
   for (const int size : {1, 2, 3, 5, 20}) {
     SCOPED_TRACE(size);
-    World world(size);
+    TeamWorld world(size);
     std::vector<std::thread> others;
     for (int rank = 1; rank < size; ++rank) {
       others.emplace_back([&, rank] {
-        Member member(&world, rank);
+        TeamMember member(&world, rank);
         Report(a, b, &member, 2);
       });
     }
-    Member first(&world, 0);
+    TeamMember first(&world, 0);
     EXPECT_EQ(Report(a, b, &first, 2), alone);
     for (std::thread& other : others) other.join();
   }
@@ -157,12 +102,12 @@ Part PartOf(Sides sides, DiffOptions options, Team* team) {
 // `sides_of`: what each process sees.
 std::vector<Part> Shared(int size, const std::function<Sides(int)>& sides_of,
                          const DiffOptions& options) {
-  World world(size);
+  TeamWorld world(size);
   std::vector<Part> parts(static_cast<size_t>(size));
   std::vector<std::thread> processes;
   for (int rank = 0; rank < size; ++rank) {
     processes.emplace_back([&, rank] {
-      Member member(&world, rank);
+      TeamMember member(&world, rank);
       parts[static_cast<size_t>(rank)] = PartOf(sides_of(rank), options, &member);
     });
   }
