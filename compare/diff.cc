@@ -9,6 +9,7 @@
 
 #include "compare/damage_list.h"
 #include "compare/diff_progress.h"
+#include "compare/first_weights.h"
 #include "compare/job_diff.h"
 #include "compare/later_steps.h"
 #include "compare/main_dtype.h"
@@ -70,9 +71,13 @@ class Differ {
     if (PutsRanksTogether(a_, b_, options_)) return RunJob(aligned);
     TDUMP_RETURN_IF_ERROR(aligned);
     TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(a_, b_, pairing_options_));
-    return RunPairs(a_, b_, pairing, [this](const PassPair& pair, const PassDiffOptions& options) {
-      return DiffPass(a_, b_, pair, options);
-    });
+    const FirstWeights first(a_, b_);
+    const DiffPair diff_pair = [&](const PassPair& pair, const PassDiffOptions& options) {
+      Result<PassDiff> diff = DiffPass(a_, b_, pair, options);
+      if (diff.ok()) first.LeaveOut(pair, &*diff);
+      return diff;
+    };
+    return RunPairs(a_, b_, pairing, diff_pair);
   }
 
  private:
@@ -109,8 +114,11 @@ class Differ {
     job_.emplace(*std::move(sides), options, std::move(shared), &progress_,
                  [this](const OpenedPair& opened) { return CheckOpened(opened); });
     TellOfJob();
-    const DiffPair diff_pair = [this](const PassPair& pair, const PassDiffOptions& pass_options) {
-      return job_->Diff(pair, pass_options);
+    const FirstWeights first(job_->a(), job_->b());
+    const DiffPair diff_pair = [&](const PassPair& pair, const PassDiffOptions& pass_options) {
+      Result<PassDiff> diff = job_->Diff(pair, pass_options);
+      if (diff.ok() && job_->is_first()) first.LeaveOut(pair, &*diff);
+      return diff;
     };
     TDUMP_ASSIGN_OR_RETURN(DiffReport report,
                            RunPairs(job_->a(), job_->b(), job_->pairing(), diff_pair));
@@ -321,6 +329,7 @@ class Differ {
       if (report_.job) CountLayout(pass, outcome);
     }
     if (!parted) unpaired_.AddRecords(pass, pair);
+    report_.parameters.of_other_steps |= pass.weights_of_other_steps;
     origins_.AddPass(pass, pair, parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared

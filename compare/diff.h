@@ -74,12 +74,13 @@ struct ParameterReport {
   // Differ, are allowed to, and are not counted above.
   uint64_t allowed_names = 0, buffers_allowed = 0;
   uint64_t allowed_from_start = 0, buffers_allowed_from_start = 0;  // when first recorded
-  uint64_t pairs = 0;          // of either, over ranks and steps
-  uint64_t by_statistics = 0;  // pairs that agree as far as these tell
-  uint64_t not_judged = 0;     // pairs of which shape and dtype alone are known; not counted above
-  uint64_t alone = 0;          // records of either without a partner
-  uint64_t failing_pairs = 0;  // of either; what is allowed to is none
-  uint64_t by_hash = 0;        // of the names that differ: nothing says by how much
+  uint64_t pairs = 0;           // of either, over ranks and steps
+  uint64_t by_statistics = 0;   // pairs that agree as far as these tell
+  uint64_t not_judged = 0;      // pairs of which shape and dtype alone are known; not counted above
+  uint64_t alone = 0;           // records of either without a partner
+  bool of_other_steps = false;  // some were recorded at other work on each side, and left out
+  uint64_t failing_pairs = 0;   // of either; what is allowed to is none
+  uint64_t by_hash = 0;         // of the names that differ: nothing says by how much
   std::set<uint64_t> first_steps;  // of B, at which those that are counted were first recorded
   std::vector<ParameterDifference> differing;  // the first ones
 };

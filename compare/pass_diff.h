@@ -113,6 +113,7 @@ struct PassDiff {
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin
   uint64_t structure = 0;                        // equal for pass pairs with the same keys
   bool is_later_stage = false;                   // see OpenedPair
+  bool weights_of_other_steps = false;           // compare/first_weights.h
   std::vector<io::Damage> damage;
   std::vector<std::string> notes;
 };

@@ -130,9 +130,9 @@ void serialize(Archive& archive, LostCopy& copy) {
 template <class Archive>
 void serialize(Archive& archive, PassDiff& diff) {
   auto& [a, b, spill, outcomes, only_a, only_b, lost_a, lost_b, rank_lists, calls, structure,
-         is_later_stage, damage, notes] = diff;
+         is_later_stage, weights_of_other_steps, damage, notes] = diff;
   archive(outcomes, only_a, only_b, lost_a, lost_b, rank_lists, calls, structure, is_later_stage,
-          damage, notes);
+          weights_of_other_steps, damage, notes);
 }
 
 std::string ArchivePassDiff(const PassDiff& diff, const BoundRules* rules) {

@@ -115,6 +115,8 @@ std::map<std::string, WeightPlace> PlacesOfWeights(const ParameterReport& p) {
 
 std::string WeightsText(const DiffReport& report) {
   const ParameterReport& p = report.parameters;
+  if (p.pairs == 0 && p.alone == 0 && p.of_other_steps)
+    return "none compared: each side recorded them at other work";
   if (p.pairs == 0) return WhyNone(report, p.alone);
   std::string text = EqualWeightsText(report);
   const std::map<std::string, WeightPlace> places = PlacesOfWeights(p);
