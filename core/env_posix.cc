@@ -349,7 +349,7 @@ class PosixEnv final : public Env {
 
   Status WithLock(const std::string& path, int timeout_ms,
                   const std::function<Status()>& body) override {
-    OwnedFd file(path, O_RDWR | O_CREAT, 0600);  // closing it gives the lock back
+    OwnedFd file(path, O_RDWR | O_CREAT, 0600);
     if (file.error() != 0) return ErrnoStatus(file.error(), "cannot open the lock", path);
     const int fd = file.get();
     const int64_t deadline = MonotonicNs() + int64_t{timeout_ms} * 1'000'000;
@@ -362,7 +362,10 @@ class PosixEnv final : public Env {
       error = 0;
       internal::SleepNs(wait);
     }
-    return error == 0 ? body() : ErrnoStatus(error, "cannot lock", path);
+    if (error != 0) return ErrnoStatus(error, "cannot lock", path);
+    Status status = body();
+    (void)::flock(fd, LOCK_UN);  // a child that was forked meanwhile has the file open as well
+    return status;
   }
 
   int64_t MonotonicNs() override { return ClockNs(CLOCK_MONOTONIC); }

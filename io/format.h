@@ -13,8 +13,8 @@
 //   section= SectionHeader (24 bytes) archive padding-to-8
 //   packed = FileHeader padding-to-4096 { file padding-to-4096 }     several passes in one file;
 //            offsets inside a pass count from its own FileHeader
-//   node   = FileHeader, NodeState at 512, padding-to-4096 { extent }    the files of many
-//   processes extent = ExtentHead (a page) data (whole pages)
+//   node   = FileHeader, NodeState at 512, padding-to-4096 { extent }    files of many processes
+//   extent = ExtentHeader (a page), data (whole pages)
 //
 // A frame is valid when its header checksum and its body checksum hold. Reading stops at the first
 // header that is not a frame (a torn tail); everything before it stands.

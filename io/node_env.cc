@@ -160,7 +160,7 @@ class NodeEnv final : public Env {
       if (names.ok()) {
         if (std::any_of(names->begin(), names->end(), IsNodeFileName))
           AddDirectories(Files(WithoutSlashes(directory), true), &found);
-      } else if (const NodeFiles* files = Files(place.run, true)) {
+      } else if (const NodeFiles* files = FilesOf(place)) {
         if (!files->HasDirectory(place.name)) return names;
         AddFiles(*files, place.name + "/", &found);
       } else {
@@ -252,6 +252,18 @@ class NodeEnv final : public Env {
     return files.files.empty() ? nullptr : &files;
   }
 
+  // The same, as it is now of the directory that `place` names.
+  NodeFiles* FilesOf(const Place& place) {
+    NodeFiles* files = Files(place.run, false);
+    if (files == nullptr) return Files(place.run, true);
+    const auto first = files->members.lower_bound(place.name + "/");
+    if (!files->HasDirectory(place.name)) return Files(place.run, true);
+    const NodeFiles::File& file = files->files[first->second.file];
+    const auto moment = ReadNodeMoment(&base_, file.path, nullptr);
+    const bool is_current = moment.ok() && moment->changes == file.changes;
+    return is_current ? files : Files(place.run, true);
+  }
+
   // False: the directory cannot be listed.
   bool Reread(const std::string& run, NodeFiles* files) {
     files->files.clear();
@@ -261,6 +273,7 @@ class NodeEnv final : public Env {
     for (const std::string& name : *names) {
       if (!IsNodeFileName(name)) continue;
       const std::string path = run == "." ? name : JoinPath(run, name);
+      if (!home_.empty() && run == run_ && path != home_) continue;
       auto contents = ReadNodeFile(&base_, path);
       files->files.push_back({path, contents.ok() ? contents->changes : 0});
       if (!contents.ok()) continue;

@@ -13,8 +13,9 @@
 
 namespace tdump::io {
 
-// Directories that are made in `run` become members of `run`/`node_file`; empty: none do, and what
-// there is can be read and written. `base` outlives it.
+// What is written in directories `run`/rank... becomes members of `run`/`node_file`, and of other
+// node files in `run` nothing is seen. Empty: nothing new does, and what there is can be read and
+// written. `base` outlives it.
 std::unique_ptr<Env> NewNodeEnv(Env* base, std::string run = "", std::string node_file = "");
 
 // Where runs are read: NewNodeEnv(Env::Posix()). Never destroyed.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "node_";
 constexpr std::string_view kSuffix = ".tdn";
-constexpr int kLockMs = 30'000;
+constexpr int kLockMs = 10'000;
 // A reader may meet a state that is being written.
 constexpr int kReadings = 5;
 
@@ -344,11 +344,13 @@ Status NodeWriter::Rename(const std::string& from, const std::string& to) {
     const NodeMember* member = shared->Find(from);
     if (member == nullptr) return NotFound(fmt::format("{} has no '{}'", path_, from));
     if (from == to) return Status();
-    if (const NodeMember* other = shared->Find(to)) {
-      TDUMP_RETURN_IF_ERROR(shared->SetName(*other, ""));
-      (void)shared->Discard(*other);  // blocks that stay are a loss of room alone
-    }
+    const NodeMember* other = shared->Find(to);
     TDUMP_RETURN_IF_ERROR(shared->SetName(*member, to));
+    TDUMP_RETURN_IF_ERROR(shared->CountChange());
+    if (other == nullptr) return Status();
+    // Of two of one name, as one that is killed here leaves them, the later one counts.
+    TDUMP_RETURN_IF_ERROR(shared->SetName(*other, ""));
+    (void)shared->Discard(*other);  // blocks that stay are a loss of room alone
     return shared->CountChange();
   });
 }
@@ -358,9 +360,12 @@ Status NodeWriter::Remove(const std::string& name) {
     TDUMP_ASSIGN_OR_RETURN(shared->contents, ReadNodeFile(env_, path_));
     const NodeMember* member = shared->Find(name);
     if (member == nullptr) return NotFound(fmt::format("{} has no '{}'", path_, name));
+    // Where blocks cannot be given back, a ring that takes names away gains nothing.
+    const Status discarded = shared->Discard(*member);
+    if (discarded.code() == StatusCode::kUnsupported) return discarded;
     TDUMP_RETURN_IF_ERROR(shared->SetName(*member, ""));
     TDUMP_RETURN_IF_ERROR(shared->CountChange());
-    return shared->Discard(*member);
+    return discarded;
   });
 }
 

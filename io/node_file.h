@@ -74,7 +74,8 @@ class NodeWriter {
   Result<NodeExtent> Extend(uint64_t first, uint64_t offset, uint64_t bytes);
   // Another member of the name `to` is removed.
   Status Rename(const std::string& from, const std::string& to);
-  // The blocks of its data go back to the disk.
+  // The blocks of its data go back to the disk. kUnsupported: the file system cannot do that; the
+  // member stays.
   Status Remove(const std::string& name);
 
  private:

@@ -30,11 +30,14 @@ Status ForEachPart(const std::vector<NodeExtent>& extents, uint64_t offset, uint
 
 class WritableMember final : public WritableFile {
  public:
-  WritableMember(NodeWriter writer, std::unique_ptr<WritableFile> file, NodeMember member)
+  // `is_new`: nobody else has room in it.
+  WritableMember(NodeWriter writer, std::unique_ptr<WritableFile> file, NodeMember member,
+                 bool is_new)
       : writer_(std::move(writer)),
         file_(std::move(file)),
         extents_(std::move(member.extents)),
-        size_(member.bytes) {}
+        size_(member.bytes),
+        made_room_(is_new) {}
   ~WritableMember() override { (void)Close(); }
 
   Status Append(std::span<const std::byte> bytes) override { return WriteAt(size_, bytes); }
@@ -83,13 +86,13 @@ class WritableMember final : public WritableFile {
   }
   Status Sync() override { return file_->Sync(); }
 
-  // Gives back what was not used.
+  // Gives back what was not used, if it is this one that made room: another may be writing there.
   Status Close() override {
     if (closed_) return Status();
     closed_ = true;
     const uint64_t used = PadTo(size_, kExtentPage);
     const uint64_t room = Room();
-    if (used < room) (void)Discard(used, room - used);
+    if (made_room_ && used < room) (void)Discard(used, room - used);
     return file_->Close();
   }
   uint64_t Size() const override { return size_; }
@@ -121,6 +124,7 @@ class WritableMember final : public WritableFile {
       extent = writer_.Extend(extents_.front().at, room, end - room);
     TDUMP_RETURN_IF_ERROR(extent.status());
     extents_.push_back(*extent);
+    made_room_ = true;
     return Status();
   }
 
@@ -146,8 +150,15 @@ class WritableMember final : public WritableFile {
   const std::unique_ptr<WritableFile> file_;
   std::vector<NodeExtent> extents_;
   uint64_t size_;
+  bool made_room_;
   bool closed_ = false;
 };
+
+Result<std::unique_ptr<WritableFile>> Open(const NodeWriter& writer, const NodeMember& member,
+                                           bool is_new) {
+  TDUMP_ASSIGN_OR_RETURN(auto file, writer.env()->OpenShared(writer.path(), 0600));
+  return std::unique_ptr<WritableFile>(new WritableMember(writer, std::move(file), member, is_new));
+}
 
 class ReadableMember final : public ReadableFile {
  public:
@@ -181,8 +192,7 @@ class ReadableMember final : public ReadableFile {
 
 Result<std::unique_ptr<WritableFile>> OpenMember(const NodeWriter& writer,
                                                  const NodeMember& member) {
-  TDUMP_ASSIGN_OR_RETURN(auto file, writer.env()->OpenShared(writer.path(), 0600));
-  return std::unique_ptr<WritableFile>(new WritableMember(writer, std::move(file), member));
+  return Open(writer, member, false);
 }
 
 Result<std::unique_ptr<WritableFile>> CreateMember(const NodeWriter& writer,
@@ -190,7 +200,7 @@ Result<std::unique_ptr<WritableFile>> CreateMember(const NodeWriter& writer,
   NodeWriter creating = writer;
   const auto extent = creating.Create(name, kLeastExtent);
   if (!extent.ok() && extent.status().code() == StatusCode::kAlreadyExists) return extent.status();
-  auto file = extent.ok() ? OpenMember(writer, {name, 0, {*extent}}) : extent.status();
+  auto file = extent.ok() ? Open(writer, {name, 0, {*extent}}, true) : extent.status();
   if (!file.ok()) (void)creating.Remove(name);  // it may have been made before the error
   return file;
 }

@@ -221,6 +221,8 @@ uint64_t PassFiles::MakeRoom(uint64_t bytes) {
     }
     if (removed_) removed_({file->first, file->last, file->bytes, file->name});
     const Status removed = env_->Remove(JoinPath(directory_, file->name));
+    if (removed.code() == StatusCode::kUnsupported) closed_.clear();  // nor can any other
+    if (closed_.empty()) break;
     if (removed.ok()) freed += file->bytes;
     std::erase(unsynced_, file->name);
     file = closed_.erase(file);  // one that cannot be removed is not tried again

@@ -357,6 +357,8 @@ class FilePassStore : public PassStore {
       const std::string path = JoinPath(run_, name);
       const auto contents = ReadNodeFile(env_, path);
       if (contents.ok() && !contents->damaged) continue;
+      const auto info = env_->Stat(path);
+      if (info.ok() && info->bytes == 0) continue;  // killed before it was begun
       Damage damage{path, contents.ok() ? *contents->damaged : 0,
                     contents.ok()
                         ? "an extent of the node file is damaged; files that it belongs to "

@@ -136,20 +136,20 @@ Status Join(const Place& from, Place* into, JoinedRun* run) {
   if (fs::equivalent(from.path, into->path, error)) return Status::Ok();
   bool in_node_file = false;
   for (const io::ProcessEntry& process : from.store->processes()) {
-    if (!into->keys.contains(process.identity.job_key)) continue;
     const fs::path source =
         process.directory.empty() ? fs::path(from.path) : fs::path(from.path) / process.directory;
     const fs::path target = fs::path(into->path) / TargetName(*into, from, process);
-    if (!fs::exists(source, error)) {
+    const bool is_of_job = into->keys.contains(process.identity.job_key);
+    if (!fs::exists(source, error)) {  // comes with all that is in its node file
       if (target.filename() != source.filename())
         return InvalidArgument(fmt::format(
             "'{}' and '{}' both have a process {}, and one of them is in a node file, where it "
             "cannot get another name: compare the runs one by one",
             into->path, from.path, source.filename().string()));
-      in_node_file = true;
+      in_node_file = in_node_file || is_of_job;
       continue;
     }
-    if (fs::equivalent(source, target, error)) continue;
+    if (!is_of_job || fs::equivalent(source, target, error)) continue;
     TDUMP_RETURN_IF_ERROR(LinkDirectory(source, target, run));
   }
   if (in_node_file) TDUMP_RETURN_IF_ERROR(LinkNodeFiles(from, *into, run));

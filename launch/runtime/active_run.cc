@@ -271,7 +271,7 @@ void ActiveRun::Close(const filters::CompiledPlan& plan,
   }
   const bool open = counts.failed != 0 || counts.undone;
   WriteClose(counts, open ? coordinator::OpenExit(counts.failed) : std::string(coordinator::kExit));
-  SayFarewell(run_env.get(),
+  SayFarewell(io::RunEnv(),
               {.identity = identity,
                .run = directory_.run,
                .clock = directory_.clock_directory,

@@ -1,7 +1,9 @@
 // Files of a process whose program closes and replaces descriptors that it does not know.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -141,6 +143,24 @@ TEST_F(PosixFile, SaysSoWhenItsPathIsAnotherFileByThen) {
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("ESTALE"), std::string::npos) << status.message();
   EXPECT_EQ(TextOf(Path("ours")), "one ");
+}
+
+// It has the lock's file open as well, for as long as it lives.
+TEST_F(PosixFile, AChildForkedUnderALockDoesNotKeepIt) {
+  pid_t child = -1;
+  const auto fork_one = [&] {
+    child = ::fork();
+    if (child == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    return Status();
+  };
+  ASSERT_TRUE(Env::Posix()->WithLock(Path("lock"), 1000, fork_one).ok());
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(Env::Posix()->WithLock(Path("lock"), 200, [] { return Status(); }).ok());
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "io/node_env.h"
 #include "io/node_file.h"
 #include "io/pass_store.h"
+#include "tests/io/forwarding_env.h"
 #include "tests/io/recorded_passes.h"
 
 namespace tdump::io {
@@ -139,6 +141,74 @@ TEST_F(NodeFileTest, AReaderThatLivesOnSeesWhatIsAdded) {
   EXPECT_THAT(*reader->List("run"), ElementsAre(kNodeFile, "rank0", "rank1"));
 }
 
+// As a manifest is synced: through a second one, while entries come.
+TEST_F(NodeFileTest, ASecondHandleGivesNothingBack) {
+  const auto env = Writing();
+  auto first = env->CreateExclusive("run/rank0/log", 0600);
+  ASSERT_TRUE(first.ok());
+  const std::string some(100, 'a');
+  ASSERT_TRUE((*first)->Append(std::as_bytes(std::span(some))).ok());
+  auto second = env->OpenAppend("run/rank0/log", 0600);
+  ASSERT_TRUE(second.ok());
+  const std::string more(20'000, 'b');
+  ASSERT_TRUE((*first)->Append(std::as_bytes(std::span(more))).ok());
+  ASSERT_TRUE((*second)->Sync().ok());
+  ASSERT_TRUE((*second)->Close().ok());
+  EXPECT_TRUE(Text(Reading().get(), "run/rank0/log") == some + more);
+}
+
+// A process that is killed between the two names leaves the new file under the old name.
+TEST_F(NodeFileTest, OfTwoOfOneNameTheLaterOneCounts) {
+  const auto env = Writing();
+  Write(env.get(), "run/rank0/a", "one");
+  Write(env.get(), "run/rank0/b", "two");
+  uint64_t writes = 0;
+  const auto faulty =
+      NewFaultyEnv(memory_.get(), [&](uint64_t, std::string_view call, auto) -> int {
+        return call == "write" && ++writes > 2 ? EIO : 0;
+      });
+  EXPECT_FALSE(
+      NodeWriter(faulty.get(), JoinPath("run", kNodeFile)).Rename("rank0/b", "rank0/a").ok());
+  EXPECT_EQ(Text(Reading().get(), "run/rank0/a"), "two");
+}
+
+// Says that it cannot make holes.
+class NoHoles final : public test::ForwardingEnv {
+ public:
+  using ForwardingEnv::ForwardingEnv;
+  Result<std::unique_ptr<WritableFile>> OpenShared(Path path, int mode) override {
+    TDUMP_ASSIGN_OR_RETURN(auto file, base_->OpenShared(path, mode));
+    return std::unique_ptr<WritableFile>(new File(std::move(file)));
+  }
+
+ private:
+  struct File final : test::ForwardingFile {
+    using ForwardingFile::ForwardingFile;
+    Status Discard(uint64_t, uint64_t) override { return Unsupported("no holes here"); }
+  };
+};
+
+TEST(NodeFileRing, TakesNothingAwayWhereThatGivesNoRoom) {
+  NoHoles disk(NewMemoryEnv());
+  ASSERT_TRUE(disk.MakeDirs("run", 0700).ok());
+  const auto env = NewNodeEnv(&disk, "run", kNodeFile);
+  constexpr uint64_t kLimit = 2 << 20;
+  SinkRig rig({.arena_bytes = 4 << 20,
+               .thread = false,
+               .disk_limit_bytes = kLimit,
+               .min_free_bytes = 0,
+               .files = {.single_files = 0, .ring = true, .ring_bytes = kLimit}},
+              env.get(), "run/rank0_pid7");
+  RecordPasses(&rig, 60, kRecords, Values);
+  rig.sink.reset();
+  const auto reading = NewNodeEnv(&disk);
+  const auto store = PassStore::Open(reading.get(), "run");
+  ASSERT_TRUE(store.ok()) << store.status().message();
+  const ProcessEntry& process = (*store)->processes().front();
+  EXPECT_GT(process.passes.size(), 10u);
+  EXPECT_THAT(process.overwritten, IsEmpty());
+}
+
 // What a tool writes of a run that has ended goes beside the rest.
 TEST_F(NodeFileTest, AToolWritesWhereTheProcessDid) {
   Write(Writing().get(), "run/rank0/manifest.tdm", "m");
@@ -237,7 +307,7 @@ class DamagedNodeFile : public NodeFileTest {
     EXPECT_TRUE(WriteFileAtomically(memory.get(), JoinPath("run", kNodeFile), image, 0600).ok());
     const auto env = NewNodeEnv(memory.get());
     const auto store = PassStore::Open(env.get(), "run");
-    *told = !store.ok();
+    *told = !store.ok() || (*store)->processes().empty();
     if (!store.ok()) return 0;
     size_t right = 0;
     for (const ProcessEntry& process : (*store)->processes()) {
