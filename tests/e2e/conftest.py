@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,9 @@ SOURCE = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TDUMP_BUILD", SOURCE / "build"))
 TDUMP_RUN = str(BUILD / "bin" / "tdump-run")
 sys.path.insert(0, str(BUILD / "python"))
+
+# The ranks of mpirun start so many seconds apart, as they may on a loaded machine: no test may depend on it.
+SECONDS_APART = int(os.environ.get("TDUMP_TEST_SECONDS_APART", "0"))
 
 # As little as possible is inherited: neither a launcher's variables nor tdump's.
 _PREFIXES = ("OMPI_", "PMI", "SLURM_", "TDUMP_", "TORCHELASTIC_")
@@ -75,10 +79,19 @@ def mpirun(
         "-n",
         str(ranks),
     ]
+    if SECONDS_APART:
+        launcher += ["sh", "-c", f'sleep $((OMPI_COMM_WORLD_RANK * {SECONDS_APART})); exec "$@"', "sh"]
     done = execute([*launcher, *command], cwd, env, timeout)
     done.printed = [path.read_text() for path in sorted(apart.glob("*/rank.*/stdout"))]
     shutil.rmtree(apart)
     return done
+
+
+def last_verdict(printed: str) -> str:
+    """``COMPLETE`` or ``INCOMPLETE``: of ranks that end far apart the last one gives the verdict anew."""
+    verdicts = re.findall(r"^tdump: (COMPLETE|INCOMPLETE)\b", printed, re.MULTILINE)
+    assert verdicts, f"no verdict in: {printed}"
+    return verdicts[-1]
 
 
 def captured(ranks: int, job: Sequence[str], config: str, where: Path) -> Path:

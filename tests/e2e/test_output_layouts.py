@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tdump
-from conftest import BUILD, TDUMP_RUN, Run, execute, mpirun
+from conftest import BUILD, TDUMP_RUN, Run, execute, last_verdict, mpirun
 
 STEPS = 6
 JOB = """
@@ -39,7 +39,7 @@ def place(tmp_path_factory):
 def capture(place: Path, python: str, name: str, *options: str) -> Run:
     done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", name, *options, "--", python, "app.py"], place)
     assert done.returncode == 0, done.stderr
-    assert "COMPLETE" in done.stderr and "INCOMPLETE" not in done.stderr, done.stderr
+    assert last_verdict(done.stderr) == "COMPLETE", done.stderr
     return Run(place / name)
 
 
@@ -145,7 +145,7 @@ def two_ranks(place):
     def capture(name: str, *options: str) -> Path:
         done = mpirun(2, [TDUMP_RUN, "-c", "c.yaml", "-o", name, *options, "--", sys.executable, "two.py"], place)
         assert done.returncode == 0, done.stderr
-        assert "COMPLETE" in done.stderr and "INCOMPLETE" not in done.stderr, done.stderr
+        assert last_verdict(done.stderr) == "COMPLETE", done.stderr
         return place / name
 
     return capture
