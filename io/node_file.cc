@@ -308,6 +308,8 @@ Result<NodeExtent> NodeWriter::Append(Shared* shared, uint64_t first, uint64_t o
     std::memcpy(page.data() + kMemberSizeAt, &empty, sizeof empty);
   }
   TDUMP_RETURN_IF_ERROR(shared->file->WriteAt(header.at, page));
+  // Blocks beyond the end of a file cannot be given back (ext4).
+  TDUMP_RETURN_IF_ERROR(shared->file->Truncate(header.at + kExtentPage + header.bytes));
   shared->state.end = header.at + kExtentPage + header.bytes;
   TDUMP_RETURN_IF_ERROR(shared->CountChange());
   return NodeExtent{header.at, offset, header.bytes};

@@ -8,7 +8,8 @@ namespace tdump::io {
 namespace {
 
 constexpr uint64_t kLeastExtent = 64 * 1024;
-constexpr uint64_t kMostAhead = 64 << 20;
+// What is not used stays in the file's size: a copy that knows no holes writes it out.
+constexpr uint64_t kMostAhead = 16 << 20;
 
 // Calls `visit(extent, offset in its data, offset in the range, bytes)` for each part of the range
 // that an extent holds, until one fails.
@@ -138,7 +139,7 @@ class WritableMember final : public WritableFile {
   Status Write(uint64_t offset, std::span<const std::byte> bytes, const WritePart& write) {
     if (bytes.empty()) return Status();
     const uint64_t end = offset + bytes.size();
-    TDUMP_RETURN_IF_ERROR(MakeRoom(end, std::min(Room(), kMostAhead)));
+    TDUMP_RETURN_IF_ERROR(MakeRoom(end, std::min(Room() / 2, kMostAhead)));
     TDUMP_RETURN_IF_ERROR(WriteParts(offset, bytes, write));
     if (end <= size_) return Status();
     TDUMP_RETURN_IF_ERROR(WriteMemberSize(file_.get(), extents_.front().at, end));

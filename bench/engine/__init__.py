@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.disk import WRITING
+from engine.disk import NODE_FILE, WRITING
 from engine.estimates import ESTIMATES
 from engine.memory import MEMORY
 from engine.programs import REJECTED, STATISTICS, TAP
 from engine.steps import STEPS
 from lib.measurement import Measurement
 
-MEASUREMENTS: list[Measurement] = [*STEPS, TAP, REJECTED, WRITING, MEMORY, *STATISTICS, *ESTIMATES]
+MEASUREMENTS: list[Measurement] = [*STEPS, TAP, REJECTED, WRITING, NODE_FILE, MEMORY, *STATISTICS, *ESTIMATES]

@@ -47,6 +47,11 @@ SOME = Amount(pairs=48, steps=3, processes=8)
 # lies), so what costs less than that takes many processes, few pairs of each, and short steps.
 PROCESSES, PAIRS_OF_A_PROCESS = 40, 5
 
+# Of the job whose idle cost is measured. What a step allocates there ends near the size from which glibc gives the end
+# of the heap back to the system and asks for it anew, about 90 page faults a step: on which side of it a process lies
+# is chance, with tdump and without. So neither gives anything back.
+STEADY_HEAP = ("env", "MALLOC_TRIM_THRESHOLD_=2000000000", "MALLOC_TOP_PAD_=67108864", "MALLOC_MMAP_THRESHOLD_=1000000000")
+
 # The module hooks are taken away after 16 steps of which none was recorded.
 UNTIL_HOOKS_REST = 20
 
@@ -102,7 +107,8 @@ def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) ->
 
 def idle(bench: Bench, rows: list[Row]) -> None:
     """Fills the rows of IDLE_SIDES, all against one plain process that is alive at the same time as theirs."""
-    command = encoder(bench, *([] if bench.quick else ["--batch", "1", "--warm-up", str(UNTIL_HOOKS_REST)]))
+    job = encoder(bench, *([] if bench.quick else ["--batch", "1", "--warm-up", str(UNTIL_HOOKS_REST)]))
+    command = [*STEADY_HEAP, *job]
     processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
     taken: list[list[Pairs]] = [[] for _ in rows]
     for number in range(processes):

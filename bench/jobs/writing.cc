@@ -1,6 +1,7 @@
-// Writes many tensors of kTensor bytes, no two alike, as fast as it can.
-//   writing MIB          each is tapped (under tdump-run); a step has kPerStep of them
-//   writing MIB FOLDER   each is written to a file of FOLDER; a file has kPerStep of them
+// Writes many tensors of kLarge bytes, no two alike, as fast as it can.
+//   writing MIB           each is tapped (under tdump-run); a step has kPerStep of them
+//   writing MIB --small   the same, of kSmall bytes each
+//   writing MIB FOLDER    each is written to a file of FOLDER; a file has kPerStep of them
 // Prints when the first began, in nanoseconds of CLOCK_MONOTONIC. When all is on the disk is for
 // the caller to find out.
 #include <ATen/Parallel.h>
@@ -17,7 +18,7 @@
 
 namespace {
 
-constexpr int64_t kTensor = 16 << 20;
+constexpr int64_t kLarge = 16 << 20, kSmall = 64 << 10;
 constexpr int64_t kPerStep = 16;
 
 // Makes the n-th tensor of the job: all of a page would compare equal, a word a page is enough to
@@ -53,13 +54,16 @@ int OpenFile(const std::string& folder, int64_t number) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: writing MIB [FOLDER]\n", stderr);
+    std::fputs("usage: writing MIB [--small | FOLDER]\n", stderr);
     return 2;
   }
   at::set_num_threads(1);
-  const int64_t count = std::atoll(argv[1]) * (1 << 20) / kTensor;
-  const std::string folder = argc > 2 ? argv[2] : "";
-  at::Tensor values = torch::randint(INT64_MAX, {kTensor / 8}, at::kLong);
+  const std::string word = argc > 2 ? argv[2] : "";
+  const bool is_small = word == "--small";
+  const std::string folder = is_small ? "" : word;
+  const int64_t bytes = is_small ? kSmall : kLarge;
+  const int64_t count = std::atoll(argv[1]) * (1 << 20) / bytes;
+  at::Tensor values = torch::randint(INT64_MAX, {bytes / 8}, at::kLong);
   int file = -1;
   std::printf("%ld\n", tdump::bench::Nanoseconds(CLOCK_MONOTONIC));
   std::fflush(stdout);
@@ -74,7 +78,7 @@ int main(int argc, char** argv) {
       if (file >= 0) close(file);
       file = OpenFile(folder, i / kPerStep);
     }
-    WriteAll(file, static_cast<const char*>(values.const_data_ptr()), kTensor);
+    WriteAll(file, static_cast<const char*>(values.const_data_ptr()), bytes);
   }
   if (file >= 0) close(file);
 }

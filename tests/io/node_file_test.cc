@@ -1,6 +1,7 @@
 // Node files: the files of many processes in one, and what is there when something goes wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -244,19 +245,44 @@ TEST_F(NodeFileTest, ARingGivesItsBlocksBack) {
   EXPECT_LT(written, static_cast<ptrdiff_t>(kLimit));
 }
 
-// Threads stand for processes: each has its own descriptors and locks.
-TEST(NodeFileOnDisk, ManyWritersAtOnceLoseNothing) {
-  const std::filesystem::path run =
+class NodeFileOnDisk : public ::testing::Test {
+ protected:
+  NodeFileOnDisk() { std::filesystem::create_directories(run_); }
+  ~NodeFileOnDisk() override { std::filesystem::remove_all(run_); }
+
+  const std::filesystem::path run_ =
       std::filesystem::path(testing::TempDir()) / ("tdump_node_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(run);
+};
+
+// Also where they lie behind all that was written (ext4 gives nothing back there by itself).
+TEST_F(NodeFileOnDisk, WhatWasReservedAndNotUsedIsGivenBack) {
+  constexpr size_t kBytes = 3 << 20, kRanks = 3, kPage = 4096;
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    const auto env = NewNodeEnv(Env::Posix(), run_, kNodeFile);
+    auto file = env->CreateExclusive(run_ / fmt::format("rank{}", rank) / "pack", 0600);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)->Append(Bytes(kBytes, static_cast<uint8_t>(rank))).ok());
+    const Status reserved = (*file)->Preallocate(kBytes, 20 << 20, false);
+    if (reserved.code() == StatusCode::kUnsupported) GTEST_SKIP() << reserved.message();
+    ASSERT_TRUE(reserved.ok()) << reserved.message();
+    ASSERT_TRUE((*file)->Close().ok());
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat((run_ / kNodeFile).c_str(), &info), 0);
+  EXPECT_GE(info.st_blocks * 512, static_cast<int64_t>(kRanks * kBytes));
+  EXPECT_LE(info.st_blocks * 512, static_cast<int64_t>(kRanks * kBytes + 30 * kPage));
+}
+
+// Threads stand for processes: each has its own descriptors and locks.
+TEST_F(NodeFileOnDisk, ManyWritersAtOnceLoseNothing) {
   constexpr int kWriters = 8;
   std::vector<std::thread> writers;
   for (int rank = 0; rank < kWriters; ++rank) {
     writers.emplace_back([&, rank] {
-      const auto env = NewNodeEnv(Env::Posix(), run, kNodeFile);
+      const auto env = NewNodeEnv(Env::Posix(), run_, kNodeFile);
       for (int i = 0; i < 3; ++i) {
         auto file =
-            env->CreateExclusive(run / fmt::format("rank{}", rank) / fmt::format("f{}", i), 0600);
+            env->CreateExclusive(run_ / fmt::format("rank{}", rank) / fmt::format("f{}", i), 0600);
         ASSERT_TRUE(file.ok()) << file.status().message();
         for (int n = 0; n < 40; ++n) {
           const auto bytes = Bytes(10'000, static_cast<uint8_t>(rank * 40 + i * 7 + n));
@@ -267,14 +293,14 @@ TEST(NodeFileOnDisk, ManyWritersAtOnceLoseNothing) {
     });
   }
   for (std::thread& writer : writers) writer.join();
-  const auto contents = ReadNodeFile(Env::Posix(), run / kNodeFile);
+  const auto contents = ReadNodeFile(Env::Posix(), run_ / kNodeFile);
   ASSERT_TRUE(contents.ok()) << contents.status().message();
   EXPECT_FALSE(contents->damaged);
   EXPECT_EQ(contents->members.size(), 3u * kWriters);
   for (int rank = 0; rank < kWriters; ++rank) {
     for (int i = 0; i < 3; ++i) {
       const std::string text =
-          Text(RunEnv(), run / fmt::format("rank{}", rank) / fmt::format("f{}", i));
+          Text(RunEnv(), run_ / fmt::format("rank{}", rank) / fmt::format("f{}", i));
       ASSERT_EQ(text.size(), 400'000u);
       for (int n = 0; n < 40; ++n) {
         const auto bytes = Bytes(10'000, static_cast<uint8_t>(rank * 40 + i * 7 + n));
@@ -282,7 +308,6 @@ TEST(NodeFileOnDisk, ManyWritersAtOnceLoseNothing) {
       }
     }
   }
-  std::filesystem::remove_all(run);
 }
 
 // A byte of the file is changed, or it is cut there: what is read is right or an error, and what
@@ -350,7 +375,7 @@ TEST_F(DamagedNodeFile, EveryByteOfEveryHead) {
     image[at] = static_cast<char>(image[at] ^ (1 << (at % 8)));
     SCOPED_TRACE(at);
     const size_t right = Right(image, &told);
-    if (right != 4) EXPECT_TRUE(told);
+    EXPECT_TRUE(told || right == 4);
     if (at >= kExtentPage) least = std::min(least, right);
   }
   EXPECT_EQ(least, 2u);  // what damages one process leaves the other alone
@@ -361,7 +386,7 @@ TEST_F(DamagedNodeFile, CutAnywhere) {
   for (size_t length = 0; length < image_.size(); length += 1 + length / 60) {
     SCOPED_TRACE(length);
     const size_t right = Right(image_.substr(0, length), &told);
-    if (right != 4) EXPECT_TRUE(told);
+    EXPECT_TRUE(told || right == 4);
   }
 }
 
