@@ -50,7 +50,12 @@ PROCESSES, PAIRS_OF_A_PROCESS = 40, 5
 # Of the job whose idle cost is measured. What a step allocates there ends near the size from which glibc gives the end
 # of the heap back to the system and asks for it anew, about 90 page faults a step: on which side of it a process lies
 # is chance, with tdump and without. So neither gives anything back.
-STEADY_HEAP = ("env", "MALLOC_TRIM_THRESHOLD_=2000000000", "MALLOC_TOP_PAD_=67108864", "MALLOC_MMAP_THRESHOLD_=1000000000")
+STEADY_HEAP = (
+    "env",
+    "MALLOC_MMAP_THRESHOLD_=1000000000",
+    "MALLOC_TRIM_THRESHOLD_=2000000000",
+    "MALLOC_TOP_PAD_=67108864",
+)
 
 # The module hooks are taken away after 16 steps of which none was recorded.
 UNTIL_HOOKS_REST = 20
