@@ -147,8 +147,25 @@ void AllowManyFiles() {
 
 }  // namespace
 
+// What options say against --suggest-map, which compares nothing and prints YAML; or "".
+std::string DiffCommand::Contradiction() const {
+  if (!settings_.suggest_map) return "";
+  for (const auto& [given, option] : {std::pair(options_.common.json, "--json"),
+                                      {options_.common.quiet, "--quiet"},
+                                      {!settings_.html.empty(), "--html"},
+                                      {!settings_.jsonl.empty(), "--jsonl"}}) {
+    if (given)
+      return fmt::format(
+          "--suggest-map and {}: a map is drafted as YAML on standard output, and "
+          "nothing is compared; leave out one of them",
+          option);
+  }
+  return "";
+}
+
 int DiffCommand::Compare(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
+  if (const std::string mistake = Contradiction(); !mistake.empty()) return Fail(kTool, mistake);
   AllowManyFiles();
   (void)std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   auto diff = settings_.ForEngine(&watched_);

@@ -18,6 +18,7 @@ class DiffCommand {
   int Run(int argc, char** argv);
 
  private:
+  std::string Contradiction() const;
   int Compare(int argc, char** argv);
   // In every process of a team; the status of the first counts.
   int CompareSides(compare::DiffOptions* diff);

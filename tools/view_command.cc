@@ -150,10 +150,28 @@ Status ViewCommand::Read() {
   return {};
 }
 
+// What options say against each other, or "".
+std::string ViewCommand::Contradiction() const {
+  if (coverage_ + names_ + records_ + verify_ + nan_ > 1)
+    return "--coverage, --names, --records, --nan and --verify: one at a time";
+  if (txt_.empty()) return "";
+  for (const auto& [given, option] : {std::pair(coverage_, "--coverage"),
+                                      {names_, "--names"},
+                                      {nan_, "--nan"},
+                                      {verify_, "--verify"},
+                                      {exponents_, "--exponents"}}) {
+    if (given) return fmt::format("--txt and {}: one at a time", option);
+  }
+  if (options_.common.json && (txt_ == "-" || txt_ == "/dev/stdout"))
+    return fmt::format("--txt {} and --json: both write to standard output; give --txt a FILE",
+                       txt_);
+  return "";
+}
+
 int ViewCommand::Run(int argc, char** argv) {
   if (const auto status = options_.Parse(argc, argv)) return *status;
-  if (coverage_ + names_ + records_ + verify_ + nan_ > 1)
-    return Fail(kViewTool, "--coverage, --names, --records, --nan and --verify: one at a time");
+  if (const std::string mistake = Contradiction(); !mistake.empty())
+    return Fail(kViewTool, mistake);
   if (const Status status = Read(); !status.ok()) return Fail(kViewTool, status.message());
   if (exponents_ && (request_.filter.name.empty() || records_))
     return Fail(kViewTool, "--exponents: of which records? tdump-view RUN:STEP/RANK/NAME");

@@ -16,6 +16,7 @@ class ViewCommand {
   int Run(int argc, char** argv);
 
  private:
+  std::string Contradiction() const;
   Status Read();
   Result<io::Address> ResolveWhat() const;
 

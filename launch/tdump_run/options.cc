@@ -117,6 +117,10 @@ std::string Contradiction(const CLI::App& app, const Options& options) {
     return NoSuchOption(app, options.command.front());
   const int sources = !options.config.empty() + !options.recipe.empty() + (options.dump ? 1 : 0);
   if (sources > 1) return "-c, --recipe and --dump: expected one of them";
+  const int questions = options.check + options.estimate + options.print + options.recipes +
+                        (options.explain.empty() ? 0 : 1);
+  if (questions > 1)
+    return "--check, --explain, --estimate, --print and --recipes: expected one of them";
   if (!options.from.empty() && !options.estimate && options.explain.empty())
     return "--from RUN: expected --estimate with it";
   if (!options.rates.empty() && !options.estimate)

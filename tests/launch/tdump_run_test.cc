@@ -183,6 +183,15 @@ TEST(Options, MistakesEndWith125BeforeTheJobAnd2ForCheck) {
   EXPECT_THAT(Parse({"--from", "latest", "--", "true"}).error, HasSubstr("--estimate with it"));
 }
 
+TEST(Options, OneQuestionAtATime) {
+  for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
+           {"--check", "--print"}, {"--explain", "norm", "--estimate"}, {"--recipes", "--check"}}) {
+    const auto parsed = Parse(words);
+    EXPECT_EQ(parsed.status, 2);
+    EXPECT_THAT(parsed.error, HasSubstr("--check, --explain, --estimate, --print and --recipes"));
+  }
+}
+
 TEST(Options, TheDashesMayBeLeftOut) {
   const auto parsed = Parse({"--dump", "--no-children", "python", "app.py", "--steps", "3"});
   ASSERT_FALSE(parsed.ends) << parsed.error;

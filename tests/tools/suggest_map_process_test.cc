@@ -78,5 +78,18 @@ TEST_F(SuggestMapProcessTest, ARunThatIsNotThereIsTrouble) {
   EXPECT_THAT(trouble.err, HasSubstr("gone"));
 }
 
+TEST_F(SuggestMapProcessTest, OptionsOfAComparisonAreRefused) {
+  MakeRun("a", "model.layers", {"o_proj", "down_proj", "norm"});
+  for (const std::vector<std::string>& others : std::vector<std::vector<std::string>>{
+           {"--json"}, {"--quiet"}, {"--html", "x"}, {"--jsonl", "x"}}) {
+    std::vector<std::string> words = {"a", "a", "--suggest-map"};
+    words.insert(words.end(), others.begin(), others.end());
+    const auto refused = Run("tdump-diff", words);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_THAT(refused.err, HasSubstr("--suggest-map and " + others.front() + ": "));
+  }
+}
+
 }  // namespace
 }  // namespace tdump::tools

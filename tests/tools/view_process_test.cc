@@ -244,6 +244,30 @@ TEST_F(ViewProcessTest, ExportsText) {
   EXPECT_FALSE(std::filesystem::exists(Path("y.txt")));
 }
 
+TEST_F(ViewProcessTest, AnExportIsOneDocumentWhereThatIsAskedFor) {
+  const auto said = Json({"run", "--rank", "1", "--txt", "all/"});
+  EXPECT_EQ(said, nlohmann::json({{"format", "txt"},
+                                  {"output", "all/"},
+                                  {"written", "4 records in all/"},
+                                  {"left_out", ""},
+                                  {"damage", nlohmann::json::array()},
+                                  {"status", 0}}));
+  EXPECT_TRUE(std::filesystem::exists(Path("all/names.tsv")));
+}
+
+// Else one of them would have no effect.
+TEST_F(ViewProcessTest, OptionsThatExcludeEachOtherAreBothNamed) {
+  for (const char* face : {"--coverage", "--names", "--nan", "--verify", "--exponents"}) {
+    const auto refused = View({"run:0/0/mlp", face, "--txt", "x.txt"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_EQ(refused.err, std::string("tdump-view: --txt and ") + face + ": one at a time\n");
+  }
+  const auto both = View({"run", "--txt", "-", "--json"});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.out, "");
+  EXPECT_THAT(both.err, StartsWith("tdump-view: --txt - and --json: "));
+}
+
 // Told with path and errno name; nothing half written stays.
 TEST_F(ViewProcessTest, AnExportThatDoesNotFitLeavesNothing) {
   ProcessImage process(env_, Path("large"), {});
