@@ -6,16 +6,20 @@
 namespace tdump {
 namespace {
 
-constexpr std::string_view kPart = ".part";
+constexpr std::string_view kOurs = ".tdump-", kPart = ".part";
 constexpr int kLockMs = 1000;  // for a look of another writer, which takes no time
 
 }  // namespace
 
+std::string PartOf(const std::string& name, int64_t number) {
+  return name + std::string(kOurs) + std::to_string(number) + std::string(kPart);
+}
+
 bool IsPartOf(std::string_view file, std::string_view name) {
   if (!file.starts_with(name) || !file.ends_with(kPart)) return false;
   file.remove_prefix(name.size());
-  if (file.size() < 2 + kPart.size() || file[0] != '.') return false;
-  file = file.substr(1, file.size() - 1 - kPart.size());
+  if (file.size() <= kOurs.size() + kPart.size() || !file.starts_with(kOurs)) return false;
+  file = file.substr(kOurs.size(), file.size() - kOurs.size() - kPart.size());
   return std::all_of(file.begin(), file.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
@@ -39,7 +43,7 @@ void RemoveLeftParts(Env* env, const std::string& path) {
 
 Status WriteWholeFile(Env* env, const std::string& path, int mode,
                       const std::function<Status(WritableFile*)>& write) {
-  const std::string part = path + "." + std::to_string(env->WallNs()) + std::string(kPart);
+  const std::string part = PartOf(path, env->WallNs());
   TDUMP_ASSIGN_OR_RETURN(const auto file, env->CreateExclusive(part, mode));
   bool written = false;
   const auto body = [&]() -> Status {

@@ -1,12 +1,14 @@
 // Files that are under their name when they are whole, and not before.
 //
-//   1. What is written goes to NAME.N.part beside it, N a number, which the writer keeps locked.
+//   1. What is written goes to NAME.tdump-N.part beside it, N a number, which the writer keeps
+//      locked. A NAME.N.part is somebody else's: volumes of archives are called so.
 //   2. When it is closed it gets its name; only then the lock goes.
 //   3. A part that nobody has locked is what a killed writer left: the next one of that NAME
 //      removes it.
 // Where the file system has no locks, parts are written without one, and those left stay.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,7 +17,9 @@
 
 namespace tdump {
 
-// Whether `file` is NAME.N.part of this name.
+// "NAME.tdump-N.part".
+std::string PartOf(const std::string& name, int64_t number);
+// Whether `file` is such a part of this name.
 bool IsPartOf(std::string_view file, std::string_view name);
 
 // Step 3, for the file at `path`. What cannot be removed stays.

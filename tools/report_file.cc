@@ -77,7 +77,7 @@ int Open(const std::string& written, bool direct) {
 Result<std::unique_ptr<ReportFile>> ReportFile::Create(const std::string& name) {
   const std::string path = NameOfFile(name);
   const bool direct = DescriptorOf(path).has_value() || IsSpecial(path);
-  const std::string written = direct ? path : path + "." + std::to_string(::getpid()) + ".part";
+  const std::string written = direct ? path : PartOf(path, ::getpid());
   if (!direct) RemoveLeftParts(Env::Posix(), path);
   const int fd = Open(written, direct);
   std::FILE* file = fd < 0 ? nullptr : ::fdopen(fd, "w");

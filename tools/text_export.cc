@@ -23,8 +23,7 @@ Status Append(WritableFile* file, std::string_view text) {
 // What a killed export left in a directory.
 bool IsPartOfRecord(std::string_view file) {
   const size_t end = file.rfind(".txt.");
-  return file.starts_with("step") && end != std::string_view::npos &&
-         IsPartOf(file, file.substr(0, end + 4));
+  return end != std::string_view::npos && IsPartOf(file, file.substr(0, end + 4));
 }
 
 std::string Head(const OpenPass& pass, const io::Record& record) {

@@ -20,10 +20,12 @@ std::string Text(Env* env, const std::string& path) {
 }
 
 TEST(WholeFile, TellsPartsOfANameFromOtherFiles) {
-  EXPECT_TRUE(IsPartOf("a.12.part", "a"));
-  EXPECT_TRUE(IsPartOf("a.b.12.part", "a.b"));
-  for (const char* other : {"a", "a.part", "a..part", "a.x.part", "a.1x.part", "a.-1.part",
-                            "a12.part", "b.12.part", "a.12.parts", "a.b.12.part", ".12.part"})
+  EXPECT_TRUE(IsPartOf("a.tdump-12.part", "a"));
+  EXPECT_TRUE(IsPartOf(PartOf("a.b", 12), "a.b"));
+  for (const char* other :
+       {"a", "a.part", "a.12.part", "a.tdump-.part", "a.tdump-x.part", "a.tdump-1x.part",
+        "a.tdump--1.part", "atdump-12.part", "b.tdump-12.part", "a.tdump-12.parts",
+        "a.b.tdump-12.part", ".tdump-12.part"})
     EXPECT_FALSE(IsPartOf(other, "a")) << other;
 }
 
@@ -60,13 +62,13 @@ TEST(WholeFile, IsWrittenWhereThereAreNoLocks) {
       NewFaultyEnv(memory.get(), [](uint64_t, std::string_view call, std::string_view) {
         return call == "flock" ? ENOSYS : 0;
       });
-  ASSERT_TRUE(WriteFileAtomically(memory.get(), "/f.7.part", "another's", 0600).ok());
+  ASSERT_TRUE(WriteFileAtomically(memory.get(), "/f.tdump-7.part", "another's", 0600).ok());
   RemoveLeftParts(env.get(), "/f");  // nobody knows whose it is
   ASSERT_TRUE(WriteWholeFile(env.get(), "/f", 0600, [](WritableFile* file) {
                 return Put(file, "x");
               }).ok());
   EXPECT_EQ(Text(memory.get(), "/f"), "x");
-  EXPECT_EQ(*memory->List("/"), (std::vector<std::string>{"f", "f.7.part"}));
+  EXPECT_EQ(*memory->List("/"), (std::vector<std::string>{"f", "f.tdump-7.part"}));
 }
 
 }  // namespace

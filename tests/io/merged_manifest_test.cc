@@ -156,15 +156,17 @@ TEST_F(MergedManifestTest, ANewProcessOrPassFileMakesItStale) {
 }
 
 TEST_F(MergedManifestTest, WhatAKilledMergeLeftGoesWithTheNext) {
-  Store(env_, run_ + "/manifest.tdm.4711.part", "half");
-  Store(env_, run_ + "/manifest.tdm.4712.part", "of a merge that runs");
+  Store(env_, run_ + "/manifest.tdm.tdump-4711.part", "half");
+  Store(env_, run_ + "/manifest.tdm.tdump-4712.part", "of a merge that runs");
+  Store(env_, run_ + "/manifest.tdm.3.part", "the user's");
   const auto run = Open();
-  const Status status = env_->WithLock(run_ + "/manifest.tdm.4712.part", 0,
+  const Status status = env_->WithLock(run_ + "/manifest.tdm.tdump-4712.part", 0,
                                        [&] { return WriteMergedManifest(env_, *run, {Index()}); });
   ASSERT_TRUE(status.ok()) << status.message();
   std::vector<std::string> names = *env_->List(run_);
   std::erase_if(names, [](const std::string& name) { return name.starts_with("rank"); });
-  EXPECT_THAT(names, ElementsAre("manifest.tdm", "manifest.tdm.4712.part"));
+  EXPECT_THAT(names,
+              ElementsAre("manifest.tdm", "manifest.tdm.3.part", "manifest.tdm.tdump-4712.part"));
 }
 
 TEST_F(MergedManifestTest, RefusesIndicesOutsideItsLists) {

@@ -175,7 +175,7 @@ TEST_F(DiffProcessTest, AKilledDiffLeavesNoHalfReport) {
     ASSERT_TRUE(WriteFileAtomically(env_, Path("page"), "of before", 0600).ok());
     const pid_t child =
         Start("tdump-diff", {"a", "b", "--jsonl", "rows", "--html", "page", "-j", "1"});
-    const std::string part = Path("page." + std::to_string(child) + ".part");
+    const std::string part = Path("page.tdump-" + std::to_string(child) + ".part");
     int status = 0;
     while (!std::filesystem::exists(part) && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(200);
     ::usleep(2000 * attempt);

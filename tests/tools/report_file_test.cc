@@ -51,16 +51,16 @@ TEST_F(ReportFileTest, WithoutCommitNothingIsLeft) {
 
 // One that another tool still writes is locked.
 TEST_F(ReportFileTest, WhatAKilledToolLeftOfTheSameReportGoes) {
-  for (const char* name : {"report.4711.part", "report.4712.part", "report.x.part", "report.4711",
-                           "reports.4711.part"})
+  for (const char* name : {"report.tdump-4711.part", "report.tdump-4712.part", "report.4711.part",
+                           "report.tdump-4711", "reports.tdump-4711.part"})
     ASSERT_TRUE(WriteFileAtomically(env_, Path(name), "half", 0600).ok());
-  const int writes = ::open(Path("report.4712.part").c_str(), O_WRONLY);
+  const int writes = ::open(Path("report.tdump-4712.part").c_str(), O_WRONLY);
   ASSERT_EQ(::flock(writes, LOCK_EX), 0);
   auto file = ReportFile::Create(Path("report"));
   ASSERT_TRUE(file.ok());
   ASSERT_TRUE((*file)->Commit().ok());
-  EXPECT_THAT(Names(), UnorderedElementsAre("report", "report.4712.part", "report.x.part",
-                                            "report.4711", "reports.4711.part"));
+  EXPECT_THAT(Names(), UnorderedElementsAre("report", "report.tdump-4712.part", "report.4711.part",
+                                            "report.tdump-4711", "reports.tdump-4711.part"));
   ::close(writes);
 }
 

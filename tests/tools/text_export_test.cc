@@ -136,15 +136,15 @@ TEST_F(TextExportTest, NamesOfTensorsMakeLegalDistinctFiles) {
 TEST_F(TextExportTest, WhatAKilledExportLeftGoesWithTheNext) {
   Write({{.path = "a"}});
   ASSERT_TRUE(env_->MakeDirs(Path("out"), 0700).ok());
-  for (const char* name : {"x.txt.4711.part", "out/step0_rank0_a_r0p0.txt.4711.part",
-                           "out/step9_rank0_b_r7p0.txt.4711.part", "out/film.4711.part"})
+  for (const char* name : {"x.txt.tdump-4711.part", "out/step0_rank0_a_r0p0.txt.tdump-4711.part",
+                           "out/step9_rank0_b_r7p0.txt.tdump-4711.part", "out/steps.txt.3.part"})
     ASSERT_TRUE(WriteFileAtomically(env_, Path(name), "half", 0600).ok());
   ASSERT_TRUE(Export(Path("x.txt")).ok());
   ASSERT_TRUE(Export(Path("out/")).ok());
   EXPECT_EQ(Files(path_), (std::set<std::string>{"out", "run", "x.txt"}));
   const std::set<std::string> files = Files(Path("out"));
   EXPECT_EQ(files.size(), 3u);
-  EXPECT_EQ(files.count("film.4711.part") + files.count("names.tsv"), 2u);
+  EXPECT_EQ(files.count("steps.txt.3.part") + files.count("names.tsv"), 2u);
 }
 
 TEST_F(TextExportTest, AFileThatCannotBeMadeIsToldAndLeavesNothing) {
