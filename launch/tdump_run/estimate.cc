@@ -366,6 +366,7 @@ Result<std::vector<RankEstimate>> EstimateFromRun(Env* env, const io::RunRef& ru
     RankEstimate& estimate = ranks.emplace_back();
     estimate.rank = rank;
     estimate.world = world;
+    estimate.host = process.identity.host;
     const uint64_t selected = SelectedSteps(config.steps, &estimate.endless);
     const size_t looked_at = std::min<size_t>(
         {passes.size(), 2, estimate.endless ? 2 : std::max<uint64_t>(selected, 1)});

@@ -39,6 +39,7 @@ struct StepEstimate {
 
 struct RankEstimate {
   int32_t rank = 0, world = 1;
+  std::string host;                 // of the run that was looked at
   std::vector<StepEstimate> steps;  // ordered
   uint64_t later_steps = 0;         // selected steps beyond them; each as the last one
   uint64_t ran = 0;                 // steps of the process; 0: not known

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "core/text.h"
 #include "io/capture_sink.h"
@@ -92,10 +94,17 @@ std::string LimitText(const std::vector<RankEstimate>& ranks, const filters::Con
 
 uint64_t FilesOfPasses(const std::vector<RankEstimate>& ranks, const filters::Config& config) {
   if (ranks.empty() || config.layout == filters::OutputLayout::kPacked) return ranks.size();
-  if (config.layout == filters::OutputLayout::kNode) return 1;  // all of them ran on this node
+  const int world = ranks.front().world;
+  const uint64_t writers = std::max<uint64_t>(SelectedRanks(config, world), 1);
+  const bool is_auto = config.layout == filters::OutputLayout::kAuto;
+  if (config.layout == filters::OutputLayout::kNode ||
+      (is_auto && NeedsNodeFiles(static_cast<uint64_t>(world), writers))) {
+    std::set<std::string> nodes;
+    for (const RankEstimate& rank : ranks) nodes.insert(rank.host);
+    return nodes.size();
+  }
   uint64_t single = ~uint64_t{0}, files = 0;
-  if (config.layout == filters::OutputLayout::kAuto)
-    single = SingleFiles(static_cast<uint64_t>(ranks.front().world), ranks.size());
+  if (is_auto) single = SingleFiles(static_cast<uint64_t>(world), writers);
   for (const RankEstimate& rank : ranks)
     files += rank.files() <= single ? rank.files() : single + 1;  // the others share one
   return files;

@@ -82,8 +82,28 @@ TEST(EstimateLimit, LayoutAutoPacksWhatWouldBeTooManyFiles) {
   EXPECT_EQ(FilesOfPasses(ranks, config), 100'000u);
   config.layout = filters::OutputLayout::kPacked;
   EXPECT_EQ(FilesOfPasses(ranks, config), 1u);
+}
+
+// Three ranks of the job, on two nodes.
+std::vector<RankEstimate> RanksOfTwoNodes(int32_t world) {
+  std::vector<RankEstimate> ranks(3, Rank(8, kMiB, world));
+  ranks[0].host = ranks[1].host = "node0";
+  ranks[2].host = "node1";
+  return ranks;
+}
+
+TEST(EstimateLimit, NodeFilesAreOneANode) {
+  const std::vector<RankEstimate> ranks = RanksOfTwoNodes(3);
+  filters::Config config = ConfigOf("0-9");
+  EXPECT_EQ(FilesOfPasses(ranks, config), 30u);
   config.layout = filters::OutputLayout::kNode;
-  EXPECT_EQ(FilesOfPasses({Rank(8), Rank(8)}, config), 1u);
+  EXPECT_EQ(FilesOfPasses(ranks, config), 2u);
+}
+
+// From the number of ranks on at which a packed file of each would be too much, seen or not.
+TEST(EstimateLimit, LayoutAutoIsNodeFilesWhereRanksAreTooMany) {
+  EXPECT_EQ(FilesOfPasses(RanksOfTwoNodes(2'495), ConfigOf("0-9")), 3u);
+  EXPECT_EQ(FilesOfPasses(RanksOfTwoNodes(2'496), ConfigOf("0-9")), 2u);
 }
 
 }  // namespace
