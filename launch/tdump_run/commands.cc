@@ -87,11 +87,14 @@ std::string DescribeJob(const PreparedJob& job) {
 }
 
 std::string ListRecipes(const Installation& installation) {
+  const std::vector<std::string> names = RecipeNames(installation.recipes);
   std::string text;
-  for (const std::string& name : RecipeNames(installation.recipes)) {
+  for (const std::string& name : names) {
     text += fmt::format("{:<10} {}\n", name, FirstComment(RecipePath(installation.recipes, name)));
   }
-  return text;
+  if (names.empty()) return text;
+  return text + fmt::format("files, as -c takes them: {}\n",
+                            filters::Printable(RecipePath(installation.recipes, "NAME")));
 }
 
 }  // namespace tdump::launch

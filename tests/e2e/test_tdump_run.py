@@ -222,7 +222,9 @@ def test_explain_names_the_rule(tmp_path):
 def test_recipes_are_listed_and_each_is_right(tmp_path):
     names = run(tmp_path, "--recipes")
     assert names.returncode == 0
-    listed = [line.split()[0] for line in names.stdout.splitlines()]
+    *lines, where = names.stdout.splitlines()
+    listed = [line.split()[0] for line in lines]
     assert "port" in listed
     for name in listed:
         assert run(tmp_path, "--recipe", name, "--check").returncode == 0, name
+        assert run(tmp_path, "-c", where.split(": ")[1].replace("NAME", name), "--check").returncode == 0, name

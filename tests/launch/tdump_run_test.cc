@@ -7,6 +7,7 @@
 #include <map>
 
 #include "launch/runtime/terminal.h"
+#include "launch/tdump_run/commands.h"
 #include "launch/tdump_run/installation.h"
 #include "launch/tdump_run/job_environment.h"
 #include "launch/tdump_run/options.h"
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
@@ -57,6 +59,9 @@ TEST_F(Installed, Prefix) {
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->python, (root_ / "lib/tdump/python").string());
   EXPECT_THAT(RecipeNames(found->recipes), ElementsAre("nan", "port"));
+  EXPECT_THAT(ListRecipes(*found),
+              EndsWith("\nfiles, as -c takes them: " +
+                       (root_ / "share/tdump/configs/NAME.yaml").string() + "\n"));
 }
 
 TEST_F(Installed, InsideThePythonPackageNoPythonPathIsNeeded) {
