@@ -182,7 +182,8 @@ class Builder {
   void AddPasses(size_t i, io::RankState* state) {
     const io::ProcessEntry& process = Process(i);
     const StepNumbers numbers(process);
-    std::set<std::string> files;  // a packed one has several passes
+    std::set<std::string> files;  // a packed one has several passes; a node file, of any process
+    std::set<std::string>* const counted = process.node_file.empty() ? &files : &node_files_;
     for (size_t p = 0; p < process.passes.size(); ++p) {
       const io::PassEntry& entry = process.passes[p];
       io::IndexedPass pass;
@@ -193,7 +194,8 @@ class Builder {
       if (index_.world == 1) pass.agreed = true;  // with itself
       index_.passes.push_back(pass);
       index_.bytes += entry.file_bytes;
-      index_.files += !entry.file.empty() && files.insert(entry.file).second ? 1 : 0;
+      const std::string& file = process.node_file.empty() ? entry.file : process.node_file;
+      index_.files += !entry.file.empty() && counted->insert(file).second ? 1 : 0;
       state->last_step = std::max(state->last_step, pass.global_step);
       index_.steps_seen = std::max(index_.steps_seen, pass.global_step + 1);
       for (const io::ReasonCount& count : entry.not_kept)
@@ -368,6 +370,7 @@ class Builder {
   std::map<std::tuple<uint32_t, uint32_t, std::string>, size_t> rules_;
   std::map<std::string_view, size_t> notes_;  // text as the process has it -> in merged_.notes
   std::set<std::string> transports_;
+  std::set<std::string> node_files_;  // that were counted
   std::set<int32_t> silent_;
 };
 

@@ -182,6 +182,18 @@ class NodeEnv final : public Env {
   int64_t MonotonicNs() override { return base_.MonotonicNs(); }
   int64_t WallNs() override { return base_.WallNs(); }
 
+  std::string NodeFileOf(const std::string& directory) {
+    std::string file;
+    {
+      const Place place = DirectoryPlace(directory);
+      std::lock_guard lock(mutex_);
+      const NodeFiles* files = Files(place.run, false);
+      if (files == nullptr || !files->HasDirectory(place.name)) return "";
+      file = files->files[files->members.lower_bound(place.name + "/")->second.file].path;
+    }
+    return base_.Stat(directory).ok() ? "" : file;
+  }
+
  private:
   // Of a path below a directory that is not there, the error of some systems is another one.
   static bool IsMissing(const Status& status) { return status.code() == StatusCode::kNotFound; }
@@ -308,6 +320,11 @@ class NodeEnv final : public Env {
 
 std::unique_ptr<Env> NewNodeEnv(Env* base, std::string run, std::string node_file) {
   return std::make_unique<NodeEnv>(base, std::move(run), node_file);
+}
+
+std::string NodeFileOf(Env* env, const std::string& directory) {
+  auto* const node = dynamic_cast<NodeEnv*>(env);
+  return node == nullptr ? "" : node->NodeFileOf(directory);
 }
 
 Env* RunEnv() {

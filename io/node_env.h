@@ -18,6 +18,10 @@ namespace tdump::io {
 // written. `base` outlives it.
 std::unique_ptr<Env> NewNodeEnv(Env* base, std::string run = "", std::string node_file = "");
 
+// The node file that the files in `directory` are in, as `env` shows them; "": they are files of
+// their own. Of what it listed last: a directory that came since then is not known.
+std::string NodeFileOf(Env* env, const std::string& directory);
+
 // Where runs are read: NewNodeEnv(Env::Posix()). Never destroyed.
 Env* RunEnv();
 

@@ -24,6 +24,7 @@
 
 #include "core/parse_number.h"
 #include "io/manifest_reader.h"
+#include "io/node_env.h"
 #include "io/node_file.h"
 #include "io/pack_address.h"
 #include "io/pack_scan.h"
@@ -286,11 +287,12 @@ class FilePassStore : public PassStore {
       if (!below.ok() || !below->is_directory) continue;
       const auto listed = env_->List(JoinPath(run_, name));
       if (!listed.ok() || !HoldsProcess(*listed)) continue;
-      processes_.emplace_back().directory = name;
+      processes_.push_back(
+          {.directory = name, .node_file = NodeFileOf(env_, JoinPath(run_, name))});
       files.push_back(*listed);
     }
     if (processes_.empty() && HoldsProcess(names) && !IsMergedRun()) {  // a rank directory
-      processes_.emplace_back();
+      processes_.push_back({.node_file = NodeFileOf(env_, run_)});
       files.push_back(names);
     }
     TDUMP_RETURN_IF_ERROR(CheckNodeFiles(names));

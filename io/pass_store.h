@@ -34,6 +34,7 @@ struct PassEntry {
 // One process's manifest, read. `passes` are by ordinal.
 struct ProcessEntry {
   std::string directory;  // relative to the run: "rank0_pid3069569"
+  std::string node_file;  // that its files are in; "": they are files of their own
   IdentitySection identity;
   std::vector<PassEntry> passes;
   std::vector<PassEntry> overwritten;  // by the ring (output.at_limit); their files are gone

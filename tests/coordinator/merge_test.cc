@@ -5,6 +5,7 @@
 
 #include "coordinator/coverage.h"
 #include "coordinator/coverage_text.h"
+#include "io/node_env.h"
 #include "tests/coordinator/run_image.h"
 
 namespace tdump::coordinator {
@@ -19,11 +20,10 @@ constexpr uint8_t kAgreed = 1, kExtra = 2;
 
 class MergeTest : public ::testing::Test {
  protected:
-  MergeTest() : env_(NewMemoryEnv()) {}
-
   // A rank that wrote steps 0 and 1 and ended.
-  void WholeRank(int32_t rank, int32_t world) {
-    ProcessImage process(env_.get(), "run", {.rank = rank, .world = world});
+  void WholeRank(int32_t rank, int32_t world) { WholeRank(env_.get(), rank, world); }
+  static void WholeRank(Env* env, int32_t rank, int32_t world) {
+    ProcessImage process(env, "run", {.rank = rank, .world = world});
     process.Expect("a").Pass(0).Pass(1).Map(0, 0, kAgreed).Map(1, 1, kAgreed).Exit(2);
   }
 
@@ -44,7 +44,8 @@ class MergeTest : public ::testing::Test {
     return places;
   }
 
-  std::unique_ptr<Env> env_;
+  std::unique_ptr<Env> memory_ = NewMemoryEnv();
+  std::unique_ptr<Env> env_ = io::NewNodeEnv(memory_.get());
   std::unique_ptr<io::PassStore> store_;
 };
 
@@ -344,6 +345,18 @@ TEST_F(MergeTest, UnknownFramesAndSectionsChangeNothing) {
 }
 
 // Numbers in a forged manifest size no table.
+// Two node files, and two passes of a rank that has a directory.
+TEST_F(MergeTest, FilesAreThoseOnTheDisk) {
+  WholeRank(3, 4);
+  for (const int32_t rank : {0, 1, 2}) {
+    const char* const file = rank < 2 ? "node_a_0.tdn" : "node_b_0.tdn";
+    WholeRank(io::NewNodeEnv(memory_.get(), "run", file).get(), rank, 4);
+  }
+  const io::RunIndex index = Merge();
+  EXPECT_EQ(index.passes.size(), 8u);
+  EXPECT_EQ(index.files, 4u);
+}
+
 TEST_F(MergeTest, AForgedWorldIsNotAllocated) {
   for (const auto& [rank, world] : std::vector<std::pair<int32_t, int32_t>>{
            {0, INT32_MAX}, {INT32_MAX, 1}, {-5, 2}, {INT32_MIN, INT32_MIN}}) {
