@@ -7,7 +7,6 @@
 #include <functional>
 #include <utility>
 
-#include "compare/dims.h"
 #include "compare/dtensor.h"
 #include "compare/forwarding_view.h"
 #include "compare/roles.h"
@@ -15,6 +14,7 @@
 #include "compare/skipped_ranks.h"
 #include "core/key.h"
 #include "core/text.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 namespace {

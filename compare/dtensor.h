@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compare/dims.h"
 #include "compare/topology.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 

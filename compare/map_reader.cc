@@ -6,9 +6,9 @@
 #include <initializer_list>
 #include <utility>
 
-#include "compare/dims.h"
 #include "compare/map_items.h"
 #include "core/parse_number.h"
+#include "settings/dims.h"
 #include "settings/yaml_tree.h"
 
 namespace tdump::compare {

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "compare/dims.h"
 #include "compare/names.h"
 #include "compare/roles.h"
 #include "compare/topology.h"
 #include "core/parse_number.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 namespace {

@@ -40,8 +40,9 @@ NamedTensor NameOfRecord(const io::Record& record, uint32_t stage = 0);
 struct MappedPart {
   Key key;
   TensorPart part;
-  // What its dimensions are called and how ranks share them (compare/dims.h), for the part as it is
-  // captured: the first text that gives the other side's shape holds. Empty: the map does not say.
+  // What its dimensions are called and how ranks share them (settings/dims.h), for the part as it
+  // is captured: the first text that gives the other side's shape holds. Empty: the map does not
+  // say.
   std::vector<std::string> dims;
   bool padded = false;  // what reaches beyond the other side's sizes is padding: dropped, and said
   bool skip = false;    // the map says that the other side has nothing like it: not paired, listed

@@ -2,8 +2,8 @@
 // [s, b, h] as [b, s, h], [t, h] as [b, s, h], and cropped.
 #pragma once
 
-#include "compare/dims.h"
 #include "compare/tensor_source.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compare/dims.h"
 #include "compare/topology.h"
 #include "core/status.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 

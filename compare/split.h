@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/dims.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "compare/dims.h"
 #include "compare/tensor_source.h"
 #include "core/status.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "compare/dims.h"
 #include "compare/tensor_source.h"
 #include "compare/topology.h"
 #include "core/status.h"
 #include "io/records.h"
+#include "settings/dims.h"
 
 namespace tdump::compare {
 

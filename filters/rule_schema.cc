@@ -207,7 +207,8 @@ constexpr KeySpec<Rule> kKeys[] = {
         .path = "dims",
         .type = "text",
         .value = "none",
-        .doc = "What the dimensions mean; kept with the record for tdump-diff.",
+        .doc = "What the dimensions mean, in the language of `tdump-diff --dims`; kept with the "
+               "record.",
         .example = "'b s h[tp]'",
         .read = ReadDims,
         .print = PrintOrNone<&Rule::dims>,

@@ -8,6 +8,7 @@
 
 #include "filters/level.h"
 #include "filters/predicate.h"
+#include "settings/dims.h"
 
 namespace tdump::filters {
 namespace {
@@ -154,10 +155,11 @@ std::string PrintRuleCompress(const Rule& rule) {
 void ReadDims(Reader& r, const Setting& s, Rule* rule) {
   std::string text;
   if (!r.Text(s, &text)) return;
-  if (text.size() > 200)
-    r.Bad(s, "longer than 200 bytes", "dims such as 'b s h[tp]'");
-  else
-    rule->dims = text == "none" ? "" : text;
+  constexpr const char* kExpected = "dims such as 'b s h[tp]'";
+  if (text.size() > 200) return r.Bad(s, "longer than 200 bytes", kExpected);
+  if (const auto dims = Dims::Parse(text); !dims.ok())
+    return r.Bad(s, dims.status().message(), kExpected);
+  rule->dims = text == "none" ? "" : text;
 }
 
 std::string PrintRoles(const Rule& rule) {

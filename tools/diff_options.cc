@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "settings/dims.h"
 #include "tools/bounds_file.h"
 #include "tools/map_source.h"
 #include "tools/names.h"
@@ -54,7 +55,7 @@ Result<compare::DimsRule> ParseDimsRule(std::string text, WatchedPatterns* watch
   TDUMP_ASSIGN_OR_RETURN(rule.matches, MatchAny({text.substr(0, colon)}));
   rule.matches =
       watched->Watch("--dims '" + whole + "'", text.substr(0, colon), std::move(rule.matches));
-  TDUMP_ASSIGN_OR_RETURN(rule.dims, compare::Dims::Parse(text.substr(colon + 2)));
+  TDUMP_ASSIGN_OR_RETURN(rule.dims, Dims::Parse(text.substr(colon + 2)));
   return rule;
 }
 

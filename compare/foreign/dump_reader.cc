@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "compare/dims.h"
 #include "compare/foreign/foreign_file.h"
 #include "compare/foreign/msprobe.h"
+#include "settings/dims.h"
 
 namespace tdump::compare::foreign {
 namespace {

@@ -18,7 +18,7 @@ struct DumpTensor {
   DType dtype;
   std::vector<int64_t> sizes;
   std::optional<ForeignTensor> values;  // none: only described
-  std::string dims;                     // as the dump annotates it (compare/dims.h); "" for none
+  std::string dims;                     // as the dump annotates it (settings/dims.h); "" for none
   std::optional<Summary> summary;       // of what has no values
 };
 

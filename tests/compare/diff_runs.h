@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "compare/diff.h"
-#include "compare/dims.h"
 #include "compare/report.h"
+#include "settings/dims.h"
 #include "tests/compare/fake_run.h"
 
 namespace tdump::compare {

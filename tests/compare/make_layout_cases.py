@@ -1,6 +1,6 @@
 """Writes layout_cases.txt: shards of tensors whose whole is known, for layout_cases_test.cc.
 
-A dims string is read by the few lines of `parse` below, which share nothing with compare/dims_parser.cc; NumPy then
+A dims string is read by the few lines of `parse` below, which share nothing with settings/dims_parser.cc; NumPy then
 gives every rank the elements that the string says. The whole tensor holds 0, 1, 2, ... in row-major order, so that a
 shard is a list of positions. One case a line:
 

@@ -101,6 +101,10 @@ TEST(RuleSchema, Mistakes) {
   EXPECT_THAT(BadRule("leaf"), HasSubstr("'leaf'; expected a rule such as {leaf: true"));
   EXPECT_THAT(BadRule("{dims: '" + std::string(201, 'x') + "'}"),
               HasSubstr("longer than 200 bytes"));
+  EXPECT_EQ(BadRule("{dims: 'b s h[tp'}"),
+            "c.yaml:1:18: capture[0].dims: dims 'b s h[tp', column 9: it ends where ',' or ']' was "
+            "expected; "
+            "expected dims such as 'b s h[tp]'");
 }
 
 TEST(RuleSchema, AtMost63Sets) {

@@ -1,13 +1,13 @@
-// Dims::Parse: recursive descent over the grammar of compare/dims.h.
+// Dims::Parse: recursive descent over the grammar of settings/dims.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <set>
 
-#include "compare/dims.h"
+#include "settings/dims.h"
 
-namespace tdump::compare {
+namespace tdump {
 namespace {
 
 constexpr size_t kMaxText = 1 << 16;
@@ -249,4 +249,4 @@ class Parser {
 
 Result<Dims> Dims::Parse(std::string_view text) { return Parser(text).Run(); }
 
-}  // namespace tdump::compare
+}  // namespace tdump

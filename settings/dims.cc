@@ -1,11 +1,11 @@
-#include "compare/dims.h"
+#include "settings/dims.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-namespace tdump::compare {
+namespace tdump {
 namespace {
 
 std::string TextOf(const NumberList& list) {
@@ -112,4 +112,4 @@ std::set<std::string> Dims::Records() const {
 
 bool Dims::IsMean(std::string_view axis) const { return Has(mean, axis); }
 
-}  // namespace tdump::compare
+}  // namespace tdump

@@ -1,11 +1,11 @@
-#include "compare/dims.h"
+#include "settings/dims.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace tdump::compare {
+namespace tdump {
 namespace {
 
 using testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST(Dims, TheEllipsisStandsForAnyNumberOfDimensions) {
 }
 
 }  // namespace
-}  // namespace tdump::compare
+}  // namespace tdump

@@ -34,7 +34,8 @@
 // packed      lengths of the sequences in the dimension, each split on its own
 // A record may hold lengths as well as where they begin and the last one ends: 0, 8, 20, 24. That
 // of sizes may have several numbers for each rank, in order: of its experts.
-// Axes that are not named hold equal copies, but for `pp` (compare/unshard.h).
+// Axes that are not named hold equal copies, but for `pp` (compare/unshard.h). A rule of the
+// capture and tdump-diff both read it.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@
 
 #include "core/status.h"
 
-namespace tdump::compare {
+namespace tdump {
 
 enum class Split : uint8_t { kContiguous, kZigzag, kStriped };
 
@@ -110,4 +111,4 @@ struct Dims {
 // Sizes of dimensions by name (lists of one), and what records hold by "@" and the name in dims.
 using SizeTable = std::map<std::string, std::vector<uint64_t>, std::less<>>;
 
-}  // namespace tdump::compare
+}  // namespace tdump
