@@ -151,7 +151,6 @@ void AllowManyFiles() {
 std::string DiffCommand::Contradiction() const {
   if (!settings_.suggest_map) return "";
   for (const auto& [given, option] : {std::pair(options_.common.json, "--json"),
-                                      {options_.common.quiet, "--quiet"},
                                       {!settings_.html.empty(), "--html"},
                                       {!settings_.jsonl.empty(), "--jsonl"}}) {
     if (given)

@@ -48,8 +48,8 @@ SOME = Amount(pairs=48, steps=3, processes=8)
 PROCESSES, PAIRS_OF_A_PROCESS = 40, 5
 
 # Of the job whose idle cost is measured. What a step allocates there ends near the size from which glibc gives the end
-# of the heap back to the system and asks for it anew, about 90 page faults a step: on which side of it a process lies
-# is chance, with tdump and without. So neither gives anything back.
+# of the heap back to the system and asks for it anew, about 90 page faults a step. Small allocations that stay, of any
+# library, put a process on one side of it or the other. Neither gives anything back (docs/performance.md, "Method").
 STEADY_HEAP = (
     "env",
     "MALLOC_MMAP_THRESHOLD_=1000000000",

@@ -344,7 +344,6 @@ TEST_F(MergeTest, UnknownFramesAndSectionsChangeNothing) {
   EXPECT_TRUE(index.complete());
 }
 
-// Numbers in a forged manifest size no table.
 // Two node files, and two passes of a rank that has a directory.
 TEST_F(MergeTest, FilesAreThoseOnTheDisk) {
   WholeRank(3, 4);
@@ -357,6 +356,7 @@ TEST_F(MergeTest, FilesAreThoseOnTheDisk) {
   EXPECT_EQ(index.files, 4u);
 }
 
+// Numbers in a forged manifest size no table.
 TEST_F(MergeTest, AForgedWorldIsNotAllocated) {
   for (const auto& [rank, world] : std::vector<std::pair<int32_t, int32_t>>{
            {0, INT32_MAX}, {INT32_MAX, 1}, {-5, 2}, {INT32_MIN, INT32_MIN}}) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tdump
-from conftest import TDUMP_RUN, execute, last_verdict, latest
+from conftest import TDUMP_RUN, execute, latest
 
 # A compiler that raises the limit within the call of the model, and leaves it so.
 COMPILES = """
@@ -91,7 +91,7 @@ def test_a_model_that_moves_the_limit_is_recorded_whole(tmp_path, app, python, f
     job = app(MOVES.replace("FIRST", str(first)).replace("SECOND", str(second)))
     done = execute([TDUMP_RUN, "-c", "tdump.yaml", "--", python, job], tmp_path)
     assert done.returncode == 0 and "an exception left" not in done.stderr, done.stderr
-    assert last_verdict(done.stderr) == "COMPLETE", done.stderr
+    assert "COMPLETE" in done.stderr and "INCOMPLETE" not in done.stderr, done.stderr
     assert all({".", "0", "0.inner", "1", "1.inner", "2"} <= step for step in outputs(tmp_path)), done.stderr
 
 

@@ -57,6 +57,10 @@ TEST_F(MergeProcessTest, HolesFailOnlyWhenStrict) {
   EXPECT_EQ(Run("tdump-merge", {"run", "--strict", "--quiet"}).out, "");
   ASSERT_TRUE(WriteFileAtomically(env_, Path("run/config.yaml"), "strict: true\n", 0600).ok());
   EXPECT_EQ(Run("tdump-merge", {"run"}).status, 1);
+  // As another version allowed it.
+  constexpr const char* kOther = "strict: true\ncapture: [{dims: 'batch, seq'}]\nlater: 1\n";
+  ASSERT_TRUE(WriteFileAtomically(env_, Path("run/config.yaml"), kOther, 0600).ok());
+  EXPECT_EQ(Run("tdump-merge", {"run"}).status, 1);
 }
 
 TEST_F(MergeProcessTest, AHoleIsInTheJson) {
