@@ -18,7 +18,7 @@ PROGRAM = BUILD / "bin" / "examples" / "tp_transformer"
 CONFIG = SOURCE / "examples" / "tp_transformer" / "tdump.yaml"
 CHROMIUM = shutil.which("chromium")
 FAULT = "layers.1.mlp.down"
-MANY = 5_000  # modules, each with an input and an output
+MANY = 10_000  # modules, each with an input and an output
 EVIL = ["</script><script>owned=1</script>", "\"'><img src=x onerror='owned=1'>", "\x1b[31m\u202egnp\x07", "${owned=1}"]
 JOB = f"""
 import sys, torch
