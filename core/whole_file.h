@@ -3,8 +3,8 @@
 //   1. What is written goes to NAME.tdump-N.part beside it, N a number, which the writer keeps
 //      locked. A NAME.N.part is somebody else's: volumes of archives are called so.
 //   2. When it is closed it gets its name; only then the lock goes.
-//   3. A part that nobody has locked is what a killed writer left: the next one of that NAME
-//      removes it.
+//   3. A part that nobody has locked is what a killed writer left: RemoveLeftParts() takes it away,
+//      which is called where the same NAME is written again and again.
 // Where the file system has no locks, parts are written without one, and those left stay.
 #pragma once
 
