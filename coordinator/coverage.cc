@@ -136,6 +136,11 @@ bool IsIdleContainer(const io::OperatorCoverage& coverage) {
          std::find(std::begin(kContainers), std::end(kContainers), last) != std::end(kContainers);
 }
 
+bool HasOverwritten(const io::RunIndex& index) {
+  return std::any_of(index.operators.begin(), index.operators.end(),
+                     [](const io::OperatorCoverage& op) { return op.overwritten != 0; });
+}
+
 std::set<uint64_t> StepCoverage::all() const {
   std::set<uint64_t> steps = everywhere;
   for (const auto& [count, of_count] : in_part) steps.insert(of_count.begin(), of_count.end());

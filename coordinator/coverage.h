@@ -60,6 +60,9 @@ std::vector<bool> RecordingRanks(const io::RunIndex& index);
 // called, and nothing is missing.
 bool IsIdleContainer(const io::OperatorCoverage& coverage);
 
+// Whether the ring (output.at_limit) overwrote records of any operator.
+bool HasOverwritten(const io::RunIndex& index);
+
 // On how many of the ranks that record each step is whole, of the steps that any of them wrote or
 // began to.
 struct StepCoverage {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -56,6 +57,7 @@ class Writer {
       Line("operators", operators);
     }
     NotKept();
+    Ring();
     Cost();
     Selectors();
     Lines("notes", index_.notes);
@@ -355,6 +357,24 @@ class Writer {
     for (const auto& [why, records] : index_.not_kept)
       items.push_back(fmt::format("{}: {}", Plural(records, "record"), why));
     Lines("not kept", items);
+  }
+
+  // What the ring overwrote of each operator, those of which it was most first: "1,200 records
+  // overwritten: 300 each of a, b; 600 of c".
+  void Ring() {
+    std::map<uint64_t, std::vector<std::string>, std::greater<>> names;
+    uint64_t records = 0;
+    for (const io::OperatorCoverage& op : index_.operators) {
+      if (op.overwritten != 0) names[op.overwritten].push_back(op.name);
+      records += op.overwritten;
+    }
+    if (records == 0) return;
+    std::vector<std::string> items;
+    for (const auto& [count, of] : names)
+      items.push_back(fmt::format("{}{} of {}", CountText(count), of.size() > 1 ? " each" : "",
+                                  Listed(FoldNames(of), options_.most, ", ")));
+    Line("ring", fmt::format("{} overwritten: {}", Plural(records, "record"),
+                             Listed(items, options_.most, "; ")));
   }
 
   // Time that the job's threads waited for room in the arena.

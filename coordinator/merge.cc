@@ -260,9 +260,12 @@ class Builder {
       if (coverage.cls.empty()) coverage.cls = expected.cls;
       expect(ranks);
     }
-    for (const io::OperatorCountSection& count : process.counts) {
+    for (size_t i = 0; i < process.counts.size(); ++i) {
+      const io::OperatorCountSection& count = process.counts[i];
       OperatorRanks* ranks = Operator(count.root, count.path, count.op);
       io::OperatorCoverage& coverage = index_.operators[ranks->place];
+      if (!process.overwritten_records.empty())
+        coverage.overwritten += process.overwritten_records[i];
       coverage.calls += count.calls;
       coverage.records += count.records;
       coverage.not_kept += count.not_kept;

@@ -65,6 +65,7 @@ bool CaptureWriter::FinishPass(PassSlot* pass) {
   Check(state_.manifest->Append(done, recording->place()));
   if (state_.options.files.durability == Durability::kPass) Check(state_.manifest->Sync());
   NoteLostCalls(recording.get(), *pass);
+  recording->AddToTallies();
   WriteCounts(recording->touched());
   if (pass->over_share.load(std::memory_order_relaxed)) TellOverShare(*pass);
   NoteRefusal();

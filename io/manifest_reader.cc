@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "io/archive.h"
@@ -67,11 +66,6 @@ Status Add(StepMapSection&& section, ProcessEntry* process) {
   return Status::Ok();
 }
 
-Status Add(OperatorCountSection&& section, ProcessEntry* process) {
-  process->counts.Edit().push_back(std::move(section));
-  return Status::Ok();
-}
-
 Status Add(IdentitySection&& section, ProcessEntry* process) {
   process->identity = std::move(section);
   return Status::Ok();
@@ -107,12 +101,21 @@ Status AddDecoded(const SectionCursor& cursor, ProcessEntry* process) {
   return Add(std::move(section), process);
 }
 
-Status AddSection(const SectionCursor& cursor, ProcessEntry* process) {
+Status AddCounts(const SectionCursor& cursor, CountHistory* history) {
+  TDUMP_ASSIGN_OR_RETURN(auto counts, cursor.Decode<OperatorCountSection>());
+  history->Add(std::move(counts));
+  return Status::Ok();
+}
+
+// An unknown section is skipped.
+Status AddSection(const SectionCursor& cursor, ProcessEntry* process, CountHistory* history) {
   switch (cursor.id()) {
     case IdentitySection::kId:
       return AddDecoded<IdentitySection>(cursor, process);
     case PassDoneSection::kId:
-      return AddDecoded<PassDoneSection>(cursor, process);
+      TDUMP_RETURN_IF_ERROR(AddDecoded<PassDoneSection>(cursor, process));
+      history->EndPass(process->passes.back().info.ordinal);
+      return Status::Ok();
     case PassPlaceSection::kId:
       return AddDecoded<PassPlaceSection>(cursor, process);
     case RemovedSection::kId:
@@ -122,7 +125,7 @@ Status AddSection(const SectionCursor& cursor, ProcessEntry* process) {
     case ExpectSection::kId:
       return AddDecoded<ExpectSection>(cursor, process);
     case OperatorCountSection::kId:
-      return AddDecoded<OperatorCountSection>(cursor, process);
+      return AddCounts(cursor, history);
     case RuleSection::kId:
       return AddDecoded<RuleSection>(cursor, process);
     case NoteSection::kId:
@@ -150,21 +153,6 @@ void FillPasses(const FileHeader& header, ProcessEntry* process) {
       [](const PassEntry& a, const PassEntry& b) { return a.info.ordinal < b.info.ordinal; });
 }
 
-// Writers repeat an operator's counts whenever they changed; the last word stands.
-void KeepLastCounts(std::vector<OperatorCountSection>* counts) {
-  const auto name = [](const OperatorCountSection& c) { return std::tie(c.root, c.path, c.op); };
-  std::stable_sort(counts->begin(), counts->end(),
-                   [&](const auto& a, const auto& b) { return name(a) < name(b); });
-  std::vector<OperatorCountSection> last;
-  for (OperatorCountSection& count : *counts) {
-    if (!last.empty() && name(last.back()) == name(count))
-      last.back() = std::move(count);
-    else
-      last.push_back(std::move(count));
-  }
-  *counts = std::move(last);
-}
-
 // Whether the entry at `offset`, which is not whole, ends at a page of the file with nothing behind
 // it, or only room that was made by writing zeros: SIGKILL ends a write there.
 Result<bool> IsCut(const FrameFile& file, FrameCursor* cursor, uint64_t offset) {
@@ -180,14 +168,14 @@ Result<bool> IsCut(const FrameFile& file, FrameCursor* cursor, uint64_t offset) 
   return cursor->OnlyZerosFrom(last_page);
 }
 
-}  // namespace
-
-Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped,
-                        ProcessEntry* process) {
+Status AddFrame(std::span<const std::byte> body, bool swapped, ProcessEntry* process,
+                CountHistory* history) {
   SectionCursor cursor(body, swapped);
-  while (cursor.Next()) TDUMP_RETURN_IF_ERROR(AddSection(cursor, process));
+  while (cursor.Next()) TDUMP_RETURN_IF_ERROR(AddSection(cursor, process, history));
   return cursor.status();
 }
+
+}  // namespace
 
 Status ForEachManifestFrame(
     const FrameFile& file, std::vector<Damage>* damage,
@@ -220,7 +208,9 @@ Status ForEachManifestFrame(
   return Status::Ok();
 }
 
-void ReadManifest(Env* env, const std::string& path, ProcessEntry* process) {
+void ReadManifest(Env* env, const std::string& path, ProcessEntry* process, CountHistory* history) {
+  CountHistory own;
+  if (history == nullptr) history = &own;
   const auto file = FrameFile::Open(env, path, kManifestMagic);
   if (!file.ok()) {
     process->damage.push_back({path, 0, file.status().message()});
@@ -231,12 +221,12 @@ void ReadManifest(Env* env, const std::string& path, ProcessEntry* process) {
   process->identity.pid = (*file)->header().pid;
   const Status status =
       ForEachManifestFrame(**file, &process->damage, [&](const Frame& frame, auto body) {
-        const Status added = AddManifestFrame(frame, body, (*file)->swapped(), process);
+        const Status added = AddFrame(body, (*file)->swapped(), process, history);
         if (!added.ok()) process->damage.push_back(DamageAt(**file, frame.offset, added.message()));
         return Status::Ok();
       });
   if (!status.ok()) process->damage.push_back({path, 0, status.message()});
-  KeepLastCounts(&process->counts.Edit());
+  process->counts.Edit() = history->LastWords();
   FillPasses((*file)->header(), process);
 }
 

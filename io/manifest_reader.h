@@ -10,6 +10,7 @@
 
 #include "core/env.h"
 #include "core/status.h"
+#include "io/count_history.h"
 #include "io/frame_file.h"
 #include "io/pass_store.h"
 
@@ -26,11 +27,9 @@ Status ForEachManifestFrame(
     const std::function<Status(const Frame&, std::span<const std::byte> body)>& visit);
 
 // `process->directory` is the caller's; passes are those that are done, by ordinal, with `file`
-// relative to the run. A manifest that cannot be read at all is one Damage.
-void ReadManifest(Env* env, const std::string& path, ProcessEntry* process);
-
-// Takes one entry into `process`. An unknown kind or section is skipped.
-Status AddManifestFrame(const Frame& frame, std::span<const std::byte> body, bool swapped,
-                        ProcessEntry* process);
+// relative to the run. A manifest that cannot be read at all is one Damage. `history`: what each
+// pass added to the counts, for who asks.
+void ReadManifest(Env* env, const std::string& path, ProcessEntry* process,
+                  CountHistory* history = nullptr);
 
 }  // namespace tdump::io

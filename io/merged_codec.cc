@@ -118,6 +118,24 @@ void Take(MergedOperatorsSection&& section, RunIndex* index) {
   }
 }
 
+MergedOverwrittenSection OverwrittenOf(const RunIndex& index) {
+  MergedOverwrittenSection section;
+  for (size_t place = 0; place < index.operators.size(); ++place) {
+    if (const uint64_t records = index.operators[place].overwritten; records != 0)
+      section.operators.push_back({place, records});
+  }
+  return section;
+}
+
+Status Take(const MergedOverwrittenSection& section, RunIndex* index) {
+  for (const MergedOverwritten& op : section.operators) {
+    if (op.place >= index->operators.size())
+      return Corrupt(fmt::format("place: {} of {} operators", op.place, index->operators.size()));
+    index->operators[op.place].overwritten = op.records;
+  }
+  return Status::Ok();
+}
+
 MergedRulesSection RulesOf(const RunIndex& index) {
   MergedRulesSection section;
   for (const RuleCoverage& rule : index.rules)
@@ -157,6 +175,8 @@ std::string EncodeRunIndex(const RunIndex& index) {
   AppendSection(RanksOf(index), &body);
   AppendSection(PassesOf(index), &body);
   AppendSection(OperatorsOf(index), &body);
+  if (const auto section = OverwrittenOf(index); !section.operators.empty())
+    AppendSection(section, &body);
   AppendSection(RulesOf(index), &body);
   AppendSection(FindingsOf(index), &body);
   return body;
@@ -185,6 +205,11 @@ Status DecodeRunIndex(std::span<const std::byte> body, bool swapped, uint64_t pr
       case MergedOperatorsSection::kId: {
         TDUMP_ASSIGN_OR_RETURN(auto section, cursor.Decode<MergedOperatorsSection>());
         Take(std::move(section), index);
+        break;
+      }
+      case MergedOverwrittenSection::kId: {
+        TDUMP_ASSIGN_OR_RETURN(const auto section, cursor.Decode<MergedOverwrittenSection>());
+        TDUMP_RETURN_IF_ERROR(Take(section, index));
         break;
       }
       case MergedRulesSection::kId: {

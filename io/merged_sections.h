@@ -170,4 +170,23 @@ struct MergedFindingsSection {
   }
 };
 
+// Of operators whose records the ring overwrote in part. Left out where there is none.
+struct MergedOverwritten {
+  uint64_t place = 0;  // in MergedOperatorsSection, which stands before
+  uint64_t records = 0;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(place, records);
+  }
+};
+
+struct MergedOverwrittenSection {
+  static constexpr uint32_t kId = 0x4016;
+  std::vector<MergedOverwritten> operators;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(operators);
+  }
+};
+
 }  // namespace tdump::io

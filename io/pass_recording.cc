@@ -97,8 +97,7 @@ void PassRecording::Settle(CaptureEntry* entry, std::vector<CaptureEntry*>* done
 }
 
 void PassRecording::AddCall(const CaptureEntry& entry) {
-  Touch(entry.call.op);
-  ++context_->Tally(entry.call.op).calls;
+  ++Touch(entry.call.op).calls;
   if (!Open()) return;
   if (!context_->budget->Allow(kFrameEstimate, false)) return TellLimit();
   Status added = writer_->AddCall(entry.call, ArgumentList::Decode(entry.arguments),
@@ -200,15 +199,9 @@ void PassRecording::EndStream(const CaptureEntry& head, Stored* stored) {
     contents_.emplace(PayloadContent{stored->hash, head.bytes, item->dtype}, item->record.record);
 }
 
-void PassRecording::AddLosses(OperatorId op, uint64_t count) {
-  Touch(op);
-  context_->Tally(op).not_kept += count;
-}
+void PassRecording::AddLosses(OperatorId op, uint64_t count) { Touch(op).not_kept += count; }
 
-void PassRecording::AddLostCalls(OperatorId op, uint64_t count) {
-  Touch(op);
-  context_->Tally(op).calls += count;
-}
+void PassRecording::AddLostCalls(OperatorId op, uint64_t count) { Touch(op).calls += count; }
 
 void PassRecording::KeepValues(CaptureItem* item, Stored* stored) {
   KeepParts(item, stored);
@@ -351,7 +344,7 @@ void PassRecording::WriteRecord(CaptureItem* item, const Stored& stored, bool ti
   if (tiles) parts.tile_digests = &digests_;
   if (item->has_shard) parts.shard = &item->shard;
   in_file_.push_back({record.op_id, record.reason == 0});
-  OperatorTally& tally = context_->Tally(record.op_id);
+  OperatorTally& tally = Touch(record.op_id);
   ++tally.records;
   if (record.reason != 0) {
     ++tally.not_kept;
@@ -363,14 +356,13 @@ void PassRecording::WriteRecord(CaptureItem* item, const Stored& stored, bool ti
 
 void PassRecording::Lose(OperatorId op, SkipReason reason) {
   ++not_kept_[static_cast<size_t>(reason)];
-  ++context_->Tally(op).not_kept;
+  ++Touch(op).not_kept;
 }
 
-void PassRecording::Touch(OperatorId op) {
-  if (op >= is_touched_.size()) is_touched_.resize(op + 256);
-  if (is_touched_[op]) return;
-  is_touched_[op] = true;
-  touched_.push_back(op);
+OperatorTally& PassRecording::Touch(OperatorId op) {
+  if (op >= tallies_.size()) tallies_.resize(op + 256);
+  if (!std::exchange(tallies_[op].touched, true)) touched_.push_back(op);
+  return tallies_[op];
 }
 
 void PassRecording::Flush() {
@@ -384,7 +376,7 @@ void PassRecording::Fail(const Status& status) {
   error_ = status.message().empty() ? "unknown error" : status.message();
   const size_t stand = writer_ == nullptr ? 0 : writer_->records();
   for (; in_file_.size() > stand; in_file_.pop_back()) {
-    --context_->Tally(in_file_.back().op).records;
+    --Touch(in_file_.back().op).records;
     if (in_file_.back().complete) Lose(in_file_.back().op, SkipReason::kDiskError);
   }
   context_->tell(kDiskErrorTopic, 2,
@@ -420,6 +412,15 @@ PassDoneSection PassRecording::Finish(uint64_t blocked_ns, const ReasonCounts& c
     if (Status finished = writer_->Finish(end); !finished.ok()) Fail(finished);
   }
   return Summary(blocked_ns);
+}
+
+void PassRecording::AddToTallies() {
+  for (const OperatorId op : touched_) {
+    OperatorTally& tally = context_->Tally(op);
+    tally.calls += tallies_[op].calls;
+    tally.records += tallies_[op].records;
+    tally.not_kept += tallies_[op].not_kept;
+  }
 }
 
 std::optional<PassPlaceSection> PassRecording::place() const {

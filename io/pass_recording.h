@@ -35,6 +35,7 @@ struct OperatorTally {
   uint64_t records = 0;
   uint64_t not_kept = 0;
   bool expected = false;  // a rule asks for it; one of the dispatcher, or a tap, is not announced
+  bool touched = false;   // in a pass: it had a call or record there
 };
 
 // What all passes of a process share. Writer thread only.
@@ -81,6 +82,9 @@ class PassRecording {
   PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,
                          std::vector<CaptureEntry*>* done);
 
+  // After the last call: adds what the pass counted to the tallies of the process.
+  void AddToTallies();
+
   // After Finish(): where the pass lies in its packed file, if it is in one.
   std::optional<PassPlaceSection> place() const;
 
@@ -122,7 +126,7 @@ class PassRecording {
   void ReferTo(CaptureItem* item, Stored* stored);
   void WriteRecord(CaptureItem* item, const Stored& stored, bool tiles);
   void Lose(OperatorId op, SkipReason reason);
-  void Touch(OperatorId op);
+  OperatorTally& Touch(OperatorId op);
   void AddAliases();
   PassDoneSection Summary(uint64_t blocked_ns);
   void Fail(const Status& status);
@@ -142,8 +146,8 @@ class PassRecording {
     OperatorId op;
     bool complete;  // everything asked for was kept
   };
-  std::vector<InFile> in_file_;  // records in file order
-  std::vector<bool> is_touched_;
+  std::vector<InFile> in_file_;         // records in file order
+  std::vector<OperatorTally> tallies_;  // by operator id
   std::vector<OperatorId> touched_;
   ReasonCounts not_kept_{};
   std::vector<uint8_t> digests_;  // reused

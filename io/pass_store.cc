@@ -18,6 +18,7 @@
 #include <charconv>
 #include <functional>
 #include <map>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -95,9 +96,12 @@ class DirectoryReader {
   // `names`: the files of the process's directory.
   void Read(const std::vector<std::string>& names, ProcessEntry* process) const {
     const bool has_manifest = std::find(names.begin(), names.end(), kManifestName) != names.end();
-    if (has_manifest) ReadManifest(env_, Path(*process, std::string(kManifestName)), process);
+    CountHistory counts;
+    if (has_manifest)
+      ReadManifest(env_, Path(*process, std::string(kManifestName)), process, &counts);
     if (std::find(names.begin(), names.end(), kStepsName) != names.end()) ReadSteps(process);
     SetOverwrittenAside(names, process);
+    CountOverwritten(counts, process);
     for (PassEntry& pass : process->passes) CheckListed(names, &pass, process);
     for (const std::string& name : names) {
       if (IsPackName(name))
@@ -186,6 +190,13 @@ class DirectoryReader {
     for (PassEntry& pass : process->passes)
       (gone(pass) ? process->overwritten : kept).push_back(std::move(pass));
     process->passes = std::move(kept);
+  }
+
+  static void CountOverwritten(const CountHistory& counts, ProcessEntry* process) {
+    if (process->overwritten.empty()) return;
+    std::set<uint64_t> ordinals;
+    for (const PassEntry& pass : process->overwritten) ordinals.insert(pass.info.ordinal);
+    process->overwritten_records = counts.RecordsOf(ordinals);
   }
 
   // What the scan of a packed file finds beside the passes that are listed.

@@ -41,6 +41,8 @@ struct ProcessEntry {
   std::vector<StepMapSection> steps;   // by local step, last word only
   SharedList<ExpectSection> expected;
   SharedList<OperatorCountSection> counts;
+  // Of the records in `counts`, those of `overwritten`: by place. Empty: none.
+  std::vector<uint64_t> overwritten_records;
   std::vector<RuleSection> rules;
   std::vector<NoteSection> notes;
   std::vector<AgreementSection> agreements;  // last one counts

@@ -43,6 +43,7 @@ struct OperatorCoverage {
   uint64_t calls = 0;
   uint64_t records = 0;
   uint64_t not_kept = 0;
+  uint64_t overwritten = 0;  // of the records: by the ring, not there any more
 };
 
 struct RuleCoverage {

@@ -84,6 +84,11 @@ Json CoverageJson(const io::PassStore& store, const io::RunIndex& index) {
   Json not_kept = Json::array();
   for (const auto& [why, records] : index.not_kept)
     not_kept.push_back({{"why", why}, {"records", records}});
+  Json overwritten = Json::array();
+  for (const io::OperatorCoverage& op : index.operators) {
+    if (op.overwritten != 0)
+      overwritten.push_back({{"operator", op.name}, {"records", op.overwritten}});
+  }
   Json damage = Json::array();
   for (const io::Damage& item : index.damage)
     damage.push_back({{"file", item.file}, {"offset", item.offset}, {"what", item.what}});
@@ -104,6 +109,7 @@ Json CoverageJson(const io::PassStore& store, const io::RunIndex& index) {
           {"operators", OperatorsJson(store, index)},
           {"rules", RulesJson(index)},
           {"not_kept", std::move(not_kept)},
+          {"overwritten", std::move(overwritten)},
           {"notes", index.notes},
           {"damage", std::move(damage)},
           {"holes", index.holes}};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/shorten.h"
+#include "coordinator/coverage.h"
 #include "core/key.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
@@ -53,10 +54,10 @@ std::map<std::string, std::string> ClassesOfRoots(const LoadedRun& run) {
 constexpr size_t kLongestName = 120;  // characters; a longer one would widen every line
 
 // The table; names that are too long for one are cut so that they still differ.
-std::string NamesText(const std::vector<compare::NamedCell>& names,
+std::string NamesText(const std::vector<compare::NamedCell>& names, std::vector<std::string> head,
                       std::vector<std::vector<std::string>> rows) {
-  Table table({false, false, false, true, true, true, true});
-  table.Add({"name", "kind", "class", "ranks called", "calls", "records", "not kept"});
+  Table table({false, false, false, true, true, true, true, true});
+  table.Add(std::move(head));
   const std::vector<std::string> shown = compare::ShortenApart(names, kLongestName);
   size_t cut = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -82,6 +83,10 @@ int ViewNames(const ViewRequest& request) {
   std::vector<std::vector<std::string>> lines;
   uint64_t shown = 0;
   const std::map<std::string, std::string> classes = ClassesOfRoots(request.run);
+  const bool ring = coordinator::HasOverwritten(request.run.index);
+  std::vector<std::string> head{"name",  "kind",    "class",   "ranks called",
+                                "calls", "records", "not kept"};
+  if (ring) head.push_back("overwritten");
   for (const io::OperatorCoverage& op : request.run.index.operators) {
     if (*matches && !(*matches)(op.name)) continue;
     if (request.filter.select && !request.filter.select(op.name)) continue;
@@ -96,12 +101,14 @@ int ViewNames(const ViewRequest& request) {
                       {"ranks_called", op.ranks_called},
                       {"calls", op.calls},
                       {"records", op.records},
-                      {"not_kept", op.not_kept}});
+                      {"not_kept", op.not_kept},
+                      {"overwritten", op.overwritten}});
     } else {
       names.push_back({Printable(op.name), ""});
       lines.push_back({"", std::string(ToString(op.kind)),
                        cls.empty() ? "-" : Printable(cls.substr(cls.rfind('.') + 1)), RanksText(op),
                        CountText(op.calls), CountText(op.records), CountText(op.not_kept)});
+      if (ring) lines.back().push_back(CountText(op.overwritten));
     }
   }
   if (shown == 0 && !request.run.index.operators.empty() && !request.common.json)
@@ -111,7 +118,7 @@ int ViewNames(const ViewRequest& request) {
                             NearText(request.run, NearestTo(request))));
   if (request.common.quiet) return kExitOk;
   Print(request.common.json ? JsonText({{"run", request.run.ref.path}, {"operators", rows}})
-                            : NamesText(names, std::move(lines)));
+                            : NamesText(names, std::move(head), std::move(lines)));
   return kExitOk;
 }
 

@@ -142,13 +142,18 @@ std::string Rules(const io::RunIndex& index) {
 
 // Operators that some rank never called, or of which something is missing.
 std::string Gaps(const io::RunIndex& index) {
-  Table table({false, true, true, true});
-  table.Add({"operator", "ranks called", "of", "not kept"});
+  const bool ring = coordinator::HasOverwritten(index);
+  Table table({false, true, true, true, true});
+  std::vector<std::string> head{"operator", "ranks called", "of", "not kept"};
+  if (ring) head.push_back("overwritten");
+  table.Add(std::move(head));
   for (const io::OperatorCoverage& op : index.operators) {
-    if (op.ranks_called == op.ranks_expected && op.not_kept == 0) continue;
+    if (op.ranks_called == op.ranks_expected && op.not_kept == 0 && op.overwritten == 0) continue;
     if (coordinator::IsIdleContainer(op)) continue;
-    table.Add({Printable(op.name), CountText(op.ranks_called), CountText(op.ranks_expected),
-               CountText(op.not_kept)});
+    std::vector<std::string> row{Printable(op.name), CountText(op.ranks_called),
+                                 CountText(op.ranks_expected), CountText(op.not_kept)};
+    if (ring) row.push_back(CountText(op.overwritten));
+    table.Add(std::move(row));
   }
   return table.rows() > 1 ? "\n" + table.Take("  ") : "";
 }

@@ -284,7 +284,9 @@ TEST_F(CoverageTest, NamesExtraStepsAndModes) {
 TEST_F(CoverageTest, NamesStepsThatTheRingOverwrote) {
   for (int rank : {0, 1}) {
     ProcessImage process(env_.get(), "run", {.rank = rank, .world = 2});
-    for (uint64_t step = 0; step < 4; ++step) process.Pass(step);
+    for (uint64_t step = 0; step < 4; ++step)
+      process.Pass(step, step == 2 ? std::vector<std::string>{"a"}
+                                   : std::vector<std::string>{"a", "layer.0", "layer.1"});
     if (rank == 1) {
       process.Add(io::RemovedSection{1, 2, 100, "pass00001.tdp"});
       for (const char* name : {"pass00001.tdp", "pass00002.tdp"})
@@ -295,6 +297,8 @@ TEST_F(CoverageTest, NamesStepsThatTheRingOverwrote) {
   EXPECT_THAT(Text(), HasSubstr("COMPLETE"));
   EXPECT_THAT(Text(),
               HasSubstr("0-3 written (4 of 4 seen); 1-2 overwritten by the ring on 1 rank"));
+  EXPECT_THAT(Text(),
+              HasSubstr("  ring       4 records overwritten: 2 of a; 1 each of layer.{0-1}\n"));
   EXPECT_THAT(Text(), HasSubstr("2 of 2 wrote all 4 steps"));
 }
 

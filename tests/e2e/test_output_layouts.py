@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
@@ -89,6 +90,11 @@ def test_the_ring_keeps_the_first_step_and_the_last(place, python):
     shown = execute([BUILD / "bin" / "tdump-view", run.path], place)
     assert re.search(r"0-5 written .*; \S+ overwritten by the ring", shown.stdout), shown.stdout
     assert execute([BUILD / "bin" / "tdump-view", run.path, "--verify"], place).returncode == 0
+    # What is left of each operator's records are those that are there.
+    names = json.loads(execute([BUILD / "bin" / "tdump-view", run.path, "--names", "--json"], place).stdout)
+    (rank,) = json.loads(execute([BUILD / "bin" / "tdump-view", run.path, "--json"], place).stdout)["ranks"]
+    assert all(op["overwritten"] > 0 for op in names["operators"] if op["records"] > 1)
+    assert sum(op["records"] - op["overwritten"] for op in names["operators"]) == rank["records"]
     gone = min(set(range(STEPS)) - set(kept))
     shown = execute([BUILD / "bin" / "tdump-view", f"{run.path}:{gone}"], place)
     assert shown.returncode == 2

@@ -251,6 +251,7 @@ SECTIONS: dict[int, tuple[tuple[str, Any], ...]] = {
         ("damage", [(("file", TEXT), ("offset", U64), ("what", TEXT))]),
         ("holes", [TEXT]),
     ),
+    0x4016: (("operators", [(("place", U64), ("records", U64))]),),
 }
 FILE_HEADER = (
     ("magic", U64),

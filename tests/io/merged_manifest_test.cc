@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <limits>
 
+#include "io/archive.h"
+#include "io/merged_codec.h"
+#include "io/merged_sections.h"
 #include "tests/io/pass_image.h"
 
 namespace tdump::io::test {
@@ -71,7 +74,8 @@ class MergedManifestTest : public ::testing::Test {
                         .ranks_called = 1,
                         .calls = 3,
                         .records = 4,
-                        .not_kept = 5}};
+                        .not_kept = 5,
+                        .overwritten = 2}};
     index.rules = {{.rule = {0, 3, "{name: dwon}", "dwon", 0}, .near_names = {"down"}}};
     index.not_kept = {{"memory limit (rank 1)", 97}};
     index.notes = {"rank 1: compiled"};
@@ -114,6 +118,7 @@ TEST_F(MergedManifestTest, RoundTripsARunIndex) {
   EXPECT_EQ(index.passes[0].global_step, 5u);
   EXPECT_EQ(index.operators[0].kind, OperatorKind::kAten);
   EXPECT_EQ(index.operators[0].not_kept, 5u);
+  EXPECT_EQ(index.operators[0].overwritten, 2u);
   EXPECT_EQ(index.rules[0].rule.text, "{name: dwon}");
   EXPECT_THAT(index.rules[0].near_names, ElementsAre("down"));
   EXPECT_EQ(index.not_kept[0].first, "memory limit (rank 1)");
@@ -176,6 +181,15 @@ TEST_F(MergedManifestTest, RefusesIndicesOutsideItsLists) {
   const Status status = ReadMergedManifest(env_, run_).status();
   EXPECT_EQ(status.code(), StatusCode::kCorrupt);
   EXPECT_THAT(status.message(), HasSubstr("process: 2 of 2"));
+}
+
+TEST_F(MergedManifestTest, RefusesOverwrittenRecordsOfNoOperator) {
+  std::string body = EncodeRunIndex(Index());
+  AppendSection(MergedOverwrittenSection{{{.place = 1, .records = 7}}}, &body);
+  RunIndex index;
+  const Status status = DecodeRunIndex(std::as_bytes(std::span(body)), false, 2, &index);
+  EXPECT_EQ(status.code(), StatusCode::kCorrupt);
+  EXPECT_THAT(status.message(), HasSubstr("place: 1 of 1 operators"));
 }
 
 // Readers count on one entry for each rank.

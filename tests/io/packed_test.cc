@@ -325,6 +325,54 @@ TEST_P(Ring, KeepsTheFirstPassAndTheLast) {
   }
 }
 
+// Of passes that are written at the same time too: an even one has a record that is committed only
+// when the next pass is there. Each has one record of `even` or `odd`, and one more of `all` than
+// the pass before.
+TEST_P(Ring, WhatItOverwroteIsCountedPerOperator) {
+  constexpr uint64_t kLimit = 1 << 20;
+  constexpr uint64_t kPasses = 20;
+  SinkRig rig(
+      {.arena_bytes = 16 << 20,
+       .thread = false,
+       .disk_limit_bytes = kLimit,
+       .files = {
+           .single_files = GetParam() ? 0 : ~uint64_t{0}, .ring = true, .ring_bytes = kLimit}});
+  const OperatorId all = rig.Op("all"), parity[] = {rig.Op("even"), rig.Op("odd")};
+  uint8_t fill = 0;
+  const auto keep = [&](OperatorId op, bool commit = true) {
+    return rig.Keep(rig.NewCall(op), "", Bytes(9'000, ++fill, 3), kLevelFull, commit);
+  };
+  Slot late;
+  for (uint64_t pass = 0; pass < kPasses; ++pass) {
+    rig.Open(pass);
+    for (uint64_t i = 0; i <= pass; ++i) keep(all);
+    const Slot slot = keep(parity[pass % 2], pass % 2 == 1);
+    if (pass % 2 == 0) {
+      late = slot;
+      continue;
+    }
+    EXPECT_FALSE(rig.sink->Drain(1));
+    rig.sink->commit(late);
+    ASSERT_TRUE(rig.sink->Drain(1000));
+  }
+  rig.sink->close_pass();
+  ASSERT_TRUE(rig.sink->Drain(1000));
+  const auto store = OpenStore(rig.env);
+  const ProcessEntry& process = store->processes()[0];
+  std::map<std::string, uint64_t> gone = {{"all", 0}, {"even", 0}, {"odd", 0}};
+  for (const PassEntry& pass : process.overwritten) {
+    gone["all"] += pass.info.ordinal + 1;
+    ++gone[pass.info.ordinal % 2 == 0 ? "even" : "odd"];
+  }
+  EXPECT_GT(process.overwritten.size(), 4u);
+  EXPECT_LT(process.overwritten.size(), kPasses - 2);
+  ASSERT_EQ(process.overwritten_records.size(), process.counts.size());
+  std::map<std::string, uint64_t> told;
+  for (size_t i = 0; i < process.counts.size(); ++i)
+    told[process.counts[i].path] = process.overwritten_records[i];
+  EXPECT_EQ(told, gone);
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, Ring, ::testing::Bool());
 
 // A pass larger than the ring loses what does not fit; the next ones are written.

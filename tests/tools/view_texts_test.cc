@@ -184,6 +184,26 @@ TEST_F(ViewTextsTest, ARootHasTheClassOfItsRecords) {
   EXPECT_THAT(View({"run", "--names"}), ContainsRegex("\\. +module +Net +- "));
 }
 
+TEST_F(ViewTextsTest, WhatTheRingOverwroteIsToldPerOperator) {
+  ProcessImage(env_, Path("run"), {})
+      .Pass(0, {"a", "b"})
+      .Pass(1, {"a"})
+      .Add(io::RemovedSection{1, 1, 100, "pass00001.tdp"})
+      .Exit(2);
+  ASSERT_TRUE(env_->Remove(Path("run/rank0_pid100/pass00001.tdp")).ok());
+  for (const bool merged : {false, true}) {
+    if (merged) ASSERT_EQ(Run("tdump-merge", {"run"}).status, 0);
+    const std::string names = View({"run", "--names"});
+    EXPECT_THAT(names, ContainsRegex("records +not kept +overwritten\n"));
+    EXPECT_THAT(names, ContainsRegex("\na +.* 2 +2 +0 +1\n"));
+    EXPECT_THAT(names, ContainsRegex("\nb +.* 1 +1 +0 +0\n"));
+    EXPECT_THAT(View({"run", "--coverage"}), ContainsRegex("  a +1 +1 +0 +1\n"));
+    EXPECT_THAT(View({"run"}), HasSubstr("1 record overwritten: 1 of a\n"));
+    EXPECT_EQ(nlohmann::json::parse(View({"run", "--json"}))["overwritten"],
+              nlohmann::json::parse(R"([{"operator": "a", "records": 1}])"));
+  }
+}
+
 TEST_F(ViewTextsTest, AContainerIsNeverCalledAndNotMissed) {
   ProcessImage(env_, Path("run"), {})
       .Expect("blocks", "torch.nn.modules.container.ModuleList")
