@@ -23,7 +23,6 @@ void CountHistory::Add(OperatorCountSection&& counts) {
   const auto [found, is_new] = places_.try_emplace(key_, last_.size());
   if (is_new) last_.push_back({counts.root, counts.path, counts.op, 0, 0, 0});
   OperatorCountSection& last = last_[found->second];
-  // A forged or damaged manifest may count downwards.
   if (counts.records > last.records)
     growth_.push_back({ordinal_, found->second, counts.records - last.records});
   last = std::move(counts);
@@ -53,7 +52,9 @@ std::vector<uint64_t> CountHistory::RecordsOf(const std::set<uint64_t>& ordinals
   }
   std::vector<uint64_t> records;
   records.reserve(by_place.size());
-  for (const size_t place : ByName()) records.push_back(by_place[place]);
+  // A forged manifest may count downwards in between.
+  for (const size_t place : ByName())
+    records.push_back(std::min(by_place[place], last_[place].records));
   return records;
 }
 
