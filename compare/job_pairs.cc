@@ -67,39 +67,6 @@ bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
   return layouts.ok() && layouts->a.shape() == layouts->b.shape();
 }
 
-std::string PlaceText(const Topology& topology, int32_t rank,
-                      const std::vector<std::map<uint32_t, uint32_t>>& numbers) {
-  std::string text;
-  for (size_t axis = 0; axis < numbers.size(); ++axis)
-    text += fmt::format("{}={} ", topology.axes()[axis].name,
-                        numbers[axis].at(topology.PlaceOn(axis, rank)));
-  return text;
-}
-
-// The places of these ranks, numbered as if there were no others. None where that leaves gaps.
-std::optional<Topology> PlacesOf(const std::vector<int32_t>& ranks, const Topology& topology) {
-  if (topology.is_unknown() || ranks.empty()) return std::nullopt;
-  std::vector<std::map<uint32_t, uint32_t>> numbers(topology.axes().size());  // by place
-  for (const int32_t rank : ranks) {
-    if (!topology.HasPlace(rank)) return std::nullopt;
-    for (size_t axis = 0; axis < numbers.size(); ++axis)
-      numbers[axis].emplace(topology.PlaceOn(axis, rank), 0);
-  }
-  uint64_t places = 1;
-  for (auto& on_axis : numbers) {
-    if (on_axis.size() > ranks.size() / places) return std::nullopt;
-    places *= on_axis.size();
-    uint32_t next = 0;
-    for (auto& [place, number] : on_axis) number = next++;
-  }
-  if (places != ranks.size()) return std::nullopt;
-  std::vector<std::string> texts(static_cast<size_t>(topology.world()));
-  for (const int32_t rank : ranks)
-    texts[static_cast<size_t>(rank)] = PlaceText(topology, rank, numbers);
-  auto made = Topology::OfRanks(texts);
-  return made.ok() ? std::optional(*std::move(made)) : std::nullopt;
-}
-
 bool HaveOtherData(const std::vector<SkippedRank>& ranks) {
   return std::ranges::all_of(ranks, &SkippedRank::has_other_data);
 }
@@ -117,7 +84,7 @@ void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
   if (ranks.size() == lacking.size()) return;
   for (const Shard& shard : shards->set.shards) ranks.push_back(shard.rank);
   const auto leave_out = [&](Topology* topology) {
-    if (auto places = PlacesOf(ranks, *topology)) *topology = *std::move(places);
+    if (auto places = topology->Among(ranks)) *topology = *std::move(places);
   };
   leave_out(&shards->set.topology);
   for (GivenDims& given : shards->set.given) leave_out(&given.topology);
