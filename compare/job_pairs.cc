@@ -340,6 +340,8 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
   }
   const std::vector<uint64_t> ids_a = step->a->Add(std::move(tensor_a), left.members.front());
   const std::vector<uint64_t> ids_b = step->b->Add(std::move(tensor_b), right.members.front());
+  killed_a_.Add(left, {ids_a.front(), ids_b.front()}, step->a->Known(ids_a.front())->seen);
+  killed_b_.Add(right, {ids_a.front(), ids_b.front()}, step->b->Known(ids_b.front())->seen);
   if (same_shape) {  // else it fails as a whole
     lost_a_.Find(left, ids_a.front(), &step->opened.lost_a);
     lost_b_.Find(right, ids_b.front(), &step->opened.lost_b);
@@ -407,6 +409,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   lost_b_.Begin(*step.b);
   skipped_a_.Begin(*step.a);
   skipped_b_.Begin(*step.b);
+  killed_a_.Begin(*step.a);
+  killed_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());
   step.numbers_b.emplace(step.b.get());
 
@@ -438,6 +442,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   }
   PairLeft(left, right, wanted, &step);
   AddHeld(&step);
+  step.opened.killed_a = killed_a_.Finish(lost_a_);
+  step.opened.killed_b = killed_b_.Finish(lost_b_);
   NoteSkipped(*step.a, 'A', &step.opened.notes);
   NoteSkipped(*step.b, 'B', &step.opened.notes);
   for (const auto* notes : {&step.a->notes(), &step.b->notes()})
