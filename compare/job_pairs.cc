@@ -67,39 +67,6 @@ bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
   return layouts.ok() && layouts->a.shape() == layouts->b.shape();
 }
 
-std::string PlaceText(const Topology& topology, int32_t rank,
-                      const std::vector<std::map<uint32_t, uint32_t>>& numbers) {
-  std::string text;
-  for (size_t axis = 0; axis < numbers.size(); ++axis)
-    text += fmt::format("{}={} ", topology.axes()[axis].name,
-                        numbers[axis].at(topology.PlaceOn(axis, rank)));
-  return text;
-}
-
-// The places of these ranks, numbered as if there were no others. None where that leaves gaps.
-std::optional<Topology> PlacesOf(const std::vector<int32_t>& ranks, const Topology& topology) {
-  if (topology.is_unknown() || ranks.empty()) return std::nullopt;
-  std::vector<std::map<uint32_t, uint32_t>> numbers(topology.axes().size());  // by place
-  for (const int32_t rank : ranks) {
-    if (!topology.HasPlace(rank)) return std::nullopt;
-    for (size_t axis = 0; axis < numbers.size(); ++axis)
-      numbers[axis].emplace(topology.PlaceOn(axis, rank), 0);
-  }
-  uint64_t places = 1;
-  for (auto& on_axis : numbers) {
-    if (on_axis.size() > ranks.size() / places) return std::nullopt;
-    places *= on_axis.size();
-    uint32_t next = 0;
-    for (auto& [place, number] : on_axis) number = next++;
-  }
-  if (places != ranks.size()) return std::nullopt;
-  std::vector<std::string> texts(static_cast<size_t>(topology.world()));
-  for (const int32_t rank : ranks)
-    texts[static_cast<size_t>(rank)] = PlaceText(topology, rank, numbers);
-  auto made = Topology::OfRanks(texts);
-  return made.ok() ? std::optional(*std::move(made)) : std::nullopt;
-}
-
 bool HaveOtherData(const std::vector<SkippedRank>& ranks) {
   return std::ranges::all_of(ranks, &SkippedRank::has_other_data);
 }
@@ -117,7 +84,7 @@ void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
   if (ranks.size() == lacking.size()) return;
   for (const Shard& shard : shards->set.shards) ranks.push_back(shard.rank);
   const auto leave_out = [&](Topology* topology) {
-    if (auto places = PlacesOf(ranks, *topology)) *topology = *std::move(places);
+    if (auto places = topology->Among(ranks)) *topology = *std::move(places);
   };
   leave_out(&shards->set.topology);
   for (GivenDims& given : shards->set.given) leave_out(&given.topology);
@@ -373,6 +340,8 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
   }
   const std::vector<uint64_t> ids_a = step->a->Add(std::move(tensor_a), left.members.front());
   const std::vector<uint64_t> ids_b = step->b->Add(std::move(tensor_b), right.members.front());
+  killed_a_.Add(left, {ids_a.front(), ids_b.front()}, step->a->Known(ids_a.front())->seen);
+  killed_b_.Add(right, {ids_a.front(), ids_b.front()}, step->b->Known(ids_b.front())->seen);
   if (same_shape) {  // else it fails as a whole
     lost_a_.Find(left, ids_a.front(), &step->opened.lost_a);
     lost_b_.Find(right, ids_b.front(), &step->opened.lost_b);
@@ -440,6 +409,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   lost_b_.Begin(*step.b);
   skipped_a_.Begin(*step.a);
   skipped_b_.Begin(*step.b);
+  killed_a_.Begin(*step.a);
+  killed_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());
   step.numbers_b.emplace(step.b.get());
 
@@ -471,6 +442,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   }
   PairLeft(left, right, wanted, &step);
   AddHeld(&step);
+  step.opened.killed_a = killed_a_.Finish(lost_a_);
+  step.opened.killed_b = killed_b_.Finish(lost_b_);
   NoteSkipped(*step.a, 'A', &step.opened.notes);
   NoteSkipped(*step.b, 'B', &step.opened.notes);
   for (const auto* notes : {&step.a->notes(), &step.b->notes()})

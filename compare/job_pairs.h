@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compare/job_step.h"
+#include "compare/killed_ranks.h"
 #include "compare/load_shards.h"
 #include "compare/lost_copies.h"
 #include "compare/name_map.h"
@@ -32,7 +33,7 @@ class JobPairs {
  public:
   // All outlive it.
   JobPairs(const JobSide* a, const JobSide* b, const JobOptions* options)
-      : a_(a), b_(b), options_(options) {}
+      : a_(a), b_(b), options_(options), killed_a_(a), killed_b_(b) {}
 
   const JobSide& a() const { return *a_; }
   const JobSide& b() const { return *b_; }
@@ -82,6 +83,7 @@ class JobPairs {
   StageHint stages_a_, stages_b_;
   LostCopies lost_a_, lost_b_;
   SkippedRanks skipped_a_, skipped_b_;
+  KilledRanks killed_a_, killed_b_;
 };
 
 // A draft of a map from the first steps that are partners, as YAML. `maps`: the shipped ones.

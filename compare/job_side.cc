@@ -73,6 +73,10 @@ Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
                      [](const PassRef& x, const PassRef& y) { return x.rank < y.rank; });
   }
   side.lost_ = side.FindLost(options);
+  for (int32_t rank = 0; rank < base->world(); ++rank) {
+    if (!IsSelected(*base, options, rank)) continue;
+    if (auto killed = base->KilledStateOf(rank)) side.killed_.emplace(rank, *std::move(killed));
+  }
   return side;
 }
 

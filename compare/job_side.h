@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,8 @@ class JobSide : public RunSide {
   // Of those, and of ranks that were lost before they wrote a pass, the ones that have none in this
   // step, or an unfinished one without records.
   std::vector<int32_t> RanksWithout(const PassRef& step) const;
+  // Of the ranks that are selected, those that were killed.
+  const std::map<int32_t, KilledState>& killed() const { return killed_; }
 
  private:
   bool HasRecords(const PassRef& pass) const;
@@ -61,6 +64,7 @@ class JobSide : public RunSide {
   std::vector<PassRef> steps_;  // PassRef::index: into members_
   std::vector<std::vector<PassRef>> members_;
   std::vector<int32_t> lost_;  // ranks, before they wrote a pass
+  std::map<int32_t, KilledState> killed_;
 };
 
 // Whether the captures of both say where their ranks lie, as many, and say otherwise. Axes of one

@@ -15,6 +15,7 @@ namespace {
 bool MayBeRounding(const DiffReport& report, bool lower_precision) {
   const Origin& origin = *report.origin;
   if (origin.weights_unseen) return true;
+  if (origin.killed) return false;
   const ParameterReport& p = report.parameters;
   const bool parted = p.drifted_names + p.buffers_drifted + p.following_names > 0;
   const InputReport& inputs = report.inputs;

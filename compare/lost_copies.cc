@@ -7,6 +7,13 @@
 #include "compare/roles.h"
 
 namespace tdump::compare {
+namespace {
+
+std::string NameOf(const Group& group) {
+  return fmt::format("{} {}", ToText(group.key), group.nth);
+}
+
+}  // namespace
 
 void LostCopies::Begin(const JobStep& step) {
   step_ = &step;
@@ -38,7 +45,7 @@ void LostCopies::Find(const Group& group, uint64_t tensor, std::vector<LostCopy>
     if (rank >= holds.size()) holds.resize(rank + 1);
     holds[rank] = true;
   }
-  const std::string name = fmt::format("{} {}", ToText(group.key), group.nth);
+  const std::string name = NameOf(group);
   const auto found = held_by_.find(name);
   for (size_t rank = 0; rank < holds.size(); ++rank) {
     const bool before =
@@ -57,6 +64,11 @@ void LostCopies::Find(const Group& group, uint64_t tensor, std::vector<LostCopy>
   found->second.resize(std::max(found->second.size(), holds.size()));
   for (size_t rank = 0; rank < holds.size(); ++rank)
     if (holds[rank]) found->second[rank] = true;
+}
+
+const std::vector<bool>* LostCopies::HoldersOf(const Group& group) const {
+  const auto found = held_by_.find(NameOf(group));
+  return found == held_by_.end() ? nullptr : &found->second;
 }
 
 bool LostCopies::IsLost(const Group& group, int32_t rank, bool held_before) const {

@@ -29,6 +29,8 @@ class LostCopies {
   void Begin(const JobStep& step);
   // Adds to `lost`, by rank, what ranks lack of a tensor of the step. `tensor`: its id.
   void Find(const Group& group, uint64_t tensor, std::vector<LostCopy>* lost);
+  // Which ranks have held the tensor so far, where several have; else null.
+  const std::vector<bool>* HoldersOf(const Group& group) const;
 
  private:
   struct Unfinished {

@@ -45,8 +45,8 @@ struct Observed {
   bool beyond_drift = false;  // fails as no weight that is a little off makes it (5)
 };
 
-// kMissing: work that one side alone did (compare/missing_work.h), or some ranks of a side
-// (compare/skipped_operator.h).
+// kMissing: work that one side alone did (compare/missing_work.h), or some ranks of a side: others
+// skipped it (compare/skipped_operator.h), or were killed (compare/killed_origin.h).
 enum class OriginKind : uint8_t { kOperator, kInterval, kInputs, kParameter, kMissing };
 std::string_view ToString(OriginKind kind);
 

@@ -10,6 +10,7 @@
 #include "compare/bound_text.h"
 #include "compare/cause_lines.h"
 #include "compare/job_text.h"
+#include "compare/record_patterns.h"
 #include "compare/report_lines.h"
 #include "compare/roles.h"
 #include "compare/text.h"
@@ -97,8 +98,24 @@ std::string IntervalText(const Origin& origin) {
                            ShownName(origin.row->name), ObservationText(*origin.row));
 }
 
+// What ranks that were killed left.
+std::string MissingPartText(const KilledOrigin& killed) {
+  const bool is_one = killed.ranks.size() == 1;
+  const auto name = [](const Key& key) {
+    return ShownName(PlainName(key.root, key.path, key.op)) + ", " +
+           Printable(ObservationText(key));
+  };
+  const std::optional<Key>& last = killed.first.last;
+  return fmt::format(
+      "{}; {} part of {}, and of what comes after it, is missing",
+      last ? fmt::format("the last {} recorded is {}", is_one ? "it" : "they", name(*last))
+           : fmt::format("nothing of step {} was recorded", killed.step),
+      is_one ? "its" : "their", name(killed.lacking));
+}
+
 // What is known of the data that went into the origin.
 std::string InputsOfOrigin(const Origin& origin, const std::string& across) {
+  if (origin.killed) return MissingPartText(*origin.killed);
   if (origin.skipped)
     return Printable(SkippedText(*origin.skipped)) +
            ": it did not run there, as after an early return, or a branch that depends on the rank";
@@ -227,6 +244,9 @@ void AddRowLines(const Origin& origin, std::vector<std::string>* lines) {
 }  // namespace
 
 std::string OriginTitle(const Origin& origin) {
+  if (origin.killed)
+    return fmt::format("{} of {}, step {}, {}", RanksText(origin.killed->ranks),
+                       origin.killed->side, origin.killed->step, KilledText(*origin.killed));
   std::string title =
       fmt::format("{}, step {}, {}", RanksOfOrigin(origin), origin.step, ShownName(origin.name));
   if (origin.missing)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/killed_origin.h"
 #include "compare/missing_work.h"
 #include "compare/origin.h"
 #include "compare/row.h"
@@ -61,8 +62,10 @@ struct Origin {
   bool unexplained = false;
   // Of data that differ: nobody says whether another rank, a stage of a pipeline, made them.
   bool may_be_handed_on = false;
-  std::optional<MissingWork> missing;      // of kMissing; or
-  std::optional<SkippedOperator> skipped;  // of kMissing
+  // One of these, of kMissing.
+  std::optional<MissingWork> missing;
+  std::optional<SkippedOperator> skipped;
+  std::optional<KilledOrigin> killed;
   // It is what became of gradients that agree (compare/update_fault.h).
   std::optional<UpdateFault> update;
 };

@@ -16,6 +16,7 @@ void OriginSearch::ForEachOrigin(const Change& change) {
 
 void OriginSearch::AddPass(const PassDiff& pass, const PassPair& pair, bool parted) {
   const auto first = finder_.AddPass(pass, pair, /*judged=*/!parted);
+  killed_.AddPass(pass, pair, parted);
   if (parted) return;
   missing_.AddPass(pass, pair, first);
   if (options_.across.empty()) update_.AddPass(pass, pair);
@@ -31,6 +32,7 @@ void OriginSearch::Choose(const WeightList& weights, const PassResults::DiffPair
   report_->notes.insert(report_->notes.end(), choice.notes.begin(), choice.notes.end());
   missing_.Replace(&origin);
   skipped_.Replace(&origin);
+  killed_.Replace(report_->parameters.differing, &origin);
   if (origin) origin->weights_unseen = weights.AreUnseen(*origin, b_);
   if (origin && (origin->drifted || origin->weights_unseen))
     report_->beyond_drift = std::move(choice.beyond_drift);

@@ -1,13 +1,15 @@
 // OriginSearch: all that may turn out to be the origin of a diff, and what the report says of it:
 // the first difference (compare/origin_finder.h), work that one side alone did
-// (compare/missing_work.h), a module that ranks skipped (compare/skipped_operator.h), updates that
-// part though their gradients agree (compare/update_fault.h), and what optimizers keep that nothing
-// explains (compare/unexplained_states.h).
+// (compare/missing_work.h), a module that ranks skipped (compare/skipped_operator.h), a rank that
+// was killed (compare/killed_origin.h), updates that part though their gradients agree
+// (compare/update_fault.h), and what optimizers keep that nothing explains
+// (compare/unexplained_states.h).
 #pragma once
 
 #include <optional>
 
 #include "compare/diff.h"
+#include "compare/killed_origin.h"
 #include "compare/missing_work.h"
 #include "compare/origin_finder.h"
 #include "compare/pairing.h"
@@ -32,6 +34,7 @@ class OriginSearch {
         finder_(&report->parameters.differing, Stages(a, b)),
         missing_(&options.allow_unpaired, !HaveOtherRules(a.Facts(), b.Facts())),
         skipped_(&options.allow_unpaired),
+        killed_(&options.allow_unpaired),
         unexplained_(&a, &b, &options.pass.allow_failed) {}
 
   const OriginFinder& finder() const { return finder_; }
@@ -59,6 +62,7 @@ class OriginSearch {
   OriginFinder finder_;
   MissingWorkFinder missing_;
   SkippedFinder skipped_;
+  KilledFinder killed_;
   UpdateFaultFinder update_;
   UnexplainedStates unexplained_;
 };

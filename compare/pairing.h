@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compare/run_side.h"
 #include "compare/step_view.h"
+#include "core/key.h"
 #include "core/spec.h"
 #include "core/status.h"
 
@@ -81,6 +83,24 @@ struct LostCopy {
 // Lists of ranks to which lost copies refer: many have one.
 using RankLists = std::vector<std::vector<int32_t>>;
 
+// Of a step: ranks that were killed in it, and tensors of which their part is missing
+// (compare/killed_ranks.h).
+struct KilledRank {
+  int32_t rank = 0;
+  std::string how;                      // "killed or left by _exit"
+  std::optional<Key> last;              // what it recorded last in the step; none: nothing
+  std::optional<uint64_t> step_before;  // then: the last one that it recorded; none: it has none
+};
+struct KilledParts {
+  struct Tensor {
+    RecordIds ids;
+    uint32_t ranks = 0;  // of `lists`: those that lack it, of several those that were killed first
+  };
+  std::vector<KilledRank> ranks;
+  std::vector<std::vector<uint32_t>> lists;  // of `ranks`
+  std::vector<Tensor> tensors;
+};
+
 // Whether nobody has computed the parameters of the pair, but a seed or a file gave them: of one
 // dtype they are equal. Those of step 0, which are recorded before anything runs. What `steps.skip`
 // left out before it is not known here.
@@ -95,7 +115,8 @@ struct OpenedPair {
   // small.
   std::vector<RecordIds> other_sizes;
   std::vector<LostCopy> lost_a, lost_b;
-  RankLists rank_lists;         // of these
+  RankLists rank_lists;  // of these
+  KilledParts killed_a, killed_b;
   bool is_later_stage = false;  // of a pipeline: what it was given comes from the stage before
   bool parameters_given = false;
   std::vector<std::string> notes;

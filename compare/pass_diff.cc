@@ -209,6 +209,8 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   diff.lost_a = std::move(opened.lost_a);
   diff.lost_b = std::move(opened.lost_b);
   diff.rank_lists = std::move(opened.rank_lists);
+  diff.killed_a = std::move(opened.killed_a);
+  diff.killed_b = std::move(opened.killed_b);
   diff.spill = std::make_unique<SpillFile>(options.spill);
   pairing.pairs.shrink_to_fit();
   pairing.key_hashes.shrink_to_fit();

@@ -110,6 +110,7 @@ struct PassDiff {
   std::vector<uint64_t> only_a, only_b;  // record ids
   std::vector<LostCopy> lost_a, lost_b;
   RankLists rank_lists;                          // of these
+  KilledParts killed_a, killed_b;                // none where ranks are compared one by one
   std::unordered_map<uint64_t, CallSpan> calls;  // of B, by begin
   uint64_t structure = 0;                        // equal for pass pairs with the same keys
   bool is_later_stage = false;                   // see OpenedPair

@@ -129,8 +129,9 @@ void serialize(Archive& archive, LostCopy& copy) {
 
 template <class Archive>
 void serialize(Archive& archive, PassDiff& diff) {
-  auto& [a, b, spill, outcomes, only_a, only_b, lost_a, lost_b, rank_lists, calls, structure,
-         is_later_stage, weights_of_other_steps, damage, notes] = diff;
+  // Passes of ranks that are put together, which alone have `killed_a` or `killed_b`, are not sent.
+  auto& [a, b, spill, outcomes, only_a, only_b, lost_a, lost_b, rank_lists, killed_a, killed_b,
+         calls, structure, is_later_stage, weights_of_other_steps, damage, notes] = diff;
   archive(outcomes, only_a, only_b, lost_a, lost_b, rank_lists, calls, structure, is_later_stage,
           weights_of_other_steps, damage, notes);
 }

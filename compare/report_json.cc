@@ -228,6 +228,15 @@ Json SkippedJson(const SkippedOperator& skipped) {
       {"side", std::string(1, skipped.side)}, {"ranks", skipped.ranks}, {"others", skipped.others}};
 }
 
+Json KilledJson(const KilledOrigin& killed) {
+  const std::optional<Key>& last = killed.first.last;
+  return {{"side", std::string(1, killed.side)},
+          {"ranks", killed.ranks},
+          {"how", killed.first.how},
+          {"last", last ? Json(ToText(*last)) : Json(nullptr)},
+          {"lacking", ToText(killed.lacking)}};
+}
+
 Json OriginJson(const Origin& o) {
   Json json = {{"rank", RankJson(o.rank)},
                {"name", o.name},
@@ -247,6 +256,7 @@ Json OriginJson(const Origin& o) {
                {"ranks_alike", o.ranks_alike},
                {"ranks_agreeing", o.ranks_agreeing}};
   json["skipped"] = o.skipped ? SkippedJson(*o.skipped) : Json(nullptr);
+  json["killed"] = o.killed ? KilledJson(*o.killed) : Json(nullptr);
   json["difference"] = o.row ? RowJson(*o.row) : Json(nullptr);
   json["inputs"] = Json::array();
   for (const Row& input : o.inputs) json["inputs"].push_back(RowJson(input));

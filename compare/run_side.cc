@@ -54,6 +54,7 @@ CapturedRun::CapturedRun(const io::PassStore* store, const io::RunIndex* index,
     pass.nth = seen[{pass.rank, pass.process, pass.step, pass.extra}]++;
     pass.part = entry.part;
     pass.index = i;
+    last_[pass.rank] = passes_.size();
     passes_.push_back(pass);
   }
 }
@@ -100,6 +101,19 @@ bool CapturedRun::IsLost(int32_t rank) const {
   if (!HasRank(*index_, rank) || (rank_ && *rank_ != rank)) return false;
   const io::RankState& state = index_->ranks[static_cast<size_t>(rank)];
   return !state.closed && NotSelectedText(*index_, state).empty();
+}
+
+std::optional<KilledState> CapturedRun::KilledStateOf(int32_t rank) const {
+  if (!HasRank(*index_, rank) || (rank_ && *rank_ != rank)) return std::nullopt;
+  const io::RankState& state = index_->ranks[static_cast<size_t>(rank)];
+  if (!state.killed) return std::nullopt;
+  KilledState killed{.how = state.how, .last = std::nullopt};
+  const auto last = last_.find(rank);
+  if (last == last_.end()) return killed;
+  killed.last = passes_[last->second];
+  // Another process of the rank went on, and ended.
+  if (store_->processes()[index_->passes[killed.last->index].process].close) return std::nullopt;
+  return killed;
 }
 
 std::vector<io::Damage> CapturedRun::DamageOf(int32_t rank) const {

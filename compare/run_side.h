@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,12 @@ struct PassRef {
   size_t index = 0;               // for the side that gave it
 
   int32_t captured_rank() const { return behind.value_or(rank); }
+};
+
+// Of a rank that left no closing record, and runs no more as far as can be seen.
+struct KilledState {
+  std::string how;              // "killed or left by _exit"
+  std::optional<PassRef> last;  // its last pass; none: it wrote none
 };
 
 // What the head of a report says of a side.
@@ -84,6 +91,8 @@ class RunSide {
   virtual OperatorUse UseOf(const PassRef& /*pass*/, const Key& /*key*/) const { return {}; }
   // Whether the rank ended, or fell silent, before it wrote a pass.
   virtual bool IsLost(int32_t /*rank*/) const { return false; }
+  // None: it ended in order, runs, or was never there.
+  virtual std::optional<KilledState> KilledStateOf(int32_t /*rank*/) const { return std::nullopt; }
 
   // Of what tells which passes there are (manifests); kAllRanks: of all.
   virtual std::vector<io::Damage> DamageOf(int32_t rank) const = 0;
@@ -109,6 +118,7 @@ class CapturedRun : public RunSide {
   Result<io::PassDigest> DigestOf(const PassRef& pass) const override;
   OperatorUse UseOf(const PassRef& pass, const Key& key) const override;
   bool IsLost(int32_t rank) const override;
+  std::optional<KilledState> KilledStateOf(int32_t rank) const override;
   std::vector<io::Damage> DamageOf(int32_t rank) const override;
   std::string CoordinatesOf(int32_t rank) const override;
   std::string WhyMissing(int32_t rank) const override;
@@ -122,6 +132,7 @@ class CapturedRun : public RunSide {
   std::optional<int32_t> rank_;
   std::string label_;
   std::vector<PassRef> passes_;         // PassRef::index: into index_->passes
+  std::map<int32_t, size_t> last_;      // of passes_, by rank
   std::shared_ptr<OperatorUses> uses_;  // one for all copies
 };
 

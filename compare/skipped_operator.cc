@@ -56,6 +56,7 @@ void SkippedFinder::AddPass(const PassDiff& pass, const PassPair& pair,
   std::vector<int32_t>& ranks = found_->skipped.ranks;
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  found_->skipped.order = earliest;
   found_->is_before_others = !first || earliest <= pass.outcomes[first->outcome].order;
 }
 

@@ -21,6 +21,7 @@ struct SkippedOperator {
   std::vector<int32_t> others;  // that ran it
   std::string name;             // the module's plain name
   uint64_t step = 0;            // of that side
+  uint64_t order = 0;           // B's, of its first record
 };
 
 // "ranks 1-2 of B have no record of fc in step 3, though ranks 0,3 have".

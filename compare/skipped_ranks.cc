@@ -19,11 +19,6 @@ bool IsOneOf(const std::string& axis, std::initializer_list<const char*> known) 
   return std::any_of(known.begin(), known.end(), [&](const char* name) { return axis == name; });
 }
 
-// Along which ranks run the same modules.
-bool IsOfReplicas(const std::string& axis) {
-  return SharesData(axis) || IsOneOf(axis, {"dp", "fsdp", "cp"});
-}
-
 // Along which ranks are given parts of one batch, or all of it.
 bool IsOfBatch(const std::string& axis) { return SharesData(axis) || axis == "cp"; }
 
@@ -118,6 +113,10 @@ bool MayBeSkipped(const io::Record& record) {
 }
 
 bool SharesData(const std::string& axis) { return IsOneOf(axis, {"tp", "sp"}); }
+
+bool IsOfReplicas(const std::string& axis) {
+  return SharesData(axis) || IsOneOf(axis, {"dp", "fsdp", "cp"});
+}
 
 bool SkipAlike(const Topology& topology_a, const RanksOfModule& a, const Topology& topology_b,
                const RanksOfModule& b) {

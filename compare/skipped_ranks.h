@@ -43,6 +43,8 @@ namespace tdump::compare {
 bool MayBeSkipped(const io::Record& record);
 // Whether ranks that lie apart on the axis are given the same.
 bool SharesData(const std::string& axis);
+// Whether they run the same modules.
+bool IsOfReplicas(const std::string& axis);
 
 // The calls of a pass, of any operator. Immutable. Memory: a few words a call.
 class CallsOfPass {

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/parse_number.h"
 
@@ -187,6 +189,32 @@ std::vector<int32_t> Topology::RanksAt(const Coordinates& some) const {
     if (is_there && HasPlace(rank)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+std::optional<Topology> Topology::Among(const std::vector<int32_t>& ranks) const {
+  if (unknown_ || ranks.empty()) return std::nullopt;
+  std::vector<std::map<uint32_t, uint32_t>> numbers(axes_.size());  // by place
+  for (const int32_t rank : ranks) {
+    if (!HasPlace(rank)) return std::nullopt;
+    for (size_t axis = 0; axis < numbers.size(); ++axis)
+      numbers[axis].emplace(PlaceOn(axis, rank), 0);
+  }
+  uint64_t places = 1;
+  for (auto& on_axis : numbers) {
+    if (on_axis.size() > ranks.size() / places) return std::nullopt;
+    places *= on_axis.size();
+    uint32_t next = 0;
+    for (auto& [place, number] : on_axis) number = next++;
+  }
+  if (places != ranks.size()) return std::nullopt;
+  std::vector<std::string> texts(has_place_.size());
+  for (const int32_t rank : ranks) {
+    for (size_t axis = 0; axis < numbers.size(); ++axis)
+      texts[static_cast<size_t>(rank)] +=
+          fmt::format("{}={} ", axes_[axis].name, numbers[axis].at(PlaceOn(axis, rank)));
+  }
+  auto among = OfRanks(texts);
+  return among.ok() ? std::optional(*std::move(among)) : std::nullopt;
 }
 
 Topology Topology::WithName(std::string_view axis) const {

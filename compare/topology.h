@@ -53,6 +53,9 @@ class Topology {
   // Ranks at these places on some axes, ascending.
   std::vector<int32_t> RanksAt(const Coordinates& some) const;
 
+  // The places of these ranks, numbered as if there were no others. None where that leaves gaps, or
+  // one has no place.
+  std::optional<Topology> Among(const std::vector<int32_t>& ranks) const;
   // Of an unknown topology: its axis under this name. Others: as it is.
   Topology WithName(std::string_view axis) const;
   std::string ToText() const;  // "tp=4 dp=2"

@@ -161,6 +161,7 @@ class Builder {
     }
     state->how = merged_.FateOf(process);
     state->lost |= state->how != kStillRunning;
+    state->killed |= state->how == kGone || state->how == kGoneOrRunning;
     AddStepBegun(process, state);
   }
 

@@ -28,8 +28,11 @@ struct RankState {
   // Into PassStore::processes(); empty: the rank never started under tdump.
   std::vector<size_t> processes;
   bool selected = false;
-  bool closed = false;     // a closing record is there
-  bool lost = false;       // fell silent, or was killed
+  bool closed = false;  // a closing record is there
+  bool lost = false;    // fell silent, or was killed
+  // It left no closing record, and runs no more as far as can be seen. Not in a merged manifest:
+  // what is told of such a rank may change without a byte of the run.
+  bool killed = false;
   uint64_t last_step = 0;  // global: the last one that it is known to have begun
   std::string how;         // what became of it, as coordinator/closing.h has it
 };

@@ -37,6 +37,9 @@ class AskedSide : public RunSide {
   bool is_of_named_records() const override { return side_->is_of_named_records(); }
   const std::vector<PassRef>& passes() const override { return side_->passes(); }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
+  std::optional<KilledState> KilledStateOf(int32_t rank) const override {
+    return side_->KilledStateOf(rank);
+  }
   std::vector<io::Damage> DamageOf(int32_t rank) const override { return side_->DamageOf(rank); }
   std::string CoordinatesOf(int32_t rank) const override { return side_->CoordinatesOf(rank); }
   std::string WhyMissing(int32_t rank) const override { return side_->WhyMissing(rank); }

@@ -56,6 +56,18 @@ TEST(Topology, AnUnknownOneHasAnAxisOfRanksThatMayBeNamed) {
   EXPECT_THAT(named.Of(3), ElementsAre(Pair("tp", 3)));
 }
 
+TEST(Topology, SomeOfItsRanksHavePlacesAsIfThereWereNoOthers) {
+  const Topology topology = *Topology::Parse("tp=2,dp=3", 6);
+  const auto without = topology.Among({0, 1, 4, 5});  // the second place of dp
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->ToText(), "dp=2 tp=2");
+  EXPECT_THAT(without->Of(5), ElementsAre(Pair("dp", 1), Pair("tp", 1)));
+  EXPECT_FALSE(without->HasPlace(2));
+  EXPECT_FALSE(topology.Among({0, 1, 4}));
+  EXPECT_FALSE(topology.Among({}));
+  EXPECT_FALSE(Topology::Unknown(4).Among({0, 1}));
+}
+
 TEST(Coordinates, AreParsedAndPrinted) {
   EXPECT_EQ(ToText(*ParseCoordinates("dp=3 tp=1 pp=2")), "dp 3, pp 2, tp 1");
   EXPECT_THAT(ParseCoordinates("dp=x").status().message(), HasSubstr("column 1"));

@@ -243,6 +243,7 @@ TEST_F(CoverageTest, AProcessThatCouldOnlyNotSayThatItEndedWasNotKilled) {
     const auto store = io::PassStore::Open(env_.get(), "run");
     const io::RunIndex index = BuildRunIndex(**store, 0, MergeOptionsHere(env_.get()));
     EXPECT_EQ(index.holes.size(), 1u);
+    EXPECT_EQ(index.ranks[0].killed, index.ranks[0].how == kGoneOrRunning);
     return index.ranks[0].how;
   };
   ASSERT_TRUE(slot.SetState(SlotState::kExiting).ok());

@@ -125,11 +125,14 @@ TEST_F(MergeTest, TellsAKilledProcessFromARunningOneWhereItCan) {
                  }});
   };
   EXPECT_EQ(state(false).ranks[0].how, "killed or left by _exit");
+  EXPECT_TRUE(state(false).ranks[0].killed);
   EXPECT_EQ(VerdictOf(state(false)), Verdict::kIncomplete);
   EXPECT_EQ(state(std::nullopt).ranks[0].how, "killed or still running");
+  EXPECT_TRUE(state(std::nullopt).ranks[0].killed);
   const io::RunIndex running = state(true);
   EXPECT_EQ(running.ranks[0].how, "still running");
   EXPECT_FALSE(running.ranks[0].lost);
+  EXPECT_FALSE(running.ranks[0].killed);
   EXPECT_EQ(VerdictOf(running), Verdict::kRunning);
   EXPECT_EQ(running.holes.size(), 1u);  // its open pass is no hole
 }
