@@ -14,7 +14,7 @@
 namespace tdump {
 
 // Changes with every incompatible change of a header in core/ that crosses a shared-object border.
-inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'000f;
+inline constexpr uint64_t kBuildStamp = 0x7464'756d'7000'0010;
 
 // Asks a predicate of the configuration (`where`, TDUMP_FILTER_FN) about one operator. Set by the
 // collector that can run it (the Python one). 1: match, 0: no match, -1: it failed, `error` says
@@ -35,6 +35,7 @@ struct Runtime {
   bool collect_modules = true;
   bool collect_aten = false;
   bool collect_taps = true;
+  bool collect_compiled = true;  // modules in what torch.compile makes
   bool signature = true;
   bool tell_backward = false;      // steps.boundary: backward, the clock wants kBackwardBegin
   bool tell_operators = false;     // steps.boundary: op:REGEX, it wants kOp of every operator

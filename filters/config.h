@@ -87,6 +87,7 @@ struct Config {
   // collect
   Tri modules = Tri::kAuto, taps = Tri::kAuto;
   bool aten = false;
+  Tri compiled = Tri::kAuto;                 // compile.taps
   std::map<std::string, std::string> roots;  // class -> prefix
   std::vector<FilterSet> capture;
   std::map<std::string, std::vector<Rule>> filters;

@@ -395,9 +395,14 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "compile.taps",
-        .type = "auto",
+        .type = "auto | on | off",
         .value = "auto",
-        .doc = "Taps in compiled regions.",
+        .doc = "Modules inside what `torch.compile` makes: what the rules can want of them is put "
+               "into the graphs when they are compiled. off: such graphs stay as they are without "
+               "tdump, and nothing inside them is captured.",
+        .example = "off",
+        .read = ReadTri<&Config::compiled>,
+        .print = PrintTri<&Config::compiled>,
     },
     {
         .path = "compile.cache",

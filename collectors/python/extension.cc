@@ -14,6 +14,7 @@
 #include "collectors/python/python_text.h"
 #include "collectors/python/resting_hooks.h"
 #include "collectors/python/tap.h"
+#include "collectors/python/traced_modules.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
@@ -178,6 +179,38 @@ PyObject* KeepOptimizerState(PyObject*, PyObject* optimizer) {
   Py_RETURN_NONE;
 }
 
+// ---- for tdump/_compiled.py ----
+
+PyObject* TracedStart(PyObject*, PyObject*) { return PyBool_FromLong(StartTraced()); }
+
+PyObject* TracedNamer(PyObject*, PyObject* name) {
+  SetClassNamer(name);
+  Py_RETURN_NONE;
+}
+
+PyObject* TracedOpen(PyObject*, PyObject*) {
+  PyObject* module = OpenModule();
+  return module != nullptr ? module : Py_NewRef(Py_None);
+}
+
+PyObject* TracedTwins(PyObject*, PyObject* module) { return Twins(module); }
+
+PyObject* TracedWants(PyObject*, PyObject* module) { return PyLong_FromLong(WantedOf(module)); }
+
+PyObject* TracedSiteOf(PyObject*, PyObject* arguments) {
+  const long long site = AddSite(arguments);
+  return site < 0 ? nullptr : PyLong_FromLongLong(site);
+}
+
+// traced_root(module, witness)
+PyObject* TracedRootOf(PyObject*, PyObject* arguments) {
+  PyObject* module;
+  const char* witness;
+  if (!PyArg_ParseTuple(arguments, "Os", &module, &witness)) return nullptr;
+  const long long site = AddRoot(module, witness);
+  return site < 0 ? nullptr : PyLong_FromLongLong(site);
+}
+
 std::optional<BoundaryKind> BoundaryNamed(std::string_view word) {
   if (word == "step") return BoundaryKind::kExplicit;
   if (word == "optimizer_created") return BoundaryKind::kOptimizerCreated;
@@ -269,6 +302,15 @@ PyMethodDef methods[] = {
     {"set_members", Quiet<SetMembers>, METH_VARARGS, "set_members(root_number, modules)"},
     {"boundary", Quiet<TellBoundary>, METH_VARARGS,
      "boundary(kind, instance, name, number, rank, world)"},
+    {"traced_start", Quiet<TracedStart>, METH_NOARGS,
+     "Whether compiled code is to hand its values over."},
+    {"traced_namer", Quiet<TracedNamer>, METH_O, "name(cls): names the modules of a class."},
+    {"traced_open", Quiet<TracedOpen>, METH_NOARGS, "The innermost open module, or None."},
+    {"traced_twins", Quiet<TracedTwins>, METH_O, "Named modules of the class of a module."},
+    {"traced_wants", Quiet<TracedWants>, METH_O, "Bits: outputs, gradients, inputs, gradients."},
+    {"traced_site", Quiet<TracedSiteOf>, METH_VARARGS,
+     "traced_site(path, part, gradients, [(is_input, arg, late), ...])"},
+    {"traced_root", Quiet<TracedRootOf>, METH_VARARGS, "traced_root(module, witness)"},
     {"note", Quiet<Note>, METH_O, "note(text): a line for the coverage."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -48,6 +48,14 @@ std::vector<PyObject*> ModuleTable::Watched() const {
   return watched;
 }
 
+std::vector<PyObject*> ModuleTable::OfClass(const PyTypeObject* cls) const {
+  std::vector<PyObject*> found;
+  for (const auto& [module, entry] : entries_) {
+    if (Py_TYPE(module) == cls) found.push_back(module);
+  }
+  return found;
+}
+
 ModuleRoot* ModuleTable::RootOf(uint64_t number) {
   std::unique_ptr<ModuleRoot>& root = roots_[number];
   if (root == nullptr) {

@@ -55,6 +55,8 @@ class ModuleTable {
   ModuleRoot* RootOf(uint64_t number);
   // Those whose calls may be told to the clock: roots, and what has been outermost. Borrowed.
   std::vector<PyObject*> Watched() const;
+  // Those of exactly this class. Borrowed.
+  std::vector<PyObject*> OfClass(const PyTypeObject* cls) const;
   const std::unordered_map<uint64_t, std::unique_ptr<ModuleRoot>>& roots() const { return roots_; }
 
  private:

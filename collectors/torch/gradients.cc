@@ -217,41 +217,47 @@ void GradientHook::operator delete(void* hook) noexcept {
   PoolOf<HookMemory>().Give(static_cast<HookMemory*>(hook));
 }
 
-bool IsPresent(const Runtime* runtime, const Place& place) {
-  return place.call.pass == runtime->gate->pass.load(std::memory_order_acquire);
+bool IsPresent(const Runtime* runtime, const Call& forward) {
+  return forward.pass == runtime->gate->pass.load(std::memory_order_acquire);
 }
 
-// The backward call of the place behind `before` others. Null: nothing is to be recorded.
-Pooled<Recorder::CallScope> BeginAt(Runtime* runtime, const Place& place, uint64_t before) {
+// The backward call of a forward behind `before` others. Null: nothing is to be recorded.
+Pooled<Recorder::CallScope> BeginAt(Runtime* runtime, const Call& forward, uint64_t before) {
   Pooled<Recorder::CallScope> scope(PoolOf<Recorder::CallScope>().Take());
-  if (!runtime->recorder->BeginDetached(place.call.op, scope.get())) return nullptr;
+  if (!runtime->recorder->BeginDetached(forward.op, scope.get())) return nullptr;
   Call& call = scope->call;
-  call.index = place.call.index;
-  if (before != 0) call.index += before * ForwardCalls::Get().Of(place.call);
-  call.micro = place.call.micro;
-  call.chunk = place.call.chunk;
-  call.lane = place.call.lane;
-  call.recompute = place.call.recompute;
+  call.index = forward.index;
+  if (before != 0) call.index += before * ForwardCalls::Get().Of(forward);
+  call.micro = forward.micro;
+  call.chunk = forward.chunk;
+  call.lane = forward.lane;
+  call.recompute = forward.recompute;
+  call.compiled = forward.compiled;
   call.phase = Phase::kBackward;
   return scope;
+}
+
+void RecordOf(Runtime* runtime, const Call& forward, const Seen& seen, uint64_t before,
+              const at::TensorBase& gradient) {
+  if (!IsPresent(runtime, forward)) return runtime->sink->note(kTooLate);
+  const Pooled<Recorder::CallScope> scope = BeginAt(runtime, forward, before);
+  if (scope != nullptr) Capture(*runtime->recorder, scope.get(), seen, gradient);
 }
 
 void RecordAt(Runtime* runtime, Place* place, const at::TensorBase& gradient,
               SharedRecord* shared) {
   const uint64_t before = place->fired.fetch_add(1, std::memory_order_relaxed);
-  if (!IsPresent(runtime, *place)) return runtime->sink->note(kTooLate);
-  const Pooled<Recorder::CallScope> scope = BeginAt(runtime, *place, before);
-  if (scope == nullptr) return;
-  Capture(*runtime->recorder, scope.get(), {place->role, place->arg, place->late, "", shared},
-          gradient);
+  RecordOf(runtime, place->call, {place->role, place->arg, place->late, "", shared}, before,
+           gradient);
 }
 
 void SkipAt(Runtime* runtime, const Place& place, const TensorMeta& meta) {
   if (came_in.load(std::memory_order_relaxed) <= place.call.pass) return;  // no backward ran
   // The node goes within a backward, when what wrote the view has been worked through. Else that is
   // kept, or the view was written after the backward, and none used it.
-  if (!InBackward() || !IsPresent(runtime, place)) return runtime->sink->note(kRewrittenBefore);
-  const Pooled<Recorder::CallScope> scope = BeginAt(runtime, place, 0);
+  if (!InBackward() || !IsPresent(runtime, place.call))
+    return runtime->sink->note(kRewrittenBefore);
+  const Pooled<Recorder::CallScope> scope = BeginAt(runtime, place.call, 0);
   if (scope == nullptr || !Wants(*runtime->recorder, *scope, place.role)) return;
   Observation observation;
   observation.role = place.role;
@@ -427,6 +433,21 @@ void ParameterGradient::Record(const at::TensorBase& gradient) noexcept try {
 void WatchGradient(const Recorder::CallScope& scope, Role role, std::string_view arg, bool late,
                    const at::TensorBase& tensor) noexcept {
   NotingWhatFails([&] { WatchOrThrow(scope, role, arg, late, tensor); });
+}
+
+void ExpectGradient(const Call& forward) noexcept {
+  NotingWhatFails([&] {
+    if (!forward.recompute) ForwardCalls::Get().Note(forward);
+  });
+}
+
+void RecordGradient(const Call& forward, const Seen& seen, uint64_t before,
+                    const at::TensorBase& gradient) noexcept {
+  Runtime* runtime = CurrentRuntime();
+  if (runtime == nullptr || runtime->gate->off()) return;
+  NoteThatOneCame(*runtime->gate);
+  at::DisableRecordFunctionGuard guard;
+  NotingWhatFails([&] { RecordOf(runtime, forward, seen, before, gradient); });
 }
 
 void WatchParameterGradient(OperatorId op, std::string_view name,

@@ -25,6 +25,8 @@ class TensorBase;
 
 namespace tdump::collectors {
 
+struct Seen;
+
 // Whether any rule of the call wants its gradients in `role`.
 inline bool WantsGradient(Recorder& recorder, const Recorder::CallScope& scope, Role role) {
   return recorder.plan().wants(scope.rule, role, Phase::kBackward);
@@ -35,6 +37,12 @@ inline bool WantsGradient(Recorder& recorder, const Recorder::CallScope& scope, 
 TDUMP_TORCH_EXPORT void WatchGradient(const Recorder::CallScope& scope, Role role,
                                       std::string_view arg, bool late,
                                       const at::TensorBase& tensor) noexcept;
+
+// The same where no hook can stand, in compiled code (collectors/torch/traced_calls.h): a gradient
+// of the call `forward` may come, and has come behind `before` others of the same tensor.
+TDUMP_TORCH_EXPORT void ExpectGradient(const Call& forward) noexcept;
+TDUMP_TORCH_EXPORT void RecordGradient(const Call& forward, const Seen& seen, uint64_t before,
+                                       const at::TensorBase& gradient) noexcept;
 
 // From now on records the gradient of a parameter whenever it was accumulated, in passes that want
 // it. Again: nothing is done, unless the job has put a hook of its own in place of this one; then

@@ -1,7 +1,8 @@
 """Module, optimizer and process-group hooks. ``install()`` is called once, by the loader, when the collectors run.
 
 Rules of this file: a hook returns None, lets no exception out, and keeps no tensor and no module alive. Under
-``torch.compile`` and ``torch.export`` a hook is traced with the model and must be empty then.
+``torch.compile`` a hook is traced with the model, and calls tdump/_compiled.py; under ``torch.export`` it must be
+empty.
 """
 
 from __future__ import annotations
@@ -17,36 +18,31 @@ from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
-from tdump import _api, _naming, _predicates, _torch, _tracers
+from tdump import _api, _compiled, _naming, _predicates, _torch, _tracers
 
 _pre = _torch.pre
 _post = _torch.post
 _failed = _torch.failed
 _enter = _torch.enter
 _leave = _torch.leave
+_trace_before = _compiled.before
+_trace_after = _compiled.after
 _installed = False
-
-
-def _note_compiling() -> None:
-    """Tells the coverage, when a region is traced, that nothing in it is captured."""
-    _torch.note("torch.compile or torch.export: modules in this region are traced; not captured (not in this version)")
-
-
-# Dynamo calls a function with this mark while it traces and takes the result as a constant: no graph break, no guard.
-_note_compiling._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _before_forward(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
     if is_compiling():
-        _note_compiling()
+        _trace_before()
         return
     _pre(module, args)
 
 
 def _after_forward(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
-    if is_compiling():
-        return
     # torch passes (kwargs, output); after an exception, to hooks that are always called, (result,) alone.
+    if is_compiling():
+        if len(rest) == 2:
+            _trace_after()
+        return
     if len(rest) == 2:
         _post(module, rest[0], rest[1])
     else:
@@ -63,6 +59,8 @@ def install() -> None:
     torch_module.register_module_parameter_registration_hook(_naming.on_parameter)
     torch_module.register_module_module_registration_hook(_on_new_part)
     torch_module.register_module_parameter_registration_hook(_on_new_parameter)
+    _naming.module_hands_over = _compiled.is_handing_over
+    _compiled.keep_out(_before_forward, _after_forward)
     _stand()
     _torch.hook_switch(_rest, _stand)
     _tracers.stay_out_of_the_warning(_before_forward, _after_forward)

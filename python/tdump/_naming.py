@@ -140,6 +140,11 @@ def on_parameter(module: Module, name: str, parameter: torch.nn.Parameter | None
 # ---- who owns a module ----
 
 
+def module_hands_over(graph: Module) -> bool:
+    """Whether what runs in this compiled graph is captured from within. tdump/_compiled.py puts its answer here."""
+    return False
+
+
 def remark(text: str) -> None:
     """A line for the coverage by which nothing is missing. The loader puts that of libtdump.so here."""
 
@@ -359,6 +364,8 @@ def resolve(module: Module) -> None:
         return
     if is_compiled_graph(module):
         _torch.ignore(module)
+        if module_hands_over(module):
+            return
         _torch.note("torch.fx: a graph of a compiler is run as a module; not captured (not in this version)")
         return
     if isinstance(module, torch.jit.ScriptModule):
@@ -368,6 +375,14 @@ def resolve(module: Module) -> None:
         _describe_alone(module)
     else:
         describe_tree(root)
+
+
+def resolve_class(cls: type) -> None:
+    """Names every module of exactly this class that has no name yet, before it is called."""
+    for known in list(_known.values()):
+        module = known.module()
+        if type(module) is cls and not _torch.known(module):
+            resolve(module)
 
 
 def watch(module: Module, name: str | None) -> None:

@@ -1,0 +1,425 @@
+"""Modules inside what ``torch.compile`` makes: while Dynamo traces the hooks of a module call, operators that hand its
+values over are put into the graph (collectors/torch/traced_calls.h).
+
+Rules of this file. Nothing of it is traced: Dynamo runs it as a function whose result is a constant, so it adds no
+guard and no graph break. It asks Dynamo for the variables of the hook that is being traced and adds nodes to the graph
+beside them; what the job computes stays as it is. Whatever goes wrong becomes a line in the coverage, and the graph
+stays as without tdump. Dynamo is never imported from here before it is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import weakref
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any
+
+import torch
+
+from tdump import _naming, _torch
+
+_OUTPUTS, _OUTPUT_GRADIENTS, _INPUTS, _INPUT_GRADIENTS = 1, 2, 4, 8  # bits of _torch.traced_wants()
+_WHOLE, _BEGIN, _END = range(3)  # TracedSite::Part
+_MAX_VALUES = 4096  # of one call
+# Compilers known to keep an operator that has an effect.
+_BACKENDS = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "inductor")
+_TRACED = "torch.compile or torch.export: modules in this region are traced; not captured"
+
+_codes: tuple[CodeType, ...] = ()
+_sites: dict[Any, int] = {}
+_defined = False
+
+
+class _NotHere(Exception):
+    """Why the values of a call cannot be handed over."""
+
+
+def keep_out(*hooks: Any) -> None:
+    """The hooks of a compiled model's root run in eager code. Dynamo, which looks at every function called then, would
+    compile them, and their ``is_compiling()`` be True for good."""
+    global _codes
+    _codes = tuple(hook.__code__ for hook in hooks)
+    try:
+        from torch._C._dynamo.eval_frame import (  # type: ignore[attr-defined]
+            _FrameAction,
+            _FrameExecStrategy,
+            set_code_exec_strategy,
+        )
+
+        for code in _codes:
+            set_code_exec_strategy(code, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    except Exception:  # another torch: what is said of compiled modules stays right
+        pass
+
+
+def before() -> None:
+    """In the pre-hook of a module that is being traced."""
+    _trace(_Graph.before)
+
+
+def after() -> None:
+    """In its hook."""
+    _trace(_Graph.after)
+
+
+before._dynamo_marked_constant = True  # type: ignore[attr-defined]
+after._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def is_handing_over(graph: torch.fx.GraphModule) -> bool:
+    """Whether a graph that a compiler runs as a module has our operators in it."""
+    return _defined and any("tdump.traced_" in str(node.target) or _is_ours(node) for node in graph.graph.nodes)
+
+
+def _is_ours(node: torch.fx.Node) -> bool:
+    return any("tdump.traced_" in str(argument) for argument in node.args[1:2])  # with_effects(token, op, ...)
+
+
+def _trace(step: Any) -> None:
+    try:
+        tx = _translator()
+        if tx is None or tx.output.export:
+            _torch.note(_TRACED)
+        elif _define():
+            step(_Graph.of(tx), tx)
+        else:  # the note says nothing in a process that records nothing
+            _torch.note("torch.compile: modules in this region are traced; not captured (compile.taps is off)")
+    except _NotHere as reason:
+        _torch.note(f"torch.compile: {reason}; not captured")
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        _torch.note(f"torch.compile: a module cannot be followed ({type(error).__name__}: {first}); not captured")
+
+
+def _translator() -> Any:
+    """Dynamo's translator of the hook that is being traced."""
+    frame = sys._getframe(2)
+    for _ in range(16):
+        frame = frame.f_back  # type: ignore[assignment]
+        if frame is None:
+            return None
+        tx = frame.f_locals.get("tx")
+        if getattr(tx, "f_code", None) in _codes:
+            return tx
+    return None
+
+
+def _define() -> bool:
+    """Whether values are to be handed over; defines the operators for the compilers."""
+    global _defined
+    if not _torch.traced_start():
+        return False
+    if not _defined:
+        library = torch.library
+        ordered = torch._library.effects.EffectType.ORDERED
+        nothing = lambda *_: None  # noqa: E731
+        for name in ("traced_root", "traced_call", "traced_grad"):
+            library.register_fake(f"tdump::{name}", nothing)
+        library.register_fake("tdump::traced_ticket", lambda _: torch.empty((), dtype=torch.int64, device="cpu"))
+        for name in ("traced_root", "traced_call", "traced_grad", "traced_ticket"):
+            library._register_effectful_op(f"tdump::{name}", ordered)
+        _torch.traced_namer(_naming.resolve_class)
+        _defined = True
+    return True
+
+
+@dataclasses.dataclass
+class _Root:
+    """A module whose call, the outermost one, begins in the graph."""
+
+    module: int  # id
+    site: int
+    begin: Any  # the node; None where nothing below the module is wanted
+    witness: list[Any]
+    twins: list[torch.nn.Module]
+    paths: dict[int, str]
+
+
+class _Graph:
+    """What is known of one graph while it is being made."""
+
+    @staticmethod
+    def of(tx: Any) -> _Graph:
+        graph = getattr(tx.output, "_tdump", None)
+        if graph is None:
+            graph = tx.output._tdump = _Graph(tx)
+        return graph
+
+    def __init__(self, tx: Any) -> None:
+        enclosing = _torch.traced_open()
+        self.paths = {} if enclosing is None else _paths(enclosing)
+        self.enclosing = [] if enclosing is None else [weakref.ref(m) for m in _torch.traced_twins(enclosing)]
+        self.roots: list[_Root] = []
+        self.begun: list[tuple[int, int]] = []  # (id of the module, slot) of calls whose begin was handed over
+        self.ticket: Any = None
+        self.slots = 0
+
+    # ---- the two hooks ----
+
+    def before(self, tx: Any) -> None:
+        module = _module(tx)
+        if _naming.wrapped_attribute(module) is not None:
+            return
+        if self.path_of(module) is None:
+            self.begin_root(tx, module)
+        wanted = self.wanted(module)
+        if wanted & (_INPUTS | _INPUT_GRADIENTS):
+            self.check(tx)
+            values = list(_values(tx, tx.symbolic_locals["args"], ""))
+            slot = self.hand_over(
+                tx, module, _BEGIN, wanted & _INPUT_GRADIENTS, [(True, a, False, v) for a, v in values]
+            )
+            self.begun.append((id(module), slot))
+
+    def after(self, tx: Any) -> None:
+        module = _module(tx)
+        if _naming.wrapped_attribute(module) is not None:
+            return
+        try:
+            self.hand_outputs_over(tx, module)
+        finally:
+            self.end_root(tx, module)
+
+    def hand_outputs_over(self, tx: Any, module: torch.nn.Module) -> None:
+        wanted = self.wanted(module)
+        if not wanted:
+            return
+        slot = None
+        while self.begun and slot is None:  # those above were left by an exception
+            begun, slot = self.begun.pop()
+            slot = slot if begun == id(module) else None
+        gradients = wanted & (_INPUT_GRADIENTS | _OUTPUT_GRADIENTS)
+        try:
+            self.check(tx)
+            values = self.values_after(tx, wanted)
+        except _NotHere:
+            if slot is not None:
+                self.hand_over(tx, module, _END, 0, [], slot)
+            raise
+        self.hand_over(tx, module, _WHOLE if slot is None else _END, gradients, values, slot)
+
+    def values_after(self, tx: Any, wanted: int) -> list[tuple[bool, str, bool, Any]]:
+        kwargs, output = tx.symbolic_locals["rest"].items
+        values = []
+        if wanted & (_INPUTS | _INPUT_GRADIENTS):  # seen after the call, as in eager code
+            values += [(True, a, True, v) for a, v in _values(tx, kwargs, "kwargs")]
+        return values + [(False, a, False, v) for a, v in _values(tx, output, "")]
+
+    # ---- where a module is ----
+
+    def innermost_root(self) -> _Root | None:
+        while self.roots and self.roots[-1].begin is not None and self.roots[-1].begin._erased:
+            self.roots.pop()  # Dynamo took the nodes back
+        return self.roots[-1] if self.roots else None
+
+    def path_of(self, module: torch.nn.Module) -> str | None:
+        root = self.innermost_root()
+        return (self.paths if root is None else root.paths).get(id(module))
+
+    def wanted(self, module: torch.nn.Module) -> int:
+        """What is wanted of any module that runs this code, at this place."""
+        path, root = self.path_of(module), self.innermost_root()
+        if path is None or (root is not None and root.begin is None):
+            return 0
+        above = [twin() for twin in self.enclosing] if root is None else root.twins
+        bits = 0
+        for twin in above:
+            part = None if twin is None else _part(twin, path)
+            bits |= 0 if part is None else _torch.traced_wants(part)
+        return bits
+
+    def begin_root(self, tx: Any, module: torch.nn.Module) -> None:
+        if not _torch.known(module):
+            _naming.resolve(module)
+        _naming.resolve_class(type(module))
+        paths = _paths(module)
+        root = _Root(id(module), -1, None, [], _torch.traced_twins(module), paths)
+        self.roots.append(root)
+        parts = (_part(twin, path) for twin in root.twins for path in paths.values())
+        if not any(part is not None and _torch.traced_wants(part) for part in parts):
+            return
+        self.check(tx)
+        name, root.witness = _witness(tx, module)
+        root.site = _torch.traced_root(module, name)
+        root.begin = _emit(tx, torch.ops.tdump.traced_root.default, (root.witness, root.site, True)).node
+
+    def end_root(self, tx: Any, module: torch.nn.Module) -> None:
+        root = self.innermost_root()
+        if root is None or root.module != id(module):
+            return
+        self.roots.pop()
+        if root.begin is not None:
+            _emit(tx, torch.ops.tdump.traced_root.default, (root.witness, root.site, False))
+
+    # ---- nodes ----
+
+    def check(self, tx: Any) -> None:
+        _check_backend(tx)
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            raise _NotHere("a transform of torch.func inside the compiled region")
+        tracer = tx.output.current_tracer
+        while tracer.parent is not None:
+            name = getattr(tracer.source_target, "_name", str(tracer.source_target))
+            if name != "tag_activation_checkpoint":
+                raise _NotHere(f"modules inside {name}")
+            tracer = tracer.parent
+
+    def hand_over(
+        self,
+        tx: Any,
+        module: torch.nn.Module,
+        part: int,
+        gradients: int,
+        values: list[tuple[bool, str, bool, Any]],
+        slot: int | None = None,
+    ) -> int:
+        if slot is None:
+            slot, self.slots = self.slots, self.slots + 1
+        named = [(is_input, arg, late) for is_input, arg, late, _ in values]
+        key = (self.path_of(module), part, gradients != 0, tuple(named))
+        if key not in _sites:
+            _sites[key] = _torch.traced_site(key[0], part, gradients != 0, named)
+        ticket = self.ticket_of(tx) if gradients else None
+        proxies = [value.as_proxy() for *_, value in values]
+        _emit(tx, torch.ops.tdump.traced_call.default, (proxies, ticket, _sites[key], slot))
+        return slot
+
+    def ticket_of(self, tx: Any) -> Any:
+        if self.ticket is None or self.ticket.node._erased:
+            tracer = tx.output.root_tracer  # every part of the graph can have it from there
+            self.ticket = tracer.create_proxy("call_function", torch.ops.tdump.traced_ticket.default, (0,), {})
+            with tx.output.fake_mode:
+                number = torch.empty((), dtype=torch.int64, device="cpu")
+            self.ticket.node.meta["example_value"] = number
+        return self.ticket
+
+
+def _emit(tx: Any, op: Any, args: tuple[Any, ...]) -> Any:
+    proxy = tx.output.create_proxy("call_function", op, args, {})
+    proxy.node.meta["example_value"] = None
+    return proxy
+
+
+def _module(tx: Any) -> torch.nn.Module:
+    return _real(tx.symbolic_locals["module"]).value
+
+
+def _real(variable: Any) -> Any:
+    return variable.realize() if hasattr(variable, "realize") else variable
+
+
+# ---- modules ----
+
+
+def _paths(above: torch.nn.Module) -> dict[int, str]:
+    """The keys in ``_modules``, joined by dots, of the parts of a module, by id."""
+    paths: dict[int, str] = {}
+
+    def walk(module: torch.nn.Module, path: str) -> None:
+        if id(module) in paths:
+            return
+        paths[id(module)] = path
+        for name, child in _naming.children(module):
+            walk(child, f"{path}.{name}" if path else name)
+
+    walk(above, "")
+    return paths
+
+
+def _part(module: torch.nn.Module, path: str) -> torch.nn.Module | None:
+    part: Any = module
+    for name in path.split(".") if path else ():
+        part = part.__dict__.get("_modules", {}).get(name)
+        if part is None:
+            return None
+    return part
+
+
+def _witness(tx: Any, module: torch.nn.Module) -> tuple[str, list[Any]]:
+    """A parameter of the module, by which to tell at run time which module runs this code; its name and value."""
+    from torch._dynamo.variables import TensorVariable
+
+    for name, parameter in module.named_parameters():
+        if type(parameter) is not torch.nn.Parameter:
+            continue
+        variable = tx.symbolic_locals["module"]
+        for part in name.split("."):
+            variable = _attribute(tx, variable, part)
+        variable = _real(variable)
+        if isinstance(variable, TensorVariable) and _is_plain(variable):
+            return name, [variable.as_proxy()]
+    return "", []
+
+
+# ---- values ----
+
+
+def _values(tx: Any, value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The tensors in what a module takes or gives, under the names they have in eager code
+    (collectors/python/flatten.h)."""
+    from torch._dynamo import variables
+    from torch._dynamo.variables.lists import BaseListVariable
+
+    value = _real(value)
+    if isinstance(value, variables.TensorVariable):
+        if not _is_plain(value):
+            raise _NotHere("a tensor subclass, or one without strides, in a compiled region")
+        yield path, value
+        return
+    items: list[tuple[str, Any]] = []
+    if depth == 32:
+        raise _NotHere("containers nested more than 32 deep")
+    if isinstance(value, BaseListVariable):
+        fields = getattr(value.python_type(), "_fields", None)
+        named = isinstance(fields, tuple) and len(fields) == len(value.items)
+        items = list(zip(fields if named else map(str, range(len(value.items))), value.items, strict=True))
+    elif isinstance(value, variables.ConstDictVariable):
+        items = [(_key(key.vt, n), item) for n, (key, item) in enumerate(value.items.items())]
+    elif isinstance(value, variables.UserDefinedObjectVariable) and dataclasses.is_dataclass(value.value):
+        items = [(field.name, _attribute(tx, value, field.name)) for field in dataclasses.fields(value.value)]
+    for name, item in items:
+        yield from _values(tx, item, f"{path}.{name}" if path else name, depth + 1)
+
+
+def _attribute(tx: Any, variable: Any, name: str) -> Any:
+    from torch._dynamo.variables.base import VariableTracker
+
+    return VariableTracker.build(tx, getattr).call_function(tx, [variable, VariableTracker.build(tx, name)], {})
+
+
+def _key(key: Any, position: int) -> str:
+    text = key.as_python_constant() if key.is_python_constant() else None
+    return str(text) if type(text) in (str, int) else f"key{position}"
+
+
+def _is_plain(variable: Any) -> bool:
+    from torch._subclasses import FakeTensor
+
+    fake = variable.as_proxy().node.meta.get("example_value")
+    if type(fake) is not FakeTensor or variable.class_type not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return fake.layout is torch.strided and not fake.is_nested and not fake.is_quantized and not fake.is_meta
+
+
+# ---- compilers ----
+
+
+def _check_backend(tx: Any) -> None:
+    from torch._dynamo.backends.registry import lookup_backend
+    from torch._dynamo.eval_frame import innermost_backend
+
+    backend: Any = innermost_backend(tx.output.compiler_fn)
+    options = getattr(backend, "config", {})
+    name = getattr(backend, "compiler_name", None) if type(backend).__module__ == "torch" else None
+    if name is None or name not in _BACKENDS:
+        inner = innermost_backend(getattr(backend, "compiler_fn", backend))
+        name = next((known for known in _BACKENDS if inner is lookup_backend(known)), None)
+    if name is None:
+        shown = getattr(inner, "__name__", type(inner).__name__)
+        raise _NotHere(f"modules in a region of the backend {shown}, which may not know operators of tdump")
+    inductor = sys.modules.get("torch._inductor.config")
+    graphs = options.get("triton.cudagraphs", inductor is not None and inductor.triton.cudagraphs)
+    if name == "inductor" and graphs and torch.cuda.is_available():
+        raise _NotHere("modules in a region that is captured as a CUDA graph")
