@@ -5,6 +5,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "compare/error_levels.h"
+
 namespace tdump::compare {
 namespace {
 
@@ -52,20 +54,6 @@ constexpr double kCoarse = 0x1p-8;
 constexpr size_t kRecent = 24;  // observations that stand in for inputs
 constexpr size_t kEnough = 5;   // operators of a class whose median counts
 
-ErrorLevel Larger(const ErrorLevel& x, const ErrorLevel& y) {
-  return {.power = std::max(x.power, y.power),
-          .peak = std::max(x.peak, y.peak),
-          .gain = std::max(x.gain, y.gain),
-          .common = std::max(x.common, y.common)};
-}
-ErrorLevel Smaller(const ErrorLevel& x, const ErrorLevel& y) {
-  return {.power = std::min(x.power, y.power),
-          .peak = std::min(x.peak, y.peak),
-          .gain = std::min(x.gain, y.gain),
-          .common = std::min(x.common, y.common)};
-}
-bool IsNone(const ErrorLevel& level) { return level.power == 0 && level.peak == 0; }
-
 // The errors of some observations, as they count for what follows.
 struct Errors {
   ErrorLevel level;      // the largest
@@ -76,20 +64,6 @@ struct Errors {
     failing = failing || more.failing;
   }
 };
-
-ErrorLevel Sum(const ErrorLevel& x, const ErrorLevel& y) {
-  return {.power = x.power + y.power,
-          .peak = x.peak + y.peak,
-          .gain = x.gain + y.gain,
-          .common = x.common + y.common};
-}
-// Of the squares of numbers: (x + e)^2 - x^2 is 2 x e, and e^2, which is less.
-ErrorLevel OfSquares(const ErrorLevel& level) {
-  return {.power = 4 * level.power,
-          .peak = 2 * level.peak,
-          .gain = 2 * level.gain,
-          .common = 4 * level.common};
-}
 
 bool IsState(const Sample& sample) { return sample.state != StateKind::kNone; }
 
@@ -126,6 +100,9 @@ class Explainer {
       Remember(i, sample, judged);
       explained(i, judged.explanation);
     }
+    // A momentum of steps follows from the others.
+    std::stable_partition(states.begin(), states.end(),
+                          [&](size_t i) { return samples_.at(i).state != StateKind::kOfSteps; });
     for (const size_t i : states) explained(i, Judge(i, samples_.at(i)).explanation);
   }
 
@@ -256,6 +233,8 @@ class Explainer {
       const std::optional<Unflipped> rest = options_.unflipped(i);
       out.within = rest && IsWithin(sample, rest->error, rest->within_local, out.bound, in);
     }
+    if (!out.within && sample.state == StateKind::kOfSteps && options_.momentum)
+      out.within = options_.momentum(i);
     out.follows = !out.within && in.failing;
     judged.counted = out.within ? error : Smaller(error, Larger(in.level, sample.local));
     return judged;

@@ -18,9 +18,9 @@
 //   4. The gain that noise alone may have is that of a mean over many elements that should be 0. A
 //      part of the noise is the same in all rows: that of rounded weights, and where a text repeats
 //      itself all of it. That part is averaged over the channels only, the rest over all elements.
-//   5. What an optimizer keeps of a parameter is made of its gradients, by one operator for each
-//      element: what explains them explains it, their own roundings and 20 times their error in
-//      power; of a mean of squares, twice as much in size. Where no gradient was recorded, or it is
+//   5. What an optimizer keeps is made of gradients, element by element: what explains these does,
+//      their roundings and 20 times their error in power; of squares, of (x + e)^2 - x^2. Elements
+//      decide of a momentum of gradients over their sizes. Where no gradient was recorded, or it is
 //      equal (one of an earlier step may not have been), the errors seen shortly before stand in.
 //   6. Where rounding puts the input of a ReLU on the other side of 0, the gradient of that element
 //      comes or goes as a whole. A gradient outside its bound is judged without such elements where
@@ -50,8 +50,9 @@
 
 namespace tdump::compare {
 
-// What an optimizer keeps: means of gradients ("exp_avg"), or of their squares ("exp_avg_sq").
-enum class StateKind : uint8_t { kNone, kOfGradients, kOfSquares };
+// What an optimizer keeps: means of gradients ("exp_avg"), of their squares ("exp_avg_sq"), or of
+// gradients over their sizes (the "momentum_buffer" of RMSprop).
+enum class StateKind : uint8_t { kNone, kOfGradients, kOfSquares, kOfSteps };
 
 // One observation.
 struct Sample {
@@ -110,6 +111,9 @@ struct ExplainOptions {
   // Of a gradient that is outside its bound; asked once, when all that came before is explained.
   // May be empty.
   std::function<std::optional<Unflipped>(size_t)> unflipped = {};
+  // Of a momentum of steps that is outside its bound: whether its elements' steps explain it. May
+  // be empty.
+  std::function<bool(size_t)> momentum = {};
   // Of a gradient that is outside its bound, and of what it is a sum of. May be empty.
   GradientSums::SizeOf size = {};
 };

@@ -26,8 +26,8 @@ JobDiff::JobDiff(JobSides sides, const JobOptions& options, std::optional<Shared
 // In a team all processes take the way that the first one takes.
 Result<PassDiff> JobDiff::Diff(const PassPair& pair, PassDiffOptions options) {
   Result<OpenedPair> opened = Open(pair, options);
-  if (before_ && before_of_.a.step + 1 == pair.a.step && before_of_.b.step + 1 == pair.b.step)
-    options.before = [this] { return before_; };
+  const bool follows = before_of_.a.step + 1 == pair.a.step && before_of_.b.step + 1 == pair.b.step;
+  options.before = [this, follows] { return follows ? before_ : nullptr; };
   if (!shared_) {
     TDUMP_RETURN_IF_ERROR(opened.status());
     return DiffViews(*std::move(opened), options);

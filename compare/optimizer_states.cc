@@ -23,14 +23,16 @@ uint64_t IdOf(const Key& key) {
 
 StateKind StateKindOf(std::string_view name) {
   if (name == "step") return StateKind::kNone;
-  // "exp_avg_sq", "square_avg"; "sum" of Adagrad.
-  const bool squares = name.find("sq") != std::string_view::npos || name == "sum";
+  // "exp_avg_sq", "square_avg"; "sum" of Adagrad; of Adadelta those of its steps.
+  const bool squares =
+      name.find("sq") != std::string_view::npos || name == "sum" || name == "acc_delta";
   return squares ? StateKind::kOfSquares : StateKind::kOfGradients;
 }
 
 OptimizerStates::OptimizerStates(const PassDiff& pass) {
   if (std::none_of(pass.outcomes.begin(), pass.outcomes.end(), Differs)) return;
   std::unordered_set<uint64_t> numbers;  // parameters without dimensions
+  std::unordered_set<uint64_t> divided;  // those whose momentum is made of steps
   for (uint32_t i = 0; i < pass.outcomes.size(); ++i) {
     const Outcome& outcome = pass.outcomes[i];
     if (!outcome.of_optimizer && outcome.role != Role::kParamGrad) continue;
@@ -40,10 +42,16 @@ OptimizerStates::OptimizerStates(const PassDiff& pass) {
     Place& place = places_[i];
     place.parameter = IdOf(key);
     place.number = record->sizes.empty();
+    const std::string state = key.arg.substr(key.arg.find('.') + 1);
     if (outcome.of_optimizer)
-      place.state = StateKindOf(key.arg.substr(key.arg.find('.') + 1));
+      place.state = state == "momentum_buffer" ? StateKind::kOfSteps : StateKindOf(state);
     else if (place.number)
       numbers.insert(place.parameter);
+    if (outcome.of_optimizer && state == "square_avg") divided.insert(place.parameter);
+  }
+  for (auto& [outcome, place] : places_) {
+    if (place.state == StateKind::kOfSteps && !divided.contains(place.parameter))
+      place.state = StateKind::kOfGradients;
   }
   std::erase_if(places_, [&](const auto& item) {
     const Place& place = item.second;

@@ -17,20 +17,30 @@
 //   known which those are.
 //
 //   Plain gradient descent keeps nothing, and means of squares do not tell which way an update
-//   goes: there the gradient itself is one of the x, where it was recorded. With no x at all
-//   nothing is explained.
+//   goes: there the gradient itself is one of the x, where it was recorded; and of NAdam, which
+//   adds it to the mean. With no x at all nothing is explained.
+//
+//   Where A's gradient cancels to next to nothing (the bias of keys) none of its steps is as large
+//   as B's, which are made of rounding. B's d then counts up to what A's optimizer would make of
+//   what B keeps, the rate as read off the other parameters (compare/step_rate.h), and w' may be
+//   off by no more than that and A's own d.
+//
+//   A momentum of gradients over their sizes (RMSprop) is summed up as a weight is, of the gradient
+//   and of all else that is kept in the same step: it is explained in the same way. Where there is
+//   no step before, all of it counts as its step.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "compare/pass_diff.h"
 #include "compare/step_before.h"
+#include "compare/step_parts.h"
+#include "compare/step_rate.h"
+#include "compare/weight_update.h"
 
 namespace tdump::compare {
 
@@ -39,39 +49,39 @@ class OptimizerUpdates {
  public:
   // `before`: asked for the same ranks one step earlier where a weight is outside its bound; empty:
   // not known. `pass`: its pairs are measured.
-  OptimizerUpdates(AskBefore before, const PassDiff* pass) : ask_(std::move(before)), pass_(pass) {}
+  OptimizerUpdates(AskBefore before, const PassDiff* pass)
+      : ask_(std::move(before)), may_ask_(ask_ != nullptr), pass_(pass) {}
 
   // Whether that explains all elements of a parameter that is outside its bound: the gain
   // (compare/bounds.h) that this may have made, beyond that of w's own bound.
   std::optional<double> Explain(const Outcome& weight);
 
+  // The same of a momentum of steps (StateKind::kOfSteps) which is outside its bound, once all else
+  // that is kept was judged: whether its step, of this pass, explains all of its elements.
+  bool ExplainsMomentum(const Outcome& momentum);
+
   // Whether a weight is outside its bound so that this is asked for.
   static bool IsOutside(const Outcome& weight);
+  // The same of a weight, or of what an optimizer keeps, which may be a momentum.
+  static bool MayAsk(const Outcome& outcome);
 
  private:
-  struct Copy {
-    std::string arg;         // of the record
-    int32_t rank_a, rank_b;  // that hold it; kAllRanks: not one alone
-    const StepBefore::Entry* entry;
-  };
-  struct Parameter {  // at the step before
-    std::vector<Copy> weights, kept;
-    std::vector<Copy> gradients;  // each rank's last
-  };
-  void Find();
-  // What is of this rank, of those that go by one name; null: not known.
-  static const StepBefore::Entry* Own(const std::vector<Copy>& copies, const Copy& of);
-  // The same of each number that is kept of the parameter.
-  static std::vector<const StepBefore::Entry*> OwnStates(const Parameter& parameter, Copy of);
-  // Whether what is kept tells which way the update goes: a mean of squares does not.
-  static bool HasDirection(const Parameter& parameter);
-  // Those of later micro-batches are what had been added up by then.
-  static void AddGradient(const Copy& copy, std::vector<Copy>* gradients);
+  bool Asked();  // whether the step before is known
+  // None where anything that the update was made of is not known, or is outside its bound while
+  // that does not count. Precondition: Asked.
+  std::optional<WeightUpdate> UpdateOf(const Outcome& weight, bool may_be_outside) const;
+  // Whether the gradient itself goes into the update: nothing that is kept tells which way it goes
+  // (a mean of squares does not), or NAdam adds it to the mean.
+  static bool NeedsGradient(const StepParts& parts, const StepParts::Place& place);
+  const StepRate& Rate();
+  const StepParts& PartsNow();
 
   AskBefore ask_;  // empty once it was asked
+  const bool may_ask_;
   const PassDiff* pass_;
   std::shared_ptr<const StepBefore> before_;
-  std::unordered_map<std::string, Parameter> parameters_;
+  std::optional<StepParts> parts_before_, parts_now_;  // once they were asked for
+  std::optional<StepRate> rate_;
 };
 
 }  // namespace tdump::compare

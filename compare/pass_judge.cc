@@ -435,8 +435,10 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
     if (rest) flipped[i] = *rest;
     return rest;
   };
+  const auto momentum = [&](size_t i) { return updates.ExplainsMomentum(outcomes[indices[i]]); };
   const ExplainOptions options = {.compute = options_.compute.has_value(),
                                   .unflipped = unflipped,
+                                  .momentum = momentum,
                                   .size = [&](size_t i) { return sizes.Of(indices[i]); }};
   Explain({indices.size(), sample_of}, calls, options,
           [&](size_t i, const Explanation& explanation) {

@@ -106,7 +106,7 @@ std::shared_ptr<const StepBefore> StepsBefore::Before(size_t i) {
 
 bool StepsBefore::IsNeeded(const PassDiff& diff) {
   return std::any_of(diff.outcomes.begin(), diff.outcomes.end(),
-                     [](const Outcome& outcome) { return OptimizerUpdates::IsOutside(outcome); });
+                     [](const Outcome& outcome) { return OptimizerUpdates::MayAsk(outcome); });
 }
 
 }  // namespace tdump::compare

@@ -348,6 +348,29 @@ TEST(Explain, AGradientExplainsWhatIsMadeOfIt) {
   EXPECT_FALSE(within(StateKind::kOfGradients, 47.1, 8).in_known);  // another parameter's
 }
 
+// (x + e)^2 is off by e^2 where e is larger than x: at most by the largest of it.
+TEST(Explain, AGradientThatIsAllErrorExplainsWhatItsSquareIs) {
+  const auto within = [](double peak, double db) {
+    Program program;
+    const size_t gradient = program.Add(OperatorClass::kProduct, 60, -60);  // 1000 times as large
+    program.samples[gradient].parameter = 7;
+    program.samples[gradient].local = {};
+    program.samples[gradient].within_local = true;
+    program.samples[gradient].error.peak = peak;
+    Sample state = program.Base(OperatorClass::kLookup, db, 0);
+    state.local = {};
+    state.order = state.call = ++program.clock;
+    state.parameter = 7;
+    state.state = StateKind::kOfSquares;
+    program.samples.push_back(state);
+    return program.Run(false).back().within;
+  };
+  // 20 times (4 + peak^2) 1e6: 135.02 dB.
+  EXPECT_TRUE(within(1.26e3, -135));
+  EXPECT_FALSE(within(1.26e3, -135.1));
+  EXPECT_FALSE(within(630, -135));
+}
+
 // As in files of tensors by name, where states stand in front of gradients.
 TEST(Explain, AGradientExplainsWhatWasReadBeforeIt) {
   Program program;

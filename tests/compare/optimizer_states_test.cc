@@ -417,7 +417,7 @@ TEST(OptimizerStates, WithoutTheirValuesTheReportSaysWhatToDo) {
 }
 
 TEST(OptimizerStates, NamesTellWhatIsMadeOfSquares) {
-  for (const char* name : {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum"})
+  for (const char* name : {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "acc_delta"})
     EXPECT_EQ(StateKindOf(name), StateKind::kOfSquares) << name;
   for (const char* name : {"exp_avg", "momentum_buffer", "grad_avg", "old_dirs.0"})
     EXPECT_EQ(StateKindOf(name), StateKind::kOfGradients) << name;
