@@ -15,6 +15,7 @@ from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
 
 JOBS = SOURCE / "tests" / "e2e" / "jobs"
 EVERY = "role: [input, output, grad_input, grad_output], phase: [forward, backward], level: full"
+PATIENCE = 1200  # seconds: Inductor calls a C++ compiler for every kernel
 FREE = {"PYTHONPATH": str(BUILD / "python")}  # `import tdump` works, and does nothing
 
 
@@ -52,8 +53,8 @@ class Runs:
             (cwd / "c.yaml").write_text(self.config)
             command = [sys.executable, "-W", "ignore", str(self.job), *words]
             caches = {"TORCHINDUCTOR_CACHE_DIR": str(cwd / "cache")}
-            bare = told(execute(command, cwd, FREE | caches))
-            dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *command], cwd, caches)
+            bare = told(execute(command, cwd, FREE | caches, PATIENCE))
+            dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *command], cwd, caches, PATIENCE)
             self.done[words] = (bare, told(dumped), captured(cwd), dumped.stderr)
         return self.done[words]
 
@@ -78,7 +79,8 @@ def test_compiled_models_have_the_keys_and_values_of_eager_ones(models, cell):
     # Torch computes a checkpoint anew inside the graph: no module is called again. What the compiled module itself gives
     # is seen from outside: the uses inside are not among those whose gradients are summed.
     excepted = {key for key, (record, _) in eager.items() if record.recompute}
-    excepted |= {(step, ".@grad_output#hidden.0~b") for step in range(2)}
+    if cell != "eager":  # there each operator has its own node in the graph of autograd
+        excepted |= {(step, ".@grad_output#hidden.0~b") for step in range(2)}
     expected = {key for key in eager if key not in excepted}
     assert compiled.keys() == expected
     exact = "inductor" not in cell
