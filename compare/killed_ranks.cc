@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "compare/names.h"
@@ -35,11 +36,11 @@ void KilledRanks::Begin(const JobStep& step) {
   beside_.clear();
   const std::vector<PassRef>& passes = step.passes();
   if (passes.empty() || passes.front().extra) return;
+  std::unordered_map<int32_t, uint32_t> pass_of;  // by rank
+  for (uint32_t pass = 0; pass < passes.size(); ++pass) pass_of[passes[pass].rank] = pass;
   for (const auto& [rank, state] : side_->killed()) {
     Killed killed{.rank = {.rank = rank, .how = state.how}};
-    for (uint32_t pass = 0; pass < passes.size(); ++pass) {
-      if (passes[pass].rank == rank) killed.pass = pass;
-    }
+    if (const auto pass = pass_of.find(rank); pass != pass_of.end()) killed.pass = pass->second;
     const std::optional<PassRef>& last = state.last;
     const bool is_in_this =
         killed.pass && last && last->part && last->index == passes[*killed.pass].index;
@@ -173,7 +174,8 @@ std::vector<uint32_t> KilledRanks::Lacking(const Tensor& tensor, const LostCopie
     const Killed& killed = killed_[i];
     if (!lacking.empty() && killed.reach > killed_[lacking.front()].reach) break;
     const bool has_some = killed.pass && holders[*killed.pass];
-    if (!has_some && IsBehind(tensor, killed) && is_missing(killed)) lacking.push_back(i);
+    // The order of these two: the ranks of other stages, which lack nothing, may be many.
+    if (!has_some && is_missing(killed) && IsBehind(tensor, killed)) lacking.push_back(i);
   }
   return lacking;
 }

@@ -66,7 +66,7 @@ class KilledRanks {
   bool IsBehind(const Tensor& tensor, const Killed& killed) const;
   // Whether some of them have some of it, and all that came further.
   bool AllHold(const Passes& beside, const Tensor& tensor, const Passes& holders) const;
-  // Of those that lack it the ones that were killed first, as indices.
+  // Of those that lack it the ones that came least far, as indices.
   std::vector<uint32_t> Lacking(const Tensor& tensor, const LostCopies& before) const;
 
   const JobSide* side_;

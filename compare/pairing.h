@@ -94,7 +94,7 @@ struct KilledRank {
 struct KilledParts {
   struct Tensor {
     RecordIds ids;
-    uint32_t ranks = 0;  // of `lists`: those that lack it, of several those that were killed first
+    uint32_t ranks = 0;  // of `lists`: those that lack it, of several those that came least far
   };
   std::vector<KilledRank> ranks;
   std::vector<std::vector<uint32_t>> lists;  // of `ranks`

@@ -23,8 +23,8 @@ void CountHistory::Add(OperatorCountSection&& counts) {
   const auto [found, is_new] = places_.try_emplace(key_, last_.size());
   if (is_new) last_.push_back({counts.root, counts.path, counts.op, 0, 0, 0});
   OperatorCountSection& last = last_[found->second];
-  if (counts.records > last.records)
-    growth_.push_back({ordinal_, found->second, counts.records - last.records});
+  if (ordinal_ && counts.records > last.records)
+    growth_.push_back({*ordinal_, found->second, counts.records - last.records});
   last = std::move(counts);
 }
 
