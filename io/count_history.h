@@ -34,7 +34,7 @@ class CountHistory {
 
   std::vector<size_t> ByName() const;  // places in last_
 
-  std::optional<uint64_t> ordinal_;  // none: no pass has ended
+  std::optional<uint64_t> ordinal_;                 // none: no pass has ended
   std::vector<OperatorCountSection> last_;          // in the order of their first words
   std::unordered_map<std::string, size_t> places_;  // by root, path and op, each behind its length
   std::vector<Growth> growth_;
