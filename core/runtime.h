@@ -35,7 +35,7 @@ struct Runtime {
   bool collect_modules = true;
   bool collect_aten = false;
   bool collect_taps = true;
-  bool collect_compiled = true;  // modules in what torch.compile makes
+  bool collect_compiled = false;  // modules in what torch.compile makes
   bool signature = true;
   bool tell_backward = false;      // steps.boundary: backward, the clock wants kBackwardBegin
   bool tell_operators = false;     // steps.boundary: op:REGEX, it wants kOp of every operator

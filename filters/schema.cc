@@ -397,10 +397,11 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "compile.taps",
         .type = "auto | on | off",
         .value = "auto",
-        .doc = "Modules inside what `torch.compile` makes: what the rules can want of them is put "
-               "into the graphs when they are compiled. off: such graphs stay as they are without "
-               "tdump, and nothing inside them is captured.",
-        .example = "off",
+        .doc = "on, an experiment: what the rules can want of modules inside what `torch.compile` "
+               "makes is put into the graphs when they are compiled. off, and auto in this "
+               "version: such graphs stay as they are without tdump, and nothing inside them is "
+               "captured.",
+        .example = "on",
         .read = ReadTri<&Config::compiled>,
         .print = PrintTri<&Config::compiled>,
     },

@@ -15,7 +15,7 @@
 //
 // Code is shared between modules of a class and kept from run to run, so what a graph holds is a
 // site: a path below the innermost open module call of the thread that runs the graph. Which module
-// that is, is found anew in each recorded step. A step that is not recorded costs a branch.
+// that is, is found anew in each recorded step.
 #pragma once
 
 #include <cstdint>

@@ -140,7 +140,7 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.collect_modules = config_.modules != filters::Tri::kOff;
   runtime_.collect_aten = config_.aten;
   runtime_.collect_taps = config_.taps != filters::Tri::kOff;
-  runtime_.collect_compiled = config_.compiled != filters::Tri::kOff;
+  runtime_.collect_compiled = config_.compiled == filters::Tri::kOn;
   runtime_.signature = config_.signature;
   runtime_.staging_bytes = config_.device_bytes;
   runtime_.staging_wait_ns = config_.thread && config_.full_arena == filters::FullArena::kBlock

@@ -26,6 +26,9 @@ _MAX_VALUES = 4096  # of one call
 # Compilers known to keep an operator that has an effect.
 _BACKENDS = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "inductor")
 _TRACED = "torch.compile or torch.export: modules in this region are traced; not captured"
+_OFF = (
+    "torch.compile: modules in this region are traced; not captured (compile.taps: on captures them, as an experiment)"
+)
 
 _codes: tuple[CodeType, ...] = ()
 _sites: dict[Any, int] = {}
@@ -85,7 +88,7 @@ def _trace(step: Any) -> None:
         elif _define():
             step(_Graph.of(tx), tx)
         else:  # the note says nothing in a process that records nothing
-            _torch.note("torch.compile: modules in this region are traced; not captured (compile.taps is off)")
+            _torch.note(_OFF)
     except _NotHere as reason:
         _torch.note(f"torch.compile: {reason}; not captured")
     except Exception as error:
