@@ -27,11 +27,11 @@ inline ErrorLevel Sum(const ErrorLevel& x, const ErrorLevel& y) {
           .gain = x.gain + y.gain,
           .common = x.common + y.common};
 }
-// Of the squares of numbers: (x + e)^2 - x^2 is 2 x e + e^2. Of the latter sum e^4 is at most
-// max e^2 sum e^2, and sum x^4 at least (sum x^2)^2 / n: at most peak^2 power, and more than the
-// former where e is larger than x, as of what is left of a sum that cancels.
-inline ErrorLevel OfSquares(const ErrorLevel& level) {
-  const double largest = level.peak * level.peak;
+// Of the squares of numbers: (x + e)^2 - x^2 is 2 x e, and e^2, which is less unless they `cancel`.
+// Of what is left of a sum that does e is larger than x. Of e^2 sum e^4 is at most max e^2 sum e^2,
+// and sum x^4 at least (sum x^2)^2 / n: at most peak^2 power.
+inline ErrorLevel OfSquares(const ErrorLevel& level, bool cancel) {
+  const double largest = cancel ? level.peak * level.peak : 0;
   return {.power = (4 + largest) * level.power,
           .peak = 2 * level.peak + largest,
           .gain = 2 * level.gain,

@@ -371,14 +371,16 @@ class Explainer {
     Input in;
     const auto own = gradients_.find(sample.parameter);
     if (own != gradients_.end()) in = own->second;
+    // What stands in for it tells nothing of whether it cancels.
+    const bool cancels = in.level.power >= 1;
     if (IsNone(in.level)) {
       const bool failing = in.failing;
       in = AddRecent(in);
       if (in.known) in.failing = failing;
     }
     if (sample.state == StateKind::kOfSquares) {
-      in.level = OfSquares(in.level);
-      in.roundings = OfSquares(in.roundings);
+      in.level = OfSquares(in.level, cancels);
+      in.roundings = OfSquares(in.roundings, false);
     }
     return in;
   }

@@ -23,49 +23,58 @@ struct Steps {
 Result<Steps> StepsOfA(const WeightUpdate& update) {
   Steps steps;
   double squares = 0;
-  TDUMP_RETURN_IF_ERROR(update.ForEachTile(true, [&](uint64_t i) {
+  TDUMP_RETURN_IF_ERROR(update.ForEachTile(WeightUpdate::Of::kWeightsOfA, [&](uint64_t i) {
     const double step = std::abs(update.now->a[i] - update.BeforeA(i));
-    if (!std::isfinite(step)) return;
+    if (!std::isfinite(step)) return true;
     steps.largest = std::max(steps.largest, step);
     squares += step * step;
+    return true;
   }));
   steps.rms = std::sqrt(squares / static_cast<double>(update.elements()));
   return steps;
 }
 
-// The gain that explains all elements. `made`: the largest step that A's optimizer would make of
-// what B keeps, where that counts; no element is off by more than that and A's own. Error: a
-// payload's.
-Result<std::optional<double>> ExplainedGain(const WeightUpdate& update,
-                                            const std::optional<double>& made = {}) {
+struct Explained {
+  std::optional<double> gain;  // none: not all elements are
+  bool by_steps = true;        // all are, but for those of which B's step is larger than all of A's
+};
+
+// `made`: the largest step that A's optimizer would make of what B keeps, where that counts.
+// `capped`: no element is off by more than the larger of that and A's largest, and A's own. Error:
+// a payload's.
+Result<Explained> ExplainElements(const WeightUpdate& update, bool capped,
+                                  const std::optional<double>& made = {}) {
   TDUMP_ASSIGN_OR_RETURN(const Steps steps, StepsOfA(update));
   const double largest = std::max(steps.largest, made.value_or(0));
   double products = 0, squares = 0;  // of what is explained with A; of A
-  bool within = true;
-  TDUMP_RETURN_IF_ERROR(update.ForEachTile(false, [&](uint64_t i) {
+  bool within = true, by_steps = true;
+  TDUMP_RETURN_IF_ERROR(update.ForEachTile(WeightUpdate::Of::kBoth, [&](uint64_t i) {
     const double a = update.now->a[i], b = update.now->b[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) {  // of NaN and infinities nothing is told
       if (std::isfinite(a)) squares += a * a;
-      return;
+      return true;
     }
     const double was_a = update.BeforeA(i), was_b = update.BeforeB(i);
     double share = 0;
     for (const WeightUpdate::Part& part : update.parts)
       share += ShareOff(part.sides->a[i], part.sides->b[i]);
-    const double step_a = std::abs(a - was_a);
-    const double step = std::max(step_a, std::min(std::abs(b - was_b), largest));
+    const double step_a = std::abs(a - was_a), step_b = std::abs(b - was_b);
+    const double step = std::max(step_a, std::min(step_b, largest));
     const double own = update.relative *
                        std::max({std::abs(a), std::abs(b), step, std::abs(was_a), std::abs(was_b)});
     double by_share = kBoundFactor * std::max(step, steps.rms) * share;
-    if (made) by_share = std::min(by_share, step_a + largest);
+    if (capped) by_share = std::min(by_share, step_a + largest);
     const double more = std::abs(was_b - was_a) + by_share;
     squares += a * a;
     const double error = std::abs(b - a);
-    within = within && error <= own + more;  // nor what NaN would explain
     products += std::abs(a) * std::min(error, more);
+    if (error <= own + more) return true;
+    within = false;  // also of what NaN would explain
+    by_steps = step_b > largest;
+    return by_steps;
   }));
-  if (!within) return std::optional<double>();
-  return std::optional(squares > 0 ? products / squares : 0);
+  if (!within) return Explained{.gain = std::nullopt, .by_steps = by_steps};
+  return Explained{.gain = squares > 0 ? products / squares : 0};
 }
 
 }  // namespace
@@ -128,6 +137,7 @@ const StepRate& OptimizerUpdates::Rate() {
     // One that cannot be read tells nothing.
     if (const auto update = UpdateOf(weight, true)) (void)rate_->Add(*update);
   }
+  rate_->Finish();
   return *rate_;
 }
 
@@ -135,12 +145,12 @@ std::optional<double> OptimizerUpdates::Explain(const Outcome& weight) {
   if (!IsOutside(weight) || !Asked()) return std::nullopt;
   const std::optional<WeightUpdate> update = UpdateOf(weight, false);
   if (!update) return std::nullopt;
-  Result<std::optional<double>> gain = ExplainedGain(*update);
-  if (gain.ok() && !*gain) {
+  Result<Explained> explained = ExplainElements(*update, false);
+  if (explained.ok() && !explained->gain && explained->by_steps) {
     const auto made = Rate().LargestOfB(*update);
-    if (made.ok() && *made) gain = ExplainedGain(*update, **made);
+    if (made.ok() && *made) explained = ExplainElements(*update, true, **made);
   }
-  return gain.ok() ? *gain : std::nullopt;
+  return explained.ok() ? explained->gain : std::nullopt;
 }
 
 const StepParts& OptimizerUpdates::PartsNow() {
@@ -176,8 +186,8 @@ bool OptimizerUpdates::ExplainsMomentum(const Outcome& momentum) {
     if (!was->within || !before.ok() || (*before)->shape() != update.now->shape()) return false;
     update.before = *std::move(before);
   }
-  const Result<std::optional<double>> gain = ExplainedGain(update);
-  return gain.ok() && gain->has_value();
+  const Result<Explained> explained = ExplainElements(update, false);
+  return explained.ok() && explained->gain;
 }
 
 }  // namespace tdump::compare

@@ -70,10 +70,10 @@ Status StepRate::Add(const WeightUpdate& update) {
   for (const Form& form : FormsOf(update))
     sums.push_back({form, Multiplied(update, std::get<0>(form), std::get<1>(form))});
   double dd = 0, roundings = 0;
-  TDUMP_RETURN_IF_ERROR(update.ForEachTile(true, [&](uint64_t i) {
+  TDUMP_RETURN_IF_ERROR(update.ForEachTile(WeightUpdate::Of::kA, [&](uint64_t i) {
     const double d = update.now->a[i] - update.BeforeA(i);
     const double rounding = update.now->roundoff_a() * update.now->a[i];
-    if (!std::isfinite(d)) return;
+    if (!std::isfinite(d)) return true;
     dd += d * d;
     roundings += rounding * rounding;
     for (Sums& of : sums) {
@@ -81,6 +81,7 @@ Status StepRate::Add(const WeightUpdate& update) {
       of.dy += d * y;
       of.yy += y * y;
     }
+    return true;
   }));
   if (!(dd > roundings)) return {};
   for (const Sums& of : sums) {
@@ -91,28 +92,34 @@ Status StepRate::Add(const WeightUpdate& update) {
   return {};
 }
 
+void StepRate::Finish() {
+  for (const auto& [form, fits] : fits_) {
+    std::vector<double> left, rates;
+    for (const Fit& fit : fits) {
+      left.push_back(fit.left);
+      rates.push_back(fit.rate);
+    }
+    medians_[form] = {.left = MedianOf(std::move(left)), .rate = MedianOf(std::move(rates))};
+  }
+  fits_.clear();
+}
+
 Result<std::optional<double>> StepRate::LargestOfB(const WeightUpdate& update) const {
   std::optional<Fit> best;
   Form of;
   for (const Form& form : FormsOf(update)) {
-    const auto fits = fits_.find(form);
-    if (fits == fits_.end()) continue;
-    std::vector<double> left, rates;
-    for (const Fit& fit : fits->second) {
-      left.push_back(fit.left);
-      rates.push_back(fit.rate);
-    }
-    const Fit median = {.left = MedianOf(std::move(left)), .rate = MedianOf(std::move(rates))};
-    if (best && best->left <= median.left) continue;
-    best = median;
+    const auto median = medians_.find(form);
+    if (median == medians_.end() || (best && best->left <= median->second.left)) continue;
+    best = median->second;
     of = form;
   }
   if (!best) return std::optional<double>();
   const Multiplied y(update, std::get<0>(of), std::get<1>(of));
   double largest = 0;
-  TDUMP_RETURN_IF_ERROR(update.ForEachTile(false, [&](uint64_t i) {
+  TDUMP_RETURN_IF_ERROR(update.ForEachTile(WeightUpdate::Of::kBoth, [&](uint64_t i) {
     const double of_b = std::abs(y.OfB(i));
     if (std::isfinite(of_b)) largest = std::max(largest, of_b);
+    return true;
   }));
   return std::optional((1 + std::sqrt(std::max(0.0, best->left))) * best->rate * largest);
 }

@@ -25,8 +25,10 @@ class StepRate {
  public:
   // One parameter of a step, of which A is read. Error: a payload's.
   Status Add(const WeightUpdate& update);
+  // Of all that was added.
+  void Finish();
   // The largest step that it would make of what B keeps of a parameter; none: nothing is known.
-  // Error: a payload's.
+  // Error: a payload's. Precondition: Finish.
   Result<std::optional<double>> LargestOfB(const WeightUpdate& update) const;
 
  private:
@@ -37,7 +39,8 @@ class StepRate {
   };
   static std::vector<Form> FormsOf(const WeightUpdate& update);
 
-  std::map<Form, std::vector<Fit>> fits_;
+  std::map<Form, std::vector<Fit>> fits_;  // until Finish
+  std::map<Form, Fit> medians_;
 };
 
 }  // namespace tdump::compare

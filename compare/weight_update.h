@@ -54,20 +54,24 @@ struct WeightUpdate {
   // Of an element of the loaded tile.
   double BeforeA(uint64_t i) const { return before ? before->a[i] : 0; }
   double BeforeB(uint64_t i) const { return before ? before->b[i] : 0; }
-  // Calls each(i) for all elements, where i is of the loaded tile; of A alone where `of_a`. Error:
-  // a payload's.
+  enum class Of { kBoth, kA, kWeightsOfA };  // the last: without `parts`
+  // Calls each(i) for all elements, where i is of the loaded tile, until it returns false. Error: a
+  // payload's.
   template <class Each>
-  Status ForEachTile(bool of_a, const Each& each) const {
+  Status ForEachTile(Of of, const Each& each) const {
     constexpr uint64_t kTileElements = 4096;
     for (uint64_t first = 0; first < elements(); first += kTileElements) {
       const uint64_t count = std::min(kTileElements, elements() - first);
       const auto load = [&](BothSides* sides) {
-        return of_a ? sides->LoadA(first, count) : sides->Load(first, count);
+        return of == Of::kBoth ? sides->Load(first, count) : sides->LoadA(first, count);
       };
       TDUMP_RETURN_IF_ERROR(load(now.get()));
       if (before) TDUMP_RETURN_IF_ERROR(load(before.get()));
-      for (const Part& part : parts) TDUMP_RETURN_IF_ERROR(load(part.sides.get()));
-      for (uint64_t i = 0; i < count; ++i) each(i);
+      if (of != Of::kWeightsOfA) {
+        for (const Part& part : parts) TDUMP_RETURN_IF_ERROR(load(part.sides.get()));
+      }
+      for (uint64_t i = 0; i < count; ++i)
+        if (!each(i)) return {};
     }
     return {};
   }

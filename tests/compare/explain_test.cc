@@ -350,9 +350,9 @@ TEST(Explain, AGradientExplainsWhatIsMadeOfIt) {
 
 // (x + e)^2 is off by e^2 where e is larger than x: at most by the largest of it.
 TEST(Explain, AGradientThatIsAllErrorExplainsWhatItsSquareIs) {
-  const auto within = [](double peak, double db) {
+  const auto within = [](double peak, double db, double of_gradient = -60, uint64_t parameter = 7) {
     Program program;
-    const size_t gradient = program.Add(OperatorClass::kProduct, 60, -60);  // 1000 times as large
+    const size_t gradient = program.Add(OperatorClass::kProduct, 60, of_gradient);
     program.samples[gradient].parameter = 7;
     program.samples[gradient].local = {};
     program.samples[gradient].within_local = true;
@@ -360,7 +360,7 @@ TEST(Explain, AGradientThatIsAllErrorExplainsWhatItsSquareIs) {
     Sample state = program.Base(OperatorClass::kLookup, db, 0);
     state.local = {};
     state.order = state.call = ++program.clock;
-    state.parameter = 7;
+    state.parameter = parameter;
     state.state = StateKind::kOfSquares;
     program.samples.push_back(state);
     return program.Run(false).back().within;
@@ -369,6 +369,12 @@ TEST(Explain, AGradientThatIsAllErrorExplainsWhatItsSquareIs) {
   EXPECT_TRUE(within(1.26e3, -135));
   EXPECT_FALSE(within(1.26e3, -135.1));
   EXPECT_FALSE(within(630, -135));
+  // Of one that is not larger than the gradient, or of another parameter, 80 times as before.
+  EXPECT_TRUE(within(100, -18.9, 0.1));
+  EXPECT_FALSE(within(100, -19.1, 0.1));
+  EXPECT_TRUE(within(100, -53, -0.1));
+  EXPECT_TRUE(within(1.26e3, -79, -60, 8));
+  EXPECT_FALSE(within(1.26e3, -79.1, -60, 8));
 }
 
 // As in files of tensors by name, where states stand in front of gradients.
