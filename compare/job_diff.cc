@@ -27,7 +27,8 @@ JobDiff::JobDiff(JobSides sides, const JobOptions& options, std::optional<Shared
 Result<PassDiff> JobDiff::Diff(const PassPair& pair, PassDiffOptions options) {
   Result<OpenedPair> opened = Open(pair, options);
   const bool follows = before_of_.a.step + 1 == pair.a.step && before_of_.b.step + 1 == pair.b.step;
-  options.before = [this, follows] { return follows ? before_ : nullptr; };
+  if (follows) options.before = [this] { return before_; };
+  options.is_first_step = IsFirstStep(pair);
   if (!shared_) {
     TDUMP_RETURN_IF_ERROR(opened.status());
     return DiffViews(*std::move(opened), options);

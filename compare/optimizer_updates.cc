@@ -77,18 +77,26 @@ Result<Explained> ExplainElements(const WeightUpdate& update, bool capped,
   return Explained{.gain = squares > 0 ? products / squares : 0};
 }
 
-}  // namespace
-
-bool OptimizerUpdates::MayAsk(const Outcome& outcome) {
+bool HasElementsOutside(const Outcome& outcome) {
   const Comparison& comparison = outcome.comparison;
-  return (outcome.role == Role::kParam || outcome.of_optimizer) && outcome.is_compared() &&
-         comparison.evidence == Evidence::kPayload &&
+  return outcome.is_compared() && comparison.evidence == Evidence::kPayload &&
          comparison.verdict.tolerance == Answer::kDiffers &&
          comparison.verdict.special != Answer::kDiffers && comparison.metrics->outside() > 0;
 }
 
+}  // namespace
+
 bool OptimizerUpdates::IsOutside(const Outcome& weight) {
-  return weight.role == Role::kParam && MayAsk(weight);
+  return weight.role == Role::kParam && HasElementsOutside(weight);
+}
+
+bool OptimizerUpdates::MayAsk(const PassDiff& pass) {
+  return std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [&](const Outcome& outcome) {
+    if (!outcome.of_optimizer) return IsOutside(outcome);
+    if (!HasElementsOutside(outcome)) return false;
+    const auto record = pass.b->Get(outcome.ids.b);
+    return record.ok() && StateIn(record->key.arg) == "momentum_buffer";
+  });
 }
 
 bool OptimizerUpdates::Asked() {
@@ -164,7 +172,8 @@ const StepParts& OptimizerUpdates::PartsNow() {
 }
 
 bool OptimizerUpdates::ExplainsMomentum(const Outcome& momentum) {
-  if (!may_ask_) return false;  // another process will judge it
+  // Where what was before is not known, another process may know it.
+  if (!is_first_step_ && !Asked()) return false;
   const StepParts& parts = PartsNow();
   const auto place = StepParts::PlaceOf(*pass_->a, *pass_->b, momentum.ids);
   const auto gradient = place ? parts.GradientOf(*place) : std::nullopt;
@@ -180,13 +189,14 @@ bool OptimizerUpdates::ExplainsMomentum(const Outcome& momentum) {
                          .before = nullptr,
                          .parts = *std::move(opened),
                          .relative = momentum.local().bound.relative};
-  const StepBefore::Entry* was = Asked() ? parts_before_->Find(*place) : nullptr;
-  if (was != nullptr) {
+  if (!is_first_step_) {
+    const StepBefore::Entry* was = parts_before_->Find(*place);
+    if (was == nullptr || !was->within) return false;
     auto before = parts_before_->Open(*was);
-    if (!was->within || !before.ok() || (*before)->shape() != update.now->shape()) return false;
+    if (!before.ok() || (*before)->shape() != update.now->shape()) return false;
     update.before = *std::move(before);
   }
-  const Result<Explained> explained = ExplainElements(update, false);
+  const Result<Explained> explained = ExplainElements(update, true);
   return explained.ok() && explained->gain;
 }
 

@@ -26,8 +26,9 @@
 //   off by no more than that and A's own d.
 //
 //   A momentum of gradients over their sizes (RMSprop) is summed up as a weight is, of the gradient
-//   and of all else that is kept in the same step: it is explained in the same way. Where there is
-//   no step before, all of it counts as its step.
+//   and of all else that is kept in the same step: it is explained in the same way, and off by no
+//   more than A's own d and A's largest. It was 0 before step 0; of a later step nothing is
+//   explained where the one before is not known, or explains nothing as all in it is equal.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,9 @@ namespace tdump::compare {
 class OptimizerUpdates {
  public:
   // `before`: asked for the same ranks one step earlier where a weight is outside its bound; empty:
-  // not known. `pass`: its pairs are measured.
-  OptimizerUpdates(AskBefore before, const PassDiff* pass)
-      : ask_(std::move(before)), may_ask_(ask_ != nullptr), pass_(pass) {}
+  // not known. `is_first_step`: no step was before. `pass`: its pairs are measured.
+  OptimizerUpdates(AskBefore before, bool is_first_step, const PassDiff* pass)
+      : ask_(std::move(before)), is_first_step_(is_first_step), pass_(pass) {}
 
   // Whether that explains all elements of a parameter that is outside its bound: the gain
   // (compare/bounds.h) that this may have made, beyond that of w's own bound.
@@ -62,8 +63,8 @@ class OptimizerUpdates {
 
   // Whether a weight is outside its bound so that this is asked for.
   static bool IsOutside(const Outcome& weight);
-  // The same of a weight, or of what an optimizer keeps, which may be a momentum.
-  static bool MayAsk(const Outcome& outcome);
+  // Whether this is so of a weight, or of a momentum, which may be one of steps.
+  static bool MayAsk(const PassDiff& pass);
 
  private:
   bool Asked();  // whether the step before is known
@@ -77,7 +78,7 @@ class OptimizerUpdates {
   const StepParts& PartsNow();
 
   AskBefore ask_;  // empty once it was asked
-  const bool may_ask_;
+  const bool is_first_step_;
   const PassDiff* pass_;
   std::shared_ptr<const StepBefore> before_;
   std::optional<StepParts> parts_before_, parts_now_;  // once they were asked for

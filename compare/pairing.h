@@ -39,6 +39,10 @@ bool IsSelected(const RunSide& side, const PairOptions& options, int32_t rank);
 struct PassPair {
   PassRef a, b;
 };
+// Whether nothing was trained before it.
+inline bool IsFirstStep(const PassPair& pair) {
+  return pair.a.step == 0 && pair.b.step == 0 && !pair.a.extra && !pair.b.extra;
+}
 
 struct PassPairing {
   std::vector<PassPair> pairs;          // by (step, rank, process, nth)

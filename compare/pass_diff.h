@@ -47,6 +47,7 @@ struct PassDiffOptions {
   SharedPairs* shared = nullptr;   // processes that share the pairs; none: this one compares all
   SpillOptions spill;              // where what is measured of many pairs lies
   AskBefore before;                // see compare/optimizer_updates.h; empty: not known
+  bool is_first_step = false;      // nothing was before: what an optimizer keeps was 0
   // Pairs compared so far, of all that this process compares. Never two calls at once, on any
   // thread.
   std::function<void(size_t done, size_t all)> on_pairs;

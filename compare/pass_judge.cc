@@ -393,7 +393,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
   WeightErrors weights(pass);
   TensorSizes sizes(pass);
   const OptimizerStates states(*pass);
-  OptimizerUpdates updates(options_.before, pass);
+  OptimizerUpdates updates(options_.before, options_.is_first_step, pass);
   bool any = false;
   for (uint32_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& outcome = outcomes[i];

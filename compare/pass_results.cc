@@ -108,6 +108,7 @@ Status PassResults::ForEach(const std::vector<PassPair>& pairs, const Consume& c
 PassResults::Compared PassResults::Produce(const PassPair& pair, size_t i, PassDiffOptions options,
                                            bool is_asked) {
   if (before_ && before_->IsKnownTo(i)) options.before = [this, i] { return before_->Before(i); };
+  options.is_first_step = before_ && IsFirstStep(pair);
   Compared compared = is_asked ? Compare(pair, i, options) : Compared();
   // Even of what is no longer asked for: the next one waits.
   if (before_) before_->Put(i, compared.diff.ok() ? compared.diff->get() : nullptr);

@@ -104,9 +104,6 @@ std::shared_ptr<const StepBefore> StepsBefore::Before(size_t i) {
   return step;
 }
 
-bool StepsBefore::IsNeeded(const PassDiff& diff) {
-  return std::any_of(diff.outcomes.begin(), diff.outcomes.end(),
-                     [](const Outcome& outcome) { return OptimizerUpdates::MayAsk(outcome); });
-}
+bool StepsBefore::IsNeeded(const PassDiff& diff) { return OptimizerUpdates::MayAsk(diff); }
 
 }  // namespace tdump::compare

@@ -40,8 +40,8 @@ class StepsBefore {
   // Once the pair needs it no more.
   void ForgetBefore(size_t i);
 
-  // Whether a weight of the pass, or what an optimizer keeps, is outside its bound, so that what
-  // was before may explain it.
+  // Whether a weight of the pass, or a momentum, is outside its bound, so that what was before may
+  // explain it.
   static bool IsNeeded(const PassDiff& diff);
 
  private:

@@ -80,7 +80,9 @@ TEST(OptimizerMomenta, OneThatItsStepDoesNotMakeIsFound) {
   };
   const auto one_off = [](Numbers* momentum) { (*momentum)[9] += 0.01f; };
   const auto stale = [](Numbers* momentum) { (*momentum)[9] = 10; };
-  for (const Change& change : std::vector<Change>{scaled, one_off, stale})
+  // Its gradient is rounding, which makes no more than the largest step.
+  const auto far = [](Numbers* momentum) { (*momentum)[7] += 30; };
+  for (const Change& change : std::vector<Change>{scaled, one_off, stale, far})
     EXPECT_THAT(Failing(kA, RmsProp(kOfB, Backwards(kOfB), change)),
                 testing::Contains("1 weight.momentum_buffer"));
   EXPECT_THAT(Failing(kA, RmsProp(kOfB, Backwards(kOfB), {}, 0.899f)),
