@@ -192,6 +192,8 @@ memory:
   thread: true
   max_block: 20%
 signature: true
+compile:
+  taps: auto
 exit:
   drain: 30s
 strict: false
