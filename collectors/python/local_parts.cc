@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "collectors/python/error_guard.h"
+#include "collectors/python/gil.h"
 #include "collectors/python/in_python.h"
 #include "collectors/python/python_tensor.h"
 #include "collectors/python/reference.h"
@@ -14,16 +15,6 @@
 
 namespace tdump::collectors {
 namespace {
-
-class Gil {
- public:
-  Gil() : state_(InPython([] { return PyGILState_Ensure(); })) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 std::string TextOf(PyObject* object) {
   const Reference text(object != nullptr ? InPython([&] { return PyObject_Str(object); })

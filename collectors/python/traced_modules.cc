@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectors/python/error_guard.h"
+#include "collectors/python/gil.h"
 #include "collectors/python/hooks.h"
 #include "collectors/python/in_python.h"
 #include "collectors/python/module_state.h"
@@ -22,16 +23,6 @@
 
 namespace tdump::collectors {
 namespace {
-
-class Gil {
- public:
-  Gil() : state_(InPython([] { return PyGILState_Ensure(); })) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 // Cuts "a" off "a.b.c".
 std::string_view CutPart(std::string_view* path) {
