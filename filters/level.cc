@@ -4,6 +4,7 @@
 
 #include "core/parse_number.h"
 #include "core/slice.h"
+#include "settings/mistakes.h"
 
 namespace tdump::filters {
 namespace {
@@ -52,7 +53,7 @@ bool ParseRange(std::string_view text, SliceRange* range) {
 }
 
 Status BadSlice(std::string_view what) {
-  return InvalidArgument("'" + std::string(what) +
+  return InvalidArgument("'" + settings::Printable(what) +
                          "': expected a slice such as slice[0:8, :] or slice[-1, ::4], bounds as "
                          "in Python, steps from 1");
 }
@@ -82,8 +83,8 @@ Status AddSample(std::string_view word, Level* level) {
     const std::optional<int64_t> number =
         argument.starts_with(':') ? Number(argument.substr(1)) : std::nullopt;
     if (!number || *number < 1 || static_cast<uint64_t>(*number) > kMaxSample) {
-      return InvalidArgument("'" + std::string(word) + "': expected sample:N, N from 1 to " +
-                             std::to_string(kMaxSample));
+      return InvalidArgument("'" + settings::Printable(word) +
+                             "': expected sample:N, N from 1 to " + std::to_string(kMaxSample));
     }
     count = static_cast<uint64_t>(*number);
   }

@@ -20,7 +20,7 @@ void Mistakes::Add(Position at, std::string_view what, std::string_view expected
   text += ": " + std::string(what);
   if (!expected.empty()) text += "; expected " + std::string(expected);
   if (!near.empty()) text += "; did you mean '" + std::string(near) + "'?";
-  entries_.push_back({at, std::move(text)});
+  entries_.push_back({at, tdump::Printable(text)});
 }
 
 Status Mistakes::ToStatus() const {

@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "filters/print_config.h"
+#include "filters/schema.h"
 #include "parse.h"
 #include "settings/yaml_tree.h"
 
@@ -225,6 +226,7 @@ bool Check(const std::string& text) {
   const auto config = ParseConfig(text, "c.yaml");
   if (!config.ok()) {
     const std::string& told = config.status().message();
+    EXPECT_EQ(told.find_first_of("\x1b\r\t"), std::string::npos) << told;
     if (text.size() <= settings::kMaxYamlBytes) {
       std::istringstream lines(told);
       // Of many messages the last ones are counted.
@@ -285,6 +287,31 @@ TEST(ConfigFuzz, EachSeedAsItIs) {
   }
   EXPECT_GT(seeds.size(), 30u);
   EXPECT_GT(good, 10u);
+}
+
+// Each key with values that would break a message in two or steer a terminal.
+template <class T>
+void CheckValues(std::span<const KeySpec<T>> keys, const std::string& before,
+                 const std::string& after) {
+  for (const KeySpec<T>& key : keys) {
+    std::string yaml = before;
+    const size_t dot = key.path.find('.');
+    if (dot != std::string_view::npos) yaml += std::string(key.path.substr(0, dot)) + ": {";
+    yaml += std::string(key.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) + ": ";
+    const std::string end = (dot != std::string_view::npos ? "}" : "") + after + "\n";
+    for (std::string_view value :
+         {R"("\n\e[31m")", R"("slice[\n]")", R"("sample:\r\n")", R"("[\e\x00")", R"("0\n")",
+          R"("/a\n.so:f")", R"("a.b\e:f\n")", R"(["a\n", "(\e"])", R"({"a\nb": "c\n"})",
+          R"(!t "a\nb")", R"(&a "\u202e")"}) {
+      SCOPED_TRACE(yaml + std::string(value) + end);
+      Check(yaml + std::string(value) + end);
+    }
+  }
+}
+
+TEST(ConfigFuzz, AMessageIsOneLineWhateverTheValue) {
+  CheckValues(ConfigKeys(), "", "");
+  CheckValues(RuleKeys(), "capture: [{", "}]");
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ TEST(Level, Mistakes) {
     EXPECT_THAT(AddLevelWord(bad, &level).message(), HasSubstr("expected a slice")) << bad;
   for (const char* bad : {"sample:", "sample:x", "sample:-1", "sample:5000"})
     EXPECT_THAT(AddLevelWord(bad, &level).message(), HasSubstr("expected sample:N")) << bad;
+  EXPECT_THAT(AddLevelWord("slice[\n]", &level).message(), HasSubstr("'slice[\\x0a]'"));
+  EXPECT_THAT(AddLevelWord("sample:\n", &level).message(), HasSubstr("'sample:\\x0a'"));
   EXPECT_EQ(AddLevelWord("fulll", &level).code(), StatusCode::kNotFound);
   EXPECT_EQ(level, Level());
   EXPECT_TRUE(AddLevelWord("slice[0:8]", &level).ok());

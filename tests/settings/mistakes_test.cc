@@ -18,6 +18,13 @@ TEST(Mistakes, OneLineEachInOrderOfPlace) {
 
 TEST(Mistakes, NoneIsOk) { EXPECT_TRUE(Mistakes("c.yaml").ToStatus().ok()); }
 
+TEST(Mistakes, AreOneLineEach) {
+  Mistakes mistakes("c\n.yaml");
+  mistakes.Add({1, 1}, "'a\nb'", "\x1b[31m", "\r");
+  EXPECT_EQ(mistakes.ToStatus().message(),
+            "c\\x0a.yaml:1:1: 'a\\x0ab'; expected \\x1b[31m; did you mean '\\x0d'?");
+}
+
 TEST(Mistakes, OfOneValueHaveNoPlace) {
   Mistakes mistakes("TDUMP_STEPS", false);
   mistakes.Add({1, 1}, "wrong");
