@@ -14,7 +14,7 @@ Status OnePass::ForEachTensor(const VisitTensor& visit) const {
   return reader_->ForEachRecordMeta(visit);
 }
 
-Result<io::Record> OnePass::Get(uint64_t id) const { return reader_->Get(id); }
+Result<io::Record> OnePass::Get(uint64_t id) const { return reader_->GetMeta(id); }
 
 Result<ReadBytes> OnePass::Open(const io::Record& record) const {
   if (!record.payload) return NotFound("the values of " + ToText(record.key) + " were not kept");

@@ -205,6 +205,13 @@ Result<std::span<const std::byte>> FrameCursor::Body(const Frame& frame) {
   return body;
 }
 
+Result<std::span<const std::byte>> FrameCursor::Part(const Frame& frame, uint64_t offset,
+                                                     uint64_t bytes) {
+  if (offset > frame.body_bytes || bytes > frame.body_bytes - offset)
+    return file_.Error(frame.body() + offset, "beyond the body of its frame");
+  return View(frame.body() + offset, bytes);
+}
+
 Result<bool> FrameCursor::OnlyZerosFrom(uint64_t offset) {
   while (offset < file_.size()) {
     const uint64_t step = std::min(window_, file_.size() - offset);

@@ -81,6 +81,8 @@ class FrameCursor {
   Result<Frame> Header(uint64_t offset);
   // The checked body. For every kind but kPayload and kPad.
   Result<std::span<const std::byte>> Body(const Frame& frame);
+  // Bytes of the body from `offset` on, unchecked.
+  Result<std::span<const std::byte>> Part(const Frame& frame, uint64_t offset, uint64_t bytes);
   // True when all bytes from `offset` to the end of the file are zero (the
   // preallocated tail of a manifest).
   Result<bool> OnlyZerosFrom(uint64_t offset);

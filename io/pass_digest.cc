@@ -7,7 +7,9 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "io/record_body.h"
 #include "io/sections.h"
 
 namespace tdump::io {
@@ -152,7 +154,12 @@ Result<PassDigest> DigestPass(Env* env, const std::string& path, uint64_t offset
     const bool name = frame.kind == FrameKind::kName || frame.kind == FrameKind::kOperator ||
                       frame.kind == FrameKind::kAlias;
     if (!name && frame.kind != FrameKind::kRecord) continue;
-    TDUMP_ASSIGN_OR_RETURN(const auto body, cursor.Body(frame));
+    const std::vector<std::byte> parts =
+        name ? std::vector<std::byte>() : BodyWithoutTiles(&cursor, frame);
+    std::span<const std::byte> body(parts);
+    if (parts.empty()) {
+      TDUMP_ASSIGN_OR_RETURN(body, cursor.Body(frame));
+    }
     if (!(name ? walk.AddName(frame, body) : walk.AddRecord(body)))
       return NothingSaid(*file, frame.offset);
   }

@@ -15,6 +15,7 @@
 #include "io/pass_scan.h"
 #include "io/pass_verify.h"
 #include "io/payload_reader.h"
+#include "io/record_body.h"
 #include "io/record_decoder.h"
 
 namespace tdump::io {
@@ -68,11 +69,12 @@ class FilePassReader : public PassReader {
     return Walk(visit, DecodeRecord);
   }
   Status ForEachRecordMeta(const std::function<bool(const Record&)>& visit) const override {
-    return Walk(visit, DecodeRecordMeta);
+    return Walk(visit, DecodeRecordMeta, /*with_tiles=*/false);
   }
   Status ForEachCall(const std::function<bool(const CallRecord&)>& visit) const override;
   Result<Record> Find(const Key& key) const override;
   Result<Record> Get(uint64_t record) const override;
+  Result<Record> GetMeta(uint64_t record) const override;
   Status ReadPayload(const Record& record, uint64_t offset, std::span<std::byte> out,
                      bool verify) const override;
   Result<Record> PayloadOwner(const Record& record) const override;
@@ -97,11 +99,16 @@ class FilePassReader : public PassReader {
   template <class Decoded>
   Result<Decoded> DecodeAt(FrameCursor* cursor, uint64_t offset, FrameKind kind,
                            Decoder<Decoded> decode) const;
-  Status Walk(const std::function<bool(const Record&)>& visit, Decoder<Record> decode) const;
+  Status Walk(const std::function<bool(const Record&)>& visit, Decoder<Record> decode,
+              bool with_tiles = true) const;
   Result<Record> RecordAt(FrameCursor* cursor, const IndexEntry& entry,
                           Decoder<Record> decode = DecodeRecord) const;
+  // Without the digests of its tiles, where they are many; none: RecordAt() tells more.
+  std::optional<Record> ShortRecordAt(FrameCursor* cursor, const IndexEntry& entry) const;
   // A record of ForEachRecordMeta again, with its tile digests.
   Result<Record> WithDigests(const Record& record) const;
+  // Where the record with this number is.
+  Result<IndexEntry> EntryOf(uint64_t record) const;
   void BuildKeyMap() const;
 
   std::unique_ptr<FrameFile> file_;
@@ -137,11 +144,27 @@ Result<Record> FilePassReader::RecordAt(FrameCursor* cursor, const IndexEntry& e
                       fmt::format("record: {}, the index says {}", record->id, entry.record));
 }
 
-Status FilePassReader::Walk(const std::function<bool(const Record&)>& visit,
-                            Decoder<Record> decode) const {
+std::optional<Record> FilePassReader::ShortRecordAt(FrameCursor* cursor,
+                                                    const IndexEntry& entry) const {
+  if (file_->swapped()) return std::nullopt;
+  const Result<Frame> frame = cursor->At(entry.frame_offset);
+  if (!frame.ok() || frame->kind != FrameKind::kRecord) return std::nullopt;
+  const std::vector<std::byte> body = BodyWithoutTiles(cursor, *frame);
+  if (body.empty()) return std::nullopt;
+  Result<Record> record = DecodeRecordMeta(Context(), body);
+  if (!record.ok() || record->id != entry.record) return std::nullopt;
+  return std::move(*record);
+}
+
+Status FilePassReader::Walk(const std::function<bool(const Record&)>& visit, Decoder<Record> decode,
+                            bool with_tiles) const {
   FrameCursor cursor(*file_, kWalkWindow);
   Status first;
   for (const IndexEntry& entry : contents_.index.records) {
+    if (const auto record = with_tiles ? std::nullopt : ShortRecordAt(&cursor, entry)) {
+      if (!visit(*record)) break;
+      continue;
+    }
     const Result<Record> record = RecordAt(&cursor, entry, decode);
     if (!record.ok()) {
       if (first.ok()) first = record.status();
@@ -167,7 +190,7 @@ Status FilePassReader::ForEachCall(const std::function<bool(const CallRecord&)>&
   return first;
 }
 
-Result<Record> FilePassReader::Get(uint64_t record) const {
+Result<IndexEntry> FilePassReader::EntryOf(uint64_t record) const {
   const std::vector<IndexEntry>& by_id = sorted_.empty() ? contents_.index.records : sorted_;
   const auto entry =
       std::lower_bound(by_id.begin(), by_id.end(), record,
@@ -177,8 +200,20 @@ Result<Record> FilePassReader::Get(uint64_t record) const {
   }
   if (const auto next = entry + 1; next != by_id.end() && next->record == record)
     return file_->Error(next->frame_offset, RepeatedNumber(record));
+  return *entry;
+}
+
+Result<Record> FilePassReader::Get(uint64_t record) const {
+  TDUMP_ASSIGN_OR_RETURN(const IndexEntry entry, EntryOf(record));
   FrameCursor cursor(*file_, kSingleWindow);
-  return RecordAt(&cursor, *entry);
+  return RecordAt(&cursor, entry);
+}
+
+Result<Record> FilePassReader::GetMeta(uint64_t record) const {
+  TDUMP_ASSIGN_OR_RETURN(const IndexEntry entry, EntryOf(record));
+  FrameCursor cursor(*file_, kSingleWindow);
+  if (auto found = ShortRecordAt(&cursor, entry)) return std::move(*found);
+  return RecordAt(&cursor, entry, DecodeRecordMeta);
 }
 
 Result<Record> FilePassReader::WithDigests(const Record& record) const {

@@ -41,13 +41,16 @@ class PassReader {
 
   // In file order. The visitor returns false to stop.
   virtual Status ForEachRecord(const std::function<bool(const Record&)>& visit) const = 0;
-  // The same without tile_digests, which of a large tensor are nearly all of its record.
+  // The same without tile_digests, which of a large tensor are nearly all of its record and then are
+  // not read: damage in them shows when the values are.
   virtual Status ForEachRecordMeta(const std::function<bool(const Record&)>& visit) const {
     return ForEachRecord(visit);
   }
   virtual Status ForEachCall(const std::function<bool(const CallRecord&)>& visit) const = 0;
   virtual Result<Record> Find(const Key& key) const = 0;
   virtual Result<Record> Get(uint64_t record) const = 0;
+  // The same without tile_digests.
+  virtual Result<Record> GetMeta(uint64_t record) const { return Get(record); }
 
   // Canonical payload bytes [offset, offset + out.size()) of a record whose payload is kept (shared
   // payloads are followed). Verifies the digests of the tiles touched unless `verify` is false; a
