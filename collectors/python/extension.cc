@@ -197,6 +197,19 @@ PyObject* TracedTwins(PyObject*, PyObject* module) { return Twins(module); }
 
 PyObject* TracedWants(PyObject*, PyObject* module) { return PyLong_FromLong(WantedOf(module)); }
 
+// traced_wants_tap(module, name)
+PyObject* TracedWantsTap(PyObject*, PyObject* arguments) {
+  PyObject* module;
+  const char* name;
+  if (!PyArg_ParseTuple(arguments, "Os", &module, &name)) return nullptr;
+  return PyLong_FromLong(WantedOfTap(module, name));
+}
+
+PyObject* TracedTaps(PyObject*, PyObject*) {
+  const Runtime* runtime = CurrentRuntime();
+  return PyBool_FromLong(runtime != nullptr && runtime->collect_taps);
+}
+
 PyObject* TracedSiteOf(PyObject*, PyObject* arguments) {
   const long long site = AddSite(arguments);
   return site < 0 ? nullptr : PyLong_FromLongLong(site);
@@ -308,8 +321,10 @@ PyMethodDef methods[] = {
     {"traced_open", Quiet<TracedOpen>, METH_NOARGS, "The innermost open module, or None."},
     {"traced_twins", Quiet<TracedTwins>, METH_O, "Named modules of the class of a module."},
     {"traced_wants", Quiet<TracedWants>, METH_O, "Bits: outputs, gradients, inputs, gradients."},
+    {"traced_wants_tap", Quiet<TracedWantsTap>, METH_VARARGS, "The same of a tap in a module."},
+    {"traced_taps", Quiet<TracedTaps>, METH_NOARGS, "Whether taps are collected."},
     {"traced_site", Quiet<TracedSiteOf>, METH_VARARGS,
-     "traced_site(path, part, gradients, [(is_input, arg, late), ...])"},
+     "traced_site(path, in_root, tap, tags, part, gradients, [(is_input, arg, late), ...])"},
     {"traced_root", Quiet<TracedRootOf>, METH_VARARGS, "traced_root(module, witness)"},
     {"note", Quiet<Note>, METH_O, "note(text): a line for the coverage."},
     {nullptr, nullptr, 0, nullptr},

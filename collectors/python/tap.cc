@@ -54,8 +54,9 @@ void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tag
   const ModuleFrame* inside = calls.top();
   const bool recompute = inside != nullptr && inside->recompute;
   const bool backward = inside == nullptr && InBackward();
+  const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
   TapCall call;
-  if (!runtime->recorder->Begin(TapOperator(runtime, inside, text), nullptr,
+  if (!runtime->recorder->Begin(TapOperator(runtime, owner, text), nullptr,
                                 backward ? Phase::kBackward : Phase::kForward, recompute,
                                 call.scope()))
     return;

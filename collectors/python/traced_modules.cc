@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <deque>
 #include <exception>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "collectors/python/error_guard.h"
@@ -18,6 +20,7 @@
 #include "collectors/python/reference.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
+#include "collectors/torch/tap.h"
 #include "collectors/torch/torch_state.h"
 #include "collectors/torch/traced_calls.h"
 
@@ -73,16 +76,19 @@ struct TracedRootSite {
   Reference module;  // weak
   PyTypeObject* cls = nullptr;
   std::string witness_owner, witness_name;
+  std::unordered_map<const at::TensorImpl*, Reference> found;  // weak; by witness
 };
 
-std::vector<TracedRootSite>& Roots() {
-  static auto* roots = new std::vector<TracedRootSite>;  // by the GIL; Python may be gone at exit
+std::deque<TracedRootSite>& Roots() {
+  static auto* roots = new std::deque<TracedRootSite>;  // by the GIL; Python may be gone at exit
   return *roots;
 }
 
 bool Owns(PyObject* module, const TracedRootSite& site, const at::Tensor& witness) {
   PyObject* owner = PartOf(module, site.witness_owner);
-  PyObject* parameter = owner != nullptr ? Item(owner, "_parameters", site.witness_name) : nullptr;
+  if (owner == nullptr) return false;
+  PyObject* parameter = Item(owner, "_parameters", site.witness_name);
+  if (parameter == nullptr) parameter = Item(owner, "_buffers", site.witness_name);
   return parameter != nullptr && IsTensor(parameter) &&
          TensorOf(parameter).unsafeGetTensorImpl() == witness.unsafeGetTensorImpl();
 }
@@ -110,26 +116,37 @@ PyObject* AmongAll(const TracedRootSite& site, const at::Tensor& witness) {
   return module;
 }
 
+// What a weak reference refers to. Borrowed, or null.
+PyObject* Referent(const Reference& weak) {
+  PyObject* object = weak != nullptr ? PyWeakref_GetObject(weak.get()) : Py_None;
+  return object != Py_None ? object : nullptr;
+}
+
 // Borrowed, or null.
-PyObject* ModuleAt(const TracedRootSite& site, std::span<const at::Tensor> witness) {
-  PyObject* made_for = PyWeakref_GetObject(site.module.get());
-  if (made_for == Py_None) made_for = nullptr;
-  if (witness.empty() || (made_for != nullptr && Owns(made_for, site, witness[0]))) return made_for;
-  PyObject* module = AmongNamed(site, witness[0]);
-  return module != nullptr ? module : AmongAll(site, witness[0]);
+PyObject* ModuleAt(TracedRootSite* site, std::span<const at::Tensor> witness) {
+  PyObject* made_for = Referent(site->module);
+  // Without anything of its own it is one of its class, as any other.
+  if (witness.empty())
+    return ModuleTable::Get().OfClass(site->cls).size() == 1 ? made_for : nullptr;
+  if (made_for != nullptr && Owns(made_for, *site, witness[0])) return made_for;
+  constexpr size_t kMostFound = 4096;
+  if (site->found.size() >= kMostFound) site->found.clear();
+  Reference& known = site->found[witness[0].unsafeGetTensorImpl()];
+  PyObject* module = Referent(known);
+  if (module != nullptr && Owns(module, *site, witness[0])) return module;
+  module = AmongNamed(*site, witness[0]);
+  if (module == nullptr) module = AmongAll(*site, witness[0]);
+  known.reset(module != nullptr ? PyWeakref_NewRef(module, nullptr) : nullptr);
+  PyErr_Clear();
+  return module;
 }
 
-// Serial numbers of the calls of this thread that began in compiled code, 0 for one that could not.
-std::vector<uint64_t>& OpenRoots() {
-  static thread_local std::vector<uint64_t> open;
-  return open;
-}
-
-uint64_t BeginRoot(Runtime* runtime, const TracedRootSite& site,
-                   std::span<const at::Tensor> witness) {
+uint64_t BeginCallOf(Runtime* runtime, TracedRootSite* site, std::span<const at::Tensor> witness) {
   ModuleCalls& calls = ModuleCalls::OfThread();
   const int64_t depth = InterpreterDepth();
   if (!calls.empty()) calls.DropStale(runtime, depth);
+  // Within another call nothing depends on it, unless something is recorded.
+  if (!calls.empty() && !runtime->gate->armed()) return 0;
   PyObject* module = ModuleAt(site, witness);
   ModuleEntry* entry = module != nullptr ? ModuleTable::Get().Find(module) : nullptr;
   if (!IsKnown(entry)) {
@@ -140,33 +157,44 @@ uint64_t BeginRoot(Runtime* runtime, const TracedRootSite& site,
   }
   ModuleFrame* frame = BeginCall(runtime, IdentityOf(runtime, module, *entry), depth, /*frames=*/1);
   if (frame == nullptr) return 0;
+  BalanceDepth(calls.size());
   if (frame->announced) OnOutermostCall(runtime, entry->root);
   return frame->serial;
 }
 
-void EndRoot(Runtime* runtime, uint64_t serial) {
-  ModuleCalls& calls = ModuleCalls::OfThread();
-  const ModuleFrame* frame = serial != 0 ? calls.WithSerial(serial) : nullptr;
-  if (frame == nullptr) return;
-  calls.UnwindTo(runtime, frame);
-  calls.Pop(runtime, /*threw=*/false);
+uint64_t BeginRoot(std::span<const at::Tensor> witness, int64_t site) try {
+  if (!Py_IsInitialized()) return 0;
+  const Gil gil;
+  const ErrorGuard guard;
+  Runtime* runtime = CurrentRuntime();
+  const bool known = site >= 0 && static_cast<size_t>(site) < Roots().size();
+  return known && !Inert(runtime) ? BeginCallOf(runtime, &Roots()[site], witness) : 0;
+} catch (...) {  // out of memory
+  return 0;
 }
 
-void Root(std::span<const at::Tensor> witness, int64_t site, bool begins) {
+void EndRoot(uint64_t serial) {
   if (!Py_IsInitialized()) return;
   const Gil gil;
   const ErrorGuard guard;
   Runtime* runtime = CurrentRuntime();
-  if (Inert(runtime)) return;
-  std::vector<uint64_t>& open = OpenRoots();
-  try {
-    if (begins && site >= 0 && static_cast<size_t>(site) < Roots().size())
-      open.push_back(BeginRoot(runtime, Roots()[site], witness));
-    if (begins || open.empty()) return;
-    EndRoot(runtime, open.back());
-    open.pop_back();
-  } catch (...) {  // out of memory
-  }
+  ModuleCalls& calls = ModuleCalls::OfThread();
+  const ModuleFrame* frame = calls.WithSerial(serial);
+  if (frame == nullptr || runtime == nullptr) return;
+  calls.UnwindTo(runtime, frame);
+  calls.Pop(runtime, /*threw=*/false);
+  BalanceDepth(calls.size());
+}
+
+// What the rules can want of an operator, as traced_wants() tells it.
+int BitsOf(Runtime* runtime, OperatorId op, const void* module) {
+  Plan& plan = *runtime->plan;
+  const RuleId rule = plan.op(op, runtime->operators->Get(op), module);
+  if (rule == kNoRule) return 0;
+  return (plan.wants(rule, Role::kOutput, Phase::kForward) ? 1 : 0) |
+         (plan.wants(rule, Role::kGradOutput, Phase::kBackward) ? 2 : 0) |
+         (plan.wants(rule, Role::kInput, Phase::kForward) ? 4 : 0) |
+         (plan.wants(rule, Role::kGradInput, Phase::kBackward) ? 8 : 0);
 }
 
 }  // namespace
@@ -179,7 +207,7 @@ bool StartTraced() {
   Activate(runtime);
   if (Inert(runtime)) return false;
   try {
-    DefineTracedOperators({.find = Find, .root = Root});
+    DefineTracedOperators({.find = Find, .begin_root = BeginRoot, .end_root = EndRoot});
     return true;
   } catch (const std::exception& error) {
     runtime->sink->note(std::string("torch.compile: ") + error.what() + "; not captured");
@@ -205,26 +233,35 @@ PyObject* Twins(PyObject* module) {
 int WantedOf(PyObject* module) {
   Runtime* runtime = CurrentRuntime();
   const ModuleEntry* entry = ModuleTable::Get().Find(module);
-  if (Inert(runtime) || !IsKnown(entry)) return 0;
-  Plan& plan = *runtime->plan;
-  const RuleId rule = plan.op(entry->op, runtime->operators->Get(entry->op), module);
-  if (rule == kNoRule) return 0;
-  return (plan.wants(rule, Role::kOutput, Phase::kForward) ? 1 : 0) |
-         (plan.wants(rule, Role::kGradOutput, Phase::kBackward) ? 2 : 0) |
-         (plan.wants(rule, Role::kInput, Phase::kForward) ? 4 : 0) |
-         (plan.wants(rule, Role::kGradInput, Phase::kBackward) ? 8 : 0);
+  return Inert(runtime) || !IsKnown(entry) ? 0 : BitsOf(runtime, entry->op, module);
+}
+
+int WantedOfTap(PyObject* module, const char* name) {
+  Runtime* runtime = CurrentRuntime();
+  if (Inert(runtime) || !runtime->collect_taps) return 0;
+  const ModuleEntry* entry = ModuleTable::Get().Find(module);
+  const OperatorId owner = IsKnown(entry) ? entry->op : kNoOperator;
+  return BitsOf(runtime, TapOperator(runtime, owner, name), nullptr);
 }
 
 long long AddSite(PyObject* arguments) {
-  const char* path;
-  int part, gradients;
-  PyObject* values;
-  if (!PyArg_ParseTuple(arguments, "sipO!", &path, &part, &gradients, &PyList_Type, &values))
+  const char *path, *tap;
+  int in_root, part, gradients;
+  PyObject *tags, *values;
+  if (!PyArg_ParseTuple(arguments, "zpzO!ipO!", &path, &in_root, &tap, &PyTuple_Type, &tags, &part,
+                        &gradients, &PyList_Type, &values))
     return -1;
-  TracedSite site{.path = path,
-                  .part = static_cast<TracedSite::Part>(part),
-                  .gradients = gradients != 0,
-                  .values = {}};
+  TracedSite site;
+  if (path != nullptr) site.path = path;
+  site.in_root = in_root != 0;
+  if (tap != nullptr) site.tap = tap;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tags); ++i) {
+    const char* tag = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tags, i));
+    if (tag == nullptr) return -1;
+    site.tags.push_back(tag);
+  }
+  site.part = static_cast<TracedSite::Part>(part);
+  site.gradients = gradients != 0;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values); ++i) {
     int is_input, late;
     const char* arg;

@@ -19,10 +19,13 @@ PyObject* OpenModule();
 PyObject* Twins(PyObject* module);
 // Bits: 1 outputs, 2 their gradients, 4 inputs, 8 their gradients; 0 of a module without a name.
 int WantedOf(PyObject* module);
-// (path, part, gradients, [(role, arg, late), ...]); -1 with an error set: other arguments.
+// The same of a tap `name` in a module, or in none (None).
+int WantedOfTap(PyObject* module, const char* name);
+// (path, in_root, tap, tags, part, gradients, [(role, arg, late), ...]); -1 with an error set:
+// other arguments.
 long long AddSite(PyObject* arguments);
-// For traced_root: the module, and the keys in `_modules` and at last in `_parameters` of its
-// witness ("0.mlp.weight", "" for none).
+// For traced_root: the module, and the keys in `_modules` and at last in `_parameters` or
+// `_buffers` of its witness ("0.mlp.weight", "" for none).
 long long AddRoot(PyObject* module, const char* witness);
 
 }  // namespace tdump::collectors

@@ -1,5 +1,7 @@
 #include "collectors/torch/capture.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -116,6 +118,22 @@ void StoreComponents(Sink& sink, const Call& call, const Observation& whole,
   VisitComponents(tensor, whole.meta.layout, visit);
 }
 
+std::string WhatOf(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+}
+
+// What torch does not tell of a tensor costs its values, never the record.
+void DescribeDataOrSay(const at::TensorBase& tensor, TensorView* view) {
+  try {
+    DescribeData(tensor, view);
+  } catch (const c10::Error& error) {
+    view->data = nullptr;
+    view->reason = SkipReason::kCopyFailed;
+    view->detail = WhatOf(error);
+  }
+}
+
 bool IsComposite(Layout layout) {
   return layout >= Layout::kSparseCoo && layout <= Layout::kNested;
 }
@@ -158,7 +176,7 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   observation.late = seen.late;
   const Decision decision = recorder.Ask(scope, observation);
   if (decision.parts == kPartNone) return;
-  DescribeData(tensor, &view);
+  DescribeDataOrSay(tensor, &view);
   observation.meta = view.meta;
   observation.dims = decision.dims;
   observation.filter_sets = decision.filter_sets;
@@ -194,7 +212,7 @@ void Capture(Recorder& recorder, Recorder::CallScope* scope, const Seen& seen,
   try {
     CaptureOrThrow(recorder, scope, seen, tensor);
   } catch (const std::exception& error) {
-    recorder.sink().note(std::string("a tensor could not be read: ") + error.what());
+    recorder.sink().note("a tensor could not be read: " + WhatOf(error));
   } catch (...) {
     recorder.sink().note("a tensor could not be read");
   }

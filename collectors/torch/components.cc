@@ -16,9 +16,13 @@ const Impl& ImplOf(const at::TensorBase& tensor) {
   return *static_cast<const Impl*>(tensor.unsafeGetTensorImpl());
 }
 
-// The accessor is not const.
+// Null where it is not known: torch.empty() gives none, and what it gives throws when asked. The
+// accessor is not const.
 const at::QuantizerPtr QuantizerOf(const at::TensorBase& tensor) {
-  return static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl())->quantizer();
+  at::QuantizerPtr quantizer =
+      static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl())->quantizer();
+  if (dynamic_cast<const at::UnknownQuantizer*>(quantizer.get()) != nullptr) return {};
+  return quantizer;
 }
 
 template <class T>

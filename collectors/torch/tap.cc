@@ -42,9 +42,8 @@ OperatorId InternTap(Runtime* runtime, OperatorId owner, std::string_view name) 
 
 }  // namespace
 
-OperatorId TapOperator(Runtime* runtime, const ModuleFrame* inside, std::string_view name) {
+OperatorId TapOperator(Runtime* runtime, OperatorId owner, std::string_view name) {
   if (name.empty()) name = "tap";
-  const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
   KnownNames& known = OfThread().known;
   OperatorId id = known.Find(runtime->operators, owner, name);
   if (id != kNoOperator) return id;
@@ -78,7 +77,8 @@ void Tap(Runtime* runtime, const at::TensorBase& tensor, const char* name,
   const Phase phase = inside == nullptr && InBackward() ? Phase::kBackward : Phase::kForward;
   TapCall call;
   Recorder::CallScope* scope = call.scope();
-  if (!runtime->recorder->Begin(TapOperator(runtime, inside, name != nullptr ? name : ""), nullptr,
+  const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
+  if (!runtime->recorder->Begin(TapOperator(runtime, owner, name != nullptr ? name : ""), nullptr,
                                 phase, recompute, scope))
     return;
   Capture(*runtime->recorder, scope, {Role::kOutput, ""}, tensor);

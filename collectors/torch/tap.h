@@ -13,11 +13,9 @@ class TensorBase;
 
 namespace tdump::collectors {
 
-struct ModuleFrame;
-
-// The tap as an operator: below the module `inside`, or below none. Allocates only for a name that
-// this thread has not used there before. May throw std::bad_alloc.
-TDUMP_TORCH_EXPORT OperatorId TapOperator(Runtime* runtime, const ModuleFrame* inside,
+// The tap as an operator: below the module `owner`, or below none (kNoOperator). Allocates only for
+// a name that this thread has not used there before. May throw std::bad_alloc.
+TDUMP_TORCH_EXPORT OperatorId TapOperator(Runtime* runtime, OperatorId owner,
                                           std::string_view name);
 
 // A call of a tap on the calling thread's stack: taps may nest, as reading a value may run code of

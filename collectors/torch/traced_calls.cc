@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/library.h>
 
@@ -16,6 +17,7 @@
 #include "collectors/torch/gradients.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
+#include "collectors/torch/tap.h"
 #include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
@@ -58,16 +60,15 @@ class Runs {
     static auto* one = new Runs;
     return *one;
   }
+  // Whether or not something is recorded: a step may begin within the run.
+  int64_t Begin() { return last_.fetch_add(1, std::memory_order_relaxed) + 1; }
   // Runs of earlier passes are forgotten: their gradients come too late.
-  int64_t Begin(uint64_t pass) {
-    std::lock_guard lock(mutex_);
-    if (pass != pass_) runs_.clear();
-    pass_ = pass;
-    return ++last_;
-  }
   void Put(int64_t run, int64_t slot, const Call& call) {
     std::lock_guard lock(mutex_);
-    if (call.pass == pass_) runs_[run][slot].call = call;
+    if (call.pass != pass_) runs_.clear();
+    pass_ = call.pass;
+    if (runs_.size() == kMost && !runs_.contains(run)) runs_.erase(runs_.begin());
+    runs_[run][slot].call = call;
   }
   // The call and how many gradients of this value of the site came before.
   std::optional<std::pair<Call, uint64_t>> Take(int64_t run, int64_t slot, int64_t site,
@@ -85,11 +86,14 @@ class Runs {
     Call call;
     std::map<std::pair<int64_t, int64_t>, uint64_t> came;  // by site and value
   };
+  static constexpr size_t kMost = 65'536;  // the oldest go: no backward came for so many
   std::mutex mutex_;
   std::map<int64_t, std::map<int64_t, Slot>> runs_;
   uint64_t pass_ = ~uint64_t{0};
-  int64_t last_ = 0;
+  std::atomic<int64_t> last_{0};
 };
+
+Role GradientOf(Role role) { return role == Role::kInput ? Role::kGradInput : Role::kGradOutput; }
 
 int64_t NumberOf(const Ticket& ticket) {
   const bool readable = ticket && ticket->defined() && ticket->device().is_cpu() &&
@@ -123,20 +127,38 @@ std::unique_ptr<Recorder::CallScope> TakeOpen(Runtime* runtime, int64_t slot, ui
   return nullptr;
 }
 
+// Serial numbers of the calls of this thread that traced_root began, 0 for one that is not
+// followed.
+std::vector<uint64_t>& OpenRoots() {
+  static thread_local std::vector<uint64_t> open;
+  return open;
+}
+
 std::unique_ptr<Recorder::CallScope> BeginTraced(Runtime* runtime, const TracedSite& site) {
   const ModuleFrame* inside = ModuleCalls::OfThread().top();
-  if (inside == nullptr || inside->silent) {
-    runtime->sink->note(
-        "torch.compile: compiled code ran outside of the module call it was made for; not "
-        "captured");
-    return nullptr;
+  if (site.in_root) {
+    const uint64_t root = OpenRoots().empty() ? 0 : OpenRoots().back();
+    if (root == 0 || inside == nullptr || inside->serial != root) return nullptr;
   }
+  OperatorId op = inside != nullptr ? inside->op : kNoOperator;
   const void* module = nullptr;
-  const OperatorId op = python.find(inside->module, site.path, &module);
+  if (site.path) {
+    if (inside == nullptr || inside->silent) {
+      runtime->sink->note(
+          "torch.compile: compiled code ran outside of the module call it was made for; not "
+          "captured");
+      return nullptr;
+    }
+    op = python.find(inside->module, *site.path, &module);
+    if (op == kNoOperator) return nullptr;
+  }
+  if (site.tap) op = TapOperator(runtime, op, *site.tap);
   auto scope = std::make_unique<Recorder::CallScope>();
-  if (!runtime->recorder->Begin(op, module, Phase::kForward, InBackward(), scope.get()))
+  if (!runtime->recorder->Begin(op, site.tap ? nullptr : module, Phase::kForward, InBackward(),
+                                scope.get()))
     return nullptr;
   scope->call.compiled = true;
+  for (const std::string& tag : site.tags) scope->text.AddText("tag", tag);
   return scope;
 }
 
@@ -145,6 +167,20 @@ void Keep(Runtime* runtime, Recorder::CallScope* scope, const TracedSite& site,
   for (size_t i = 0; i < values.size() && i < site.values.size(); ++i) {
     const TracedSite::Value& value = site.values[i];
     Capture(*runtime->recorder, scope, {value.role, value.arg, value.late}, values[i]);
+  }
+}
+
+// Of a graph that runs as it is, operator by operator. A checkpoint that computes its part anew
+// gives values whose gradients are those of the first time.
+bool RunsAsItIs() { return at::GradMode::is_enabled() && !InBackward(); }
+
+void Watch(Runtime* runtime, const Recorder::CallScope& scope, const TracedSite& site,
+           at::TensorList values) {
+  for (size_t i = 0; i < values.size() && i < site.values.size(); ++i) {
+    const TracedSite::Value& value = site.values[i];
+    const Role role = GradientOf(value.role);
+    if (WantsGradient(*runtime->recorder, scope, role))
+      WatchGradient(scope, role, value.arg, value.late, values[i]);
   }
 }
 
@@ -157,7 +193,9 @@ void HandOver(Runtime* runtime, at::TensorList values, int64_t run, const Traced
   if (scope == nullptr) scope = BeginTraced(runtime, site);
   if (scope == nullptr) return;
   Keep(runtime, scope.get(), site, values);
-  if (site.gradients && run != 0) {
+  if (site.gradients && RunsAsItIs()) {
+    Watch(runtime, *scope, site, values);
+  } else if (site.gradients && run != 0) {
     ExpectGradient(scope->call);
     Runs::Get().Put(run, slot, scope->call);
   }
@@ -179,13 +217,9 @@ void TracedCall(at::TensorList values, const Ticket& ticket, int64_t number, int
 }
 
 at::Tensor TracedTicket(int64_t) {  // an operator without arguments fails in cpp_wrapper
-  Runtime* runtime = CurrentRuntime();
-  int64_t run = 0;
-  if (runtime != nullptr && runtime->gate->armed())
-    run = Runs::Get().Begin(runtime->gate->pass.load(std::memory_order_acquire));
   const at::DisableRecordFunctionGuard unseen;
   at::Tensor ticket = at::empty({}, at::TensorOptions(at::kLong).device(at::kCPU));
-  *ticket.mutable_data_ptr<int64_t>() = run;
+  *ticket.mutable_data_ptr<int64_t>() = Runs::Get().Begin();
   return ticket;
 }
 
@@ -199,16 +233,27 @@ void TracedGrad(const at::Tensor& gradient, const Ticket& ticket, int64_t number
     const auto forward = Runs::Get().Take(NumberOf(ticket), slot, number, value);
     if (!forward) return;
     const TracedSite::Value& of = site->values[value];
-    const Role role = of.role == Role::kInput ? Role::kGradInput : Role::kGradOutput;
-    RecordGradient(forward->first, {role, of.arg, of.late}, forward->second, gradient);
+    RecordGradient(forward->first, {GradientOf(of.role), of.arg, of.late}, forward->second,
+                   gradient);
   } catch (...) {
   }
 }
 
-void TracedRoot(at::TensorList witness, int64_t site, bool begins) {
-  Runtime* runtime = CurrentRuntime();
+void TracedRoot(at::TensorList witness, int64_t site, bool begins, bool grad) {
+  const Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr || runtime->gate->off()) return;
-  python.root({witness.data(), witness.size()}, site, begins);
+  const at::AutoGradMode mode(grad);  // a step of training has them
+  std::vector<uint64_t>& open = OpenRoots();
+  try {
+    if (begins) {
+      open.push_back(0);
+      open.back() = python.begin_root({witness.data(), witness.size()}, site);
+    } else if (!open.empty()) {
+      if (open.back() != 0) python.end_root(open.back());
+      open.pop_back();
+    }
+  } catch (...) {  // out of memory
+  }
 }
 
 // ---- autograd ----
@@ -234,13 +279,8 @@ void HookValue(const at::Tensor& value, const at::Tensor& ticket, int64_t site, 
 }
 
 void TracedCallAutograd(at::TensorList values, const Ticket& ticket, int64_t number, int64_t slot) {
-  const Runtime* runtime = CurrentRuntime();
-  // Code that was compiled with its backward runs without gradients, maybe on leaves. A checkpoint
-  // that computes its part anew gives values whose gradients are those of the first time.
-  const bool now =
-      at::GradMode::is_enabled() && runtime != nullptr && runtime->gate->armed() && !InBackward();
   for (size_t i = 0; ticket && i < values.size(); ++i) {
-    if (values[i].requires_grad() && (now || IsTraced(values[i])))
+    if (values[i].requires_grad() && IsTraced(values[i]))
       HookValue(values[i], *ticket, number, slot, static_cast<int64_t>(i));
   }
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -259,7 +299,7 @@ void DefineTracedOperators(const TracedHost& host) {
   // Any layout of the values will do: none is copied for the sake of its strides.
   const std::vector<at::Tag> tags = {at::Tag::flexible_layout};
   made->def("traced_ticket(int graph) -> Tensor", tags);
-  made->def("traced_root(Tensor[] witness, int site, bool begins) -> ()", tags);
+  made->def("traced_root(Tensor[] witness, int site, bool begins, bool grad) -> ()", tags);
   made->def("traced_call(Tensor[] values, Tensor? ticket, int site, int slot) -> ()", tags);
   made->def("traced_grad(Tensor gradient, Tensor? ticket, int site, int slot, int value) -> ()",
             tags);

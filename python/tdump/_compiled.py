@@ -1,5 +1,5 @@
-"""Modules inside what ``torch.compile`` makes: while Dynamo traces the hooks of a module call, operators that hand its
-values over are put into the graph (collectors/torch/traced_calls.h).
+"""Modules and taps inside what ``torch.compile`` makes: while Dynamo traces the hooks of a module call, or a tap,
+operators that hand its values over are put into the graph (collectors/torch/traced_calls.h).
 
 Rules of this file. Nothing of it is traced: Dynamo runs it as a function whose result is a constant, so it adds no
 guard and no graph break. It asks Dynamo for the variables of the hook that is being traced and adds nodes to the graph
@@ -10,6 +10,7 @@ stays as without tdump. Dynamo is never imported from here before it is there.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 import weakref
 from collections.abc import Iterator
@@ -25,10 +26,8 @@ _WHOLE, _BEGIN, _END = range(3)  # TracedSite::Part
 _MAX_VALUES = 4096  # of one call
 # Compilers known to keep an operator that has an effect.
 _BACKENDS = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "inductor")
-_TRACED = "torch.compile or torch.export: modules in this region are traced; not captured"
-_OFF = (
-    "torch.compile: modules in this region are traced; not captured (compile.taps: on captures them, as an experiment)"
-)
+_TRACED = "torch.compile or torch.export: {} in this region are traced; not captured"
+_OFF = "torch.compile: {} in this region are traced; not captured (compile.taps: on captures them, as an experiment)"
 
 _codes: tuple[CodeType, ...] = ()
 _sites: dict[Any, int] = {}
@@ -67,8 +66,13 @@ def after() -> None:
     _trace(_Graph.after)
 
 
-before._dynamo_marked_constant = True  # type: ignore[attr-defined]
-after._dynamo_marked_constant = True  # type: ignore[attr-defined]
+def tap() -> None:
+    """In a tap."""
+    _trace(_Graph.tap, "taps")
+
+
+for _traced in (before, after, tap):
+    _traced._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_handing_over(graph: torch.fx.GraphModule) -> bool:
@@ -80,20 +84,29 @@ def _is_ours(node: torch.fx.Node) -> bool:
     return any("tdump.traced_" in str(argument) for argument in node.args[1:2])  # with_effects(token, op, ...)
 
 
-def _trace(step: Any) -> None:
+def _trace(step: Any, what: str = "modules") -> None:
     try:
         tx = _translator()
         if tx is None or tx.output.export:
-            _torch.note(_TRACED)
+            _torch.note(_TRACED.format(what))
         elif _define():
             step(_Graph.of(tx), tx)
         else:  # the note says nothing in a process that records nothing
-            _torch.note(_OFF)
+            _torch.note(_OFF.format(what))
     except _NotHere as reason:
         _torch.note(f"torch.compile: {reason}; not captured")
     except Exception as error:
+        if isinstance(error, _starts_again()):
+            raise
         first = (str(error).splitlines() or [""])[0]
         _torch.note(f"torch.compile: a module cannot be followed ({type(error).__name__}: {first}); not captured")
+
+
+def _starts_again() -> tuple[type[Exception], ...]:
+    """What Dynamo raises, whoever asked it for something, to trace the region once more or not at all."""
+    from torch._dynamo import exc
+
+    return (exc.RestartAnalysis, exc.SkipFrame)
 
 
 def _translator() -> Any:
@@ -132,12 +145,14 @@ def _define() -> bool:
 class _Root:
     """A module whose call, the outermost one, begins in the graph."""
 
-    module: int  # id
+    module: torch.nn.Module
+    source: Any  # where Dynamo found it; None: nowhere, it was made in the region
     site: int
     begin: Any  # the node; None where nothing below the module is wanted
     witness: list[Any]
     twins: list[torch.nn.Module]
     paths: dict[int, str]
+    calls: int = 0  # of it that have begun and not ended
 
 
 class _Graph:
@@ -152,8 +167,14 @@ class _Graph:
 
     def __init__(self, tx: Any) -> None:
         enclosing = _torch.traced_open()
-        self.paths = {} if enclosing is None else _paths(enclosing)
-        self.enclosing = [] if enclosing is None else [weakref.ref(m) for m in _torch.traced_twins(enclosing)]
+        self.paths: dict[int, str] = {}
+        self.enclosing: list[weakref.ref[torch.nn.Module]] = []
+        self.names: set[str] = set()  # of locals of the compiled frame that are the enclosing module
+        if enclosing is not None:
+            _naming.resolve_class(type(enclosing))
+            self.paths = _paths(enclosing)
+            self.enclosing = [weakref.ref(module) for module in _torch.traced_twins(enclosing)]
+            self.names = {name for name, value in tx.output.root_tx.f_locals.items() if value is enclosing}
         self.roots: list[_Root] = []
         self.begun: list[tuple[int, int]] = []  # (id of the module, slot) of calls whose begin was handed over
         self.ticket: Any = None
@@ -162,11 +183,14 @@ class _Graph:
     # ---- the two hooks ----
 
     def before(self, tx: Any) -> None:
-        module = _module(tx)
-        if _naming.wrapped_attribute(module) is not None:
+        module = _real(tx.symbolic_locals["module"])
+        if _naming.wrapped_attribute(module.value) is not None:
             return
         if self.path_of(module) is None:
             self.begin_root(tx, module)
+        root = self.innermost_root()
+        if root is not None and root.module is module.value:
+            root.calls += 1
         wanted = self.wanted(module)
         if wanted & (_INPUTS | _INPUT_GRADIENTS):
             self.check(tx)
@@ -174,25 +198,40 @@ class _Graph:
             slot = self.hand_over(
                 tx, module, _BEGIN, wanted & _INPUT_GRADIENTS, [(True, a, False, v) for a, v in values]
             )
-            self.begun.append((id(module), slot))
+            self.begun.append((id(module.value), slot))
 
     def after(self, tx: Any) -> None:
-        module = _module(tx)
-        if _naming.wrapped_attribute(module) is not None:
+        module = _real(tx.symbolic_locals["module"])
+        if _naming.wrapped_attribute(module.value) is not None:
             return
         try:
             self.hand_outputs_over(tx, module)
         finally:
             self.end_root(tx, module)
 
-    def hand_outputs_over(self, tx: Any, module: torch.nn.Module) -> None:
+    def tap(self, tx: Any) -> None:
+        self.check(tx)
+        name = _text(_constant(tx.symbolic_locals["name"]))
+        tags = tuple(map(_text, _constant(tx.symbolic_locals["tags"])))
+        values = [(False, a, False, v) for a, v in _values(tx, tx.symbolic_locals["value"], "")]
+        owner = _owner(tx)
+        path = None if owner is None else self.path_of(owner)
+        root = self.innermost_root()
+        if owner is not None and (path is None or (root is not None and root.begin is None)):
+            raise _NotHere("a tap in a module of which nothing can be told")
+        wanted = _torch.traced_wants_tap(None if owner is None else owner.value, name)
+        if wanted:
+            site = (path, owner is not None and root is not None, name, tags)
+            self.emit_values(tx, site, _WHOLE, wanted & _OUTPUT_GRADIENTS, values, self.new_slot())
+
+    def hand_outputs_over(self, tx: Any, module: Any) -> None:
         wanted = self.wanted(module)
         if not wanted:
             return
         slot = None
         while self.begun and slot is None:  # those above were left by an exception
             begun, slot = self.begun.pop()
-            slot = slot if begun == id(module) else None
+            slot = slot if begun == id(module.value) else None
         gradients = wanted & (_INPUT_GRADIENTS | _OUTPUT_GRADIENTS)
         try:
             self.check(tx)
@@ -217,11 +256,19 @@ class _Graph:
             self.roots.pop()  # Dynamo took the nodes back
         return self.roots[-1] if self.roots else None
 
-    def path_of(self, module: torch.nn.Module) -> str | None:
+    def path_of(self, module: Any) -> str | None:
+        """From the innermost root, or the enclosing module, if the code finds the module by way of that: then it finds
+        the same part of another one when it runs for that."""
         root = self.innermost_root()
-        return (self.paths if root is None else root.paths).get(id(module))
+        path = (self.paths if root is None else root.paths).get(id(module.value))
+        if path is None or module.source is None:
+            return path
+        for place in _bases(module.source):
+            if place == root.source if root is not None else getattr(place, "local_name", None) in self.names:
+                return path
+        return None
 
-    def wanted(self, module: torch.nn.Module) -> int:
+    def wanted(self, module: Any) -> int:
         """What is wanted of any module that runs this code, at this place."""
         path, root = self.path_of(module), self.innermost_root()
         if path is None or (root is not None and root.begin is None):
@@ -233,28 +280,34 @@ class _Graph:
             bits |= 0 if part is None else _torch.traced_wants(part)
         return bits
 
-    def begin_root(self, tx: Any, module: torch.nn.Module) -> None:
+    def begin_root(self, tx: Any, variable: Any) -> None:
+        module = variable.value
         if not _torch.known(module):
             _naming.resolve(module)
         _naming.resolve_class(type(module))
         paths = _paths(module)
-        root = _Root(id(module), -1, None, [], _torch.traced_twins(module), paths)
+        root = _Root(module, variable.source, -1, None, [], _torch.traced_twins(module), paths)
         self.roots.append(root)
         parts = (_part(twin, path) for twin in root.twins for path in paths.values())
-        if not any(part is not None and _torch.traced_wants(part) for part in parts):
+        if not any(part is not None and _torch.traced_wants(part) for part in parts) and not _torch.traced_taps():
             return
         self.check(tx)
-        name, root.witness = _witness(tx, module)
+        name, root.witness = _witness(tx, variable)
         root.site = _torch.traced_root(module, name)
-        root.begin = _emit(tx, torch.ops.tdump.traced_root.default, (root.witness, root.site, True)).node
+        grad = torch.is_grad_enabled()  # Dynamo keeps it as the job has it here
+        root.begin = _emit(tx, torch.ops.tdump.traced_root.default, (root.witness, root.site, True, grad)).node
 
-    def end_root(self, tx: Any, module: torch.nn.Module) -> None:
+    def end_root(self, tx: Any, module: Any) -> None:
         root = self.innermost_root()
-        if root is None or root.module != id(module):
+        if root is None or root.module is not module.value:
+            return
+        root.calls -= 1
+        if root.calls > 0:  # it has called itself
             return
         self.roots.pop()
         if root.begin is not None:
-            _emit(tx, torch.ops.tdump.traced_root.default, (root.witness, root.site, False))
+            grad = torch.is_grad_enabled()
+            _emit(tx, torch.ops.tdump.traced_root.default, (root.witness, root.site, False, grad))
 
     # ---- nodes ----
 
@@ -272,22 +325,39 @@ class _Graph:
     def hand_over(
         self,
         tx: Any,
-        module: torch.nn.Module,
+        module: Any,
         part: int,
         gradients: int,
         values: list[tuple[bool, str, bool, Any]],
         slot: int | None = None,
     ) -> int:
         if slot is None:
-            slot, self.slots = self.slots, self.slots + 1
+            slot = self.new_slot()
+        site = (self.path_of(module), self.innermost_root() is not None, None, ())
+        self.emit_values(tx, site, part, gradients, values, slot)
+        return slot
+
+    def new_slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def emit_values(
+        self,
+        tx: Any,
+        site: tuple[str | None, bool, str | None, tuple[str, ...]],
+        part: int,
+        gradients: int,
+        values: list[tuple[bool, str, bool, Any]],
+        slot: int,
+    ) -> None:
+        """``site``: the path of the module, whether it is below a root; the name and tags of a tap."""
         named = [(is_input, arg, late) for is_input, arg, late, _ in values]
-        key = (self.path_of(module), part, gradients != 0, tuple(named))
+        key = (*site, part, gradients != 0, tuple(named))
         if key not in _sites:
-            _sites[key] = _torch.traced_site(key[0], part, gradients != 0, named)
+            _sites[key] = _torch.traced_site(*key[:-1], named)
         ticket = self.ticket_of(tx) if gradients else None
         proxies = [value.as_proxy() for *_, value in values]
         _emit(tx, torch.ops.tdump.traced_call.default, (proxies, ticket, _sites[key], slot))
-        return slot
 
     def ticket_of(self, tx: Any) -> Any:
         if self.ticket is None or self.ticket.node._erased:
@@ -305,8 +375,26 @@ def _emit(tx: Any, op: Any, args: tuple[Any, ...]) -> Any:
     return proxy
 
 
-def _module(tx: Any) -> torch.nn.Module:
-    return _real(tx.symbolic_locals["module"]).value
+def _owner(tx: Any) -> Any:
+    """The module that is called innermost in what is being traced; None: none is."""
+    while (tx := tx.parent) is not None:
+        if tx.f_code is torch.nn.Module._wrapped_call_impl.__code__:
+            module = _real(tx.symbolic_locals["self"])
+            if _naming.wrapped_attribute(module.value) is None:
+                return module
+    return None
+
+
+def _constant(variable: Any) -> Any:
+    try:
+        return _real(variable).as_python_constant()
+    except NotImplementedError:
+        raise _NotHere("a tap whose name or tags are computed") from None
+
+
+def _text(value: Any) -> str:
+    """Of a name or tag, as in eager code."""
+    return str(value) if isinstance(value, (str, int, float)) else f"<{type(value).__name__}>"
 
 
 def _real(variable: Any) -> Any:
@@ -340,14 +428,22 @@ def _part(module: torch.nn.Module, path: str) -> torch.nn.Module | None:
     return part
 
 
-def _witness(tx: Any, module: torch.nn.Module) -> tuple[str, list[Any]]:
-    """A parameter of the module, by which to tell at run time which module runs this code; its name and value."""
+def _bases(source: Any) -> Iterator[Any]:
+    """Where Dynamo found something, and what it went through to find it."""
+    while source is not None:
+        yield source
+        source = getattr(source, "base", None)
+
+
+def _witness(tx: Any, module: Any) -> tuple[str, list[Any]]:
+    """A parameter or buffer of the module, by which to tell at run time which module runs this code; its name and
+    value."""
     from torch._dynamo.variables import TensorVariable
 
-    for name, parameter in module.named_parameters():
-        if type(parameter) is not torch.nn.Parameter:
+    for name, tensor in itertools.chain(module.value.named_parameters(), module.value.named_buffers()):
+        if type(tensor) not in (torch.nn.Parameter, torch.Tensor):
             continue
-        variable = tx.symbolic_locals["module"]
+        variable = module
         for part in name.split("."):
             variable = _attribute(tx, variable, part)
         variable = _real(variable)
@@ -365,6 +461,8 @@ def _values(tx: Any, value: Any, path: str, depth: int = 0) -> Iterator[tuple[st
     from torch._dynamo import variables
     from torch._dynamo.variables.lists import BaseListVariable
 
+    if _is_unused(value) and not _holds_tensor(value.peek_value()):
+        return
     value = _real(value)
     if isinstance(value, variables.TensorVariable):
         if not _is_plain(value):
@@ -384,6 +482,25 @@ def _values(tx: Any, value: Any, path: str, depth: int = 0) -> Iterator[tuple[st
         items = [(field.name, _attribute(tx, value, field.name)) for field in dataclasses.fields(value.value)]
     for name, item in items:
         yield from _values(tx, item, f"{path}.{name}" if path else name, depth + 1)
+
+
+def _is_unused(variable: Any) -> bool:
+    """Whether the job has not looked at this value so far. To look at it here would add guards: code that is compiled
+    again where they fail."""
+    return hasattr(type(variable), "peek_value") and not variable.is_realized()
+
+
+def _holds_tensor(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    items: Any = ()
+    if isinstance(value, (list, tuple)):
+        items = value
+    elif isinstance(value, dict):
+        items = value.values()
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        items = (getattr(value, field.name, None) for field in dataclasses.fields(value))
+    return depth < 32 and any(_holds_tensor(item, depth + 1) for item in items)
 
 
 def _attribute(tx: Any, variable: Any, name: str) -> Any:

@@ -27,6 +27,7 @@ _enter = _torch.enter
 _leave = _torch.leave
 _trace_before = _compiled.before
 _trace_after = _compiled.after
+_trace_tap = _compiled.tap
 _installed = False
 
 
@@ -60,7 +61,7 @@ def install() -> None:
     torch_module.register_module_module_registration_hook(_on_new_part)
     torch_module.register_module_parameter_registration_hook(_on_new_parameter)
     _naming.module_hands_over = _compiled.is_handing_over
-    _compiled.keep_out(_before_forward, _after_forward)
+    _compiled.keep_out(_before_forward, _after_forward, tap)
     _stand()
     _torch.hook_switch(_rest, _stand)
     _tracers.stay_out_of_the_warning(_before_forward, _after_forward)
@@ -155,16 +156,9 @@ def _on_new_parameter(module: torch.nn.Module, name: str, parameter: Any) -> Non
 # ---- what tdump/_api.py calls ----
 
 
-def _note_tap() -> None:
-    _torch.note("torch.compile or torch.export: a tap in this region is traced; not captured (not in this version)")
-
-
-_note_tap._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
 def tap(value: Any, name: str, tags: tuple[str, ...]) -> None:
     if is_compiling():
-        _note_tap()
+        _trace_tap()
         return
     _torch.tap(value, name, tags)
 

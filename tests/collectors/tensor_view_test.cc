@@ -86,6 +86,17 @@ TEST(TensorView, QuantisedShowsItsIntegers) {
   EXPECT_EQ(view.data[0], std::byte{4});  // 1 / 0.5 + 2
 }
 
+// torch.empty() makes these; asked for their scheme they throw.
+TEST(TensorView, QuantisedWithoutAQuantizerShowsItsIntegers) {
+  for (const at::ScalarType type : {at::kQInt8, at::kQUInt8, at::kQInt32}) {
+    const at::Tensor tensor = at::empty({3}, type);
+    const TensorView view = Seen(tensor);
+    EXPECT_EQ(view.reason, SkipReason::kNone) << type;
+    EXPECT_EQ(view.meta.subclass, "unknown quantizer");
+    EXPECT_NE(view.data, nullptr);
+  }
+}
+
 TEST(TensorView, NestedKeepsNoData) {
   const at::Tensor parts[] = {at::ones({1, 4}), at::ones({2, 4}), at::ones({0, 4})};
   const TensorView view = Seen(at::_nested_tensor_from_tensor_list(parts));

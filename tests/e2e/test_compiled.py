@@ -112,14 +112,23 @@ PARTS = [
     "an_eager_model_around",
     "a_part_in_place",
     "steps_without_gradients",
+    "layers_through_a_function",
+    "micro_batches_of_a_function",
+    "taps_in_a_model",
+    "taps_in_a_function",
+    "a_hook_on_a_leaf",
+    "arguments_that_are_not_used",
 ]
 
 
-@pytest.mark.parametrize("case", PARTS)
-def test_parts_that_are_compiled_are_captured_as_in_eager_code(case, tmp_path):
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [(case, "aot_eager") for case in PARTS] + [("a_hook_on_a_leaf", "eager"), ("micro_batches", "eager")],
+)
+def test_parts_that_are_compiled_are_captured_as_in_eager_code(case, backend, tmp_path):
     runs = Runs("compiled_parts.py", tmp_path)
     plain, _, eager, _ = runs(case, "plain")
-    bare, dumped, compiled, said = runs(case, "aot_eager")
+    bare, dumped, compiled, said = runs(case, backend)
     assert dumped == bare and dumped["result"] == plain["result"] and not dumped["breaks"]
     assert "not captured" not in said, said
     assert compiled.keys() == eager.keys()
@@ -127,6 +136,13 @@ def test_parts_that_are_compiled_are_captured_as_in_eager_code(case, tmp_path):
     assert not unequal
     inside = Counter(record.compiled for record, _ in compiled.values())
     assert inside[True] > len(eager) / 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_under_compiled_autograd_the_job_runs_as_without_tdump(backend, tmp_path):
+    bare, dumped, compiled, _ = Runs("compiled_parts.py", tmp_path)("compiled_autograd", backend)
+    assert dumped == bare
+    assert any("@output" in key for _, key in compiled)
 
 
 NOT_CAPTURED = {
@@ -148,6 +164,13 @@ def test_without_taps_the_graphs_are_those_of_the_job(taps, tmp_path):
     assert dumped == bare
     assert "not captured (compile.taps: on captures them" in said
     assert {key.split("@")[0].split("::")[0] for _, key in compiled} == {"0", "1", "2", "."}
+
+
+def test_of_two_models_that_share_code_only_the_second_is_wanted(tmp_path):
+    second = "capture: [{name: '^Stack#1', level: full}]"
+    bare, dumped, compiled, said = Runs("compiled_parts.py", tmp_path, second)("two_instances", "aot_eager")
+    assert dumped == bare and "not captured" not in said
+    assert any(key.startswith("Stack#1.layers.0.mlp.2@output") for _, key in compiled)
 
 
 def test_only_what_a_rule_can_want_is_in_the_graphs(tmp_path):

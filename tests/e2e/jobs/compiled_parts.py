@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import tdump
 import torch
 from torch import nn
 
@@ -141,6 +142,133 @@ def steps_without_gradients() -> Any:
     call = compiled(model)
     with torch.inference_mode():
         return [call(x()).sum().item() for _ in range(3)]
+
+
+class Helped(Stack):
+    """Calls its layers through a function."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = run_layer(layer, x)
+        return self.head(x)
+
+
+run_layer = compiled(lambda layer, x: layer(x) * 1)
+
+
+@case
+def layers_through_a_function() -> Any:
+    """The code compiled for the first layer runs for all."""
+    torch.manual_seed(0)
+    model = Helped()
+    return trained(model, model)
+
+
+@case
+def micro_batches_of_a_function() -> Any:
+    """Steps are those of the optimizer, as in eager code."""
+    model = stack()
+    call = compiled(lambda x: model(x) * 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(2):
+        for micro in range(3):
+            loss = call(x() + micro).square().sum()
+            loss.backward()
+            losses.append(loss.item())
+        optimizer.step()
+        optimizer.zero_grad()
+    return losses
+
+
+class Offset(nn.Module):
+    """Gives a parameter of its own to another module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset, self.model = nn.Parameter(torch.ones(2, 4)), stack(layers=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(self.offset) + x.sum()
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    return tdump.tap(x / 2, "in no module")
+
+
+class Tapped(Layer):
+    def forward(self, x: torch.Tensor, gate: torch.Tensor | None = None) -> torch.Tensor:
+        y = tdump.tap(self.norm(x), "normed", "a", 1)
+        return tdump.tap({"sum": x + halved(self.mlp(y)), "count": 1}, f"sum of {len(x)}")["sum"]
+
+
+def tapped() -> Stack:
+    torch.manual_seed(0)
+    model = Stack(layers=1)
+    model.layers.extend(Tapped() for _ in range(2))
+    return model
+
+
+@case
+def taps_in_a_model() -> Any:
+    model = tapped()
+    return trained(model, compiled(model))
+
+
+@case
+def taps_in_a_function() -> Any:
+    model = tapped()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return tdump.tap(model(halved(x)), "last") + 1
+
+    return trained(model, compiled(step))
+
+
+@case
+def a_hook_on_a_leaf() -> Any:
+    model = Offset()
+    model.offset.register_hook(lambda gradient: gradient * 100)
+    losses = trained(model, compiled(model))
+    return losses, model.offset.sum().item()
+
+
+@case
+def compiled_autograd() -> Any:
+    model = Offset()
+    call = compiled(model)
+    if HOW == "plain":
+        return trained(model, call)
+    from torch._dynamo import compiled_autograd
+
+    with compiled_autograd._enable(lambda graph: torch.compile(graph, backend=HOW)):
+        return trained(model, call)
+
+
+class Careless(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = stack(layers=1)
+
+    def forward(self, x: torch.Tensor, label: str, scale: float, sizes: list[int]) -> torch.Tensor:
+        return self.layer(x)
+
+
+class Caller(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Careless()
+
+    def forward(self, x: torch.Tensor, label: str, scale: float, sizes: list[int]) -> torch.Tensor:
+        return self.part(x, label, scale=scale, sizes=sizes)
+
+
+@case
+def arguments_that_are_not_used() -> Any:
+    """Code is compiled once, whatever they are."""
+    torch.manual_seed(0)
+    call = compiled(Caller())
+    return [call(x(), f"step {n}", n / 4, [n] * n).sum().item() for n in range(4)]
 
 
 @case
