@@ -241,7 +241,12 @@ class Run:
         return found[0]
 
     def open(self, entry: PassEntry) -> Pass:
-        """The pass of an entry of ``passes``."""
+        """The pass of an entry of ``passes``. KeyError: it could not be written, and why."""
+        if not entry.file:
+            raise KeyError(
+                f"{self.path}: step {entry.step} of rank {entry.rank} is in no file"
+                + (f": {entry.error}" if entry.error else "")
+            )
         file = self.path / entry.file
         place = (entry.offset, entry.file_bytes, entry.ordinal, entry.rank, entry.pid)
         return Pass(_io.open_listed_pass(os.fsencode(file), *place), *self._options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -151,6 +152,15 @@ except ImportError as error: print(error)
 """
     said = run_python(code, str(tmp_path))
     assert said.startswith("tdump.load_pass needs the compiled module tdump._io") and "pip install ." in said
+
+
+def test_a_pass_that_could_not_be_written_says_why(tmp_path):
+    (tmp_path / "rank0_pid1").mkdir()
+    shutil.copy(GOLDEN / "manifest.tdm", tmp_path / "rank0_pid1")
+    run = tdump.open(tmp_path, as_="numpy")
+    lost = dataclasses.replace(run.passes[0], file="", error="no space left on device")
+    with pytest.raises(KeyError, match="step .* of rank .* is in no file: no space left on device"):
+        run.open(lost)
 
 
 def test_a_run_is_no_pass_file(tmp_path):
