@@ -18,6 +18,7 @@
 #include "collectors/python/module_table.h"
 #include "collectors/python/python_tensor.h"
 #include "collectors/python/reference.h"
+#include "collectors/torch/error_text.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/tap.h"
@@ -210,7 +211,7 @@ bool StartTraced() {
     DefineTracedOperators({.find = Find, .begin_root = BeginRoot, .end_root = EndRoot});
     return true;
   } catch (const std::exception& error) {
-    runtime->sink->note(std::string("torch.compile: ") + error.what() + "; not captured");
+    runtime->sink->note("torch.compile: " + WhatOf(error) + "; not captured");
     return false;
   }
 }

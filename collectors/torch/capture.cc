@@ -1,7 +1,5 @@
 #include "collectors/torch/capture.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -9,6 +7,7 @@
 
 #include "collectors/torch/components.h"
 #include "collectors/torch/device_tensors.h"
+#include "collectors/torch/error_text.h"
 #include "collectors/torch/local_parts.h"
 #include "collectors/torch/part_view.h"
 #include "collectors/torch/strided_pieces.h"
@@ -116,11 +115,6 @@ void StoreComponents(Sink& sink, const Call& call, const Observation& whole,
     StoreScalar(sink, call, named(scalar.name), decision, scalar);
   };
   VisitComponents(tensor, whole.meta.layout, visit);
-}
-
-std::string WhatOf(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
 }
 
 // What torch does not tell of a tensor costs its values, never the record.

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "collectors/torch/capture.h"
+#include "collectors/torch/error_text.h"
 #include "collectors/torch/gradients.h"
 #include "collectors/torch/module_calls.h"
 
@@ -235,7 +236,7 @@ void CxxModules::OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept try {
     NoteOwner(module, op);
   });
 } catch (const std::exception& error) {
-  runtime->sink->note(std::string("parameters of a C++ model could not be read: ") + error.what());
+  runtime->sink->note("parameters of a C++ model could not be read: " + WhatOf(error));
 } catch (...) {
   runtime->sink->note("parameters of a C++ model could not be read");
 }

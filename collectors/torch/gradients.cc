@@ -15,6 +15,7 @@
 
 #include "collectors/torch/capture.h"
 #include "collectors/torch/dtype_table.h"
+#include "collectors/torch/error_text.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/pool.h"
 #include "collectors/torch/torch_state.h"
@@ -326,7 +327,9 @@ GradientHook* HookOf(const at::TensorBase& tensor, uint64_t pass) {
   if (GradientHook* hook = Find(hooks, 0)) return hook;
   auto hook = std::make_unique<GradientHook>(tensor);
   GradientHook* added = hook.get();
-  torch::autograd::impl::add_hook(tensor, std::move(hook));
+  // Torch's add_hook() takes one alone. Before what the job has there, which may change the
+  // gradient.
+  hooks.insert(hooks.begin(), std::move(hook));
   return added;
 }
 
@@ -404,8 +407,7 @@ void NotingWhatFails(Work work) noexcept {
     work();
   } catch (const std::exception& error) {
     if (Runtime* runtime = CurrentRuntime())
-      runtime->sink->note(std::string("the gradient of a tensor cannot be recorded: ") +
-                          error.what());
+      runtime->sink->note("the gradient of a tensor cannot be recorded: " + WhatOf(error));
   } catch (...) {
   }
 }

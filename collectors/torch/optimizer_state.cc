@@ -14,6 +14,7 @@
 
 #include "collectors/torch/capture.h"
 #include "collectors/torch/cxx_modules.h"
+#include "collectors/torch/error_text.h"
 #include "collectors/torch/plugin.h"
 
 namespace tdump::collectors {
@@ -169,8 +170,7 @@ extern "C" void tdump_torch_optimizer_stepped(const void* optimizer) {
   try {
     RecordAll(runtime, *static_cast<const torch::optim::Optimizer*>(optimizer));
   } catch (const std::exception& error) {
-    runtime->sink->note(std::string("the state of a C++ optimizer could not be read: ") +
-                        error.what());
+    runtime->sink->note("the state of a C++ optimizer could not be read: " + WhatOf(error));
   } catch (...) {
   }
 }
