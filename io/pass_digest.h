@@ -22,8 +22,9 @@ struct PassDigest {
 };
 
 // The pass of `path` at `offset`, as in PassReader::Open. Frames are checked against their
-// checksums; payloads, the digests of many tiles, and calls are not read. Error (kUnsupported): the pass is unfinished, of the
-// other byte order, or keeps no hash of some record; then nothing can be said.
+// checksums; payloads, the digests of many tiles, and calls are not read. Error (kUnsupported): the
+// pass is unfinished, of the other byte order, or keeps no hash of some record; then nothing can be
+// said.
 Result<PassDigest> DigestPass(Env* env, const std::string& path, uint64_t offset = 0,
                               uint64_t bytes = FrameFile::kToTheEnd);
 

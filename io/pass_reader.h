@@ -41,8 +41,8 @@ class PassReader {
 
   // In file order. The visitor returns false to stop.
   virtual Status ForEachRecord(const std::function<bool(const Record&)>& visit) const = 0;
-  // The same without tile_digests, which of a large tensor are nearly all of its record and then are
-  // not read: damage in them shows when the values are.
+  // The same without tile_digests, which of a large tensor are nearly all of its record and then
+  // are not read: damage in them shows when the values are.
   virtual Status ForEachRecordMeta(const std::function<bool(const Record&)>& visit) const {
     return ForEachRecord(visit);
   }

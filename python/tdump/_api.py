@@ -23,8 +23,9 @@ def step(number: int | None = None) -> None:
 def tap(tensor: T, name: str, *tags: str) -> T:
     """Records ``tensor`` as it is now, under ``name`` below the module that is being called; returns ``tensor`` itself.
 
-    Tuples, dicts and the like are recorded tensor by tensor. ``tags`` are kept with the call. In a region that is
-    compiled or traced nothing is recorded, and the coverage says so.
+    Tuples, dicts and the like are recorded tensor by tensor. ``tags`` are kept with the call. In a region that
+    ``torch.compile`` compiles this needs ``compile: {taps: on}``; there and where a program is exported or traced
+    otherwise, the coverage says what is not recorded.
     """
     if _collector is not None:
         _collector.tap(tensor, name, tags)
