@@ -313,7 +313,13 @@ class Viewer {
   int NothingFound() {
     if (SelectPasses(request_.run, request_.filter).empty()) return FailWithoutPass(request_);
     for (const io::OperatorCoverage& op : request_.run.index.operators) {
-      if (op.name != request_.filter.name || op.ranks_called != 0) continue;
+      if (op.name != request_.filter.name) continue;
+      if (op.ranks_called != 0) {
+        return Fail(kViewTool,
+                    fmt::format("'{}' was called, but has no record there (a rule without 'phase' "
+                                "records the forward alone). See tdump-view {} --names",
+                                op.name, ShellWord(Printable(request_.shown))));
+      }
       if (coordinator::IsIdleContainer(op))
         return Fail(kViewTool,
                     fmt::format("'{}' is a {}, which is never called: only its modules are",

@@ -214,3 +214,13 @@ def test_while_it_runs_and_after_a_kill(tmp_path):
     merged = tool("tdump-merge", tmp_path, "latest", "--strict")
     assert merged.returncode == 1
     assert "ranks 0-1 killed or left by _exit on" in merged.stdout and "in step 2" in merged.stdout, merged.stdout
+
+
+def test_an_operator_that_has_no_record_is_named_with_the_reason(tmp_path):
+    job = "import torch\nm = torch.nn.Sequential(torch.nn.Linear(2, 2))\nm(torch.ones(1, 2))\n"
+    (tmp_path / "job.py").write_text(job)
+    (tmp_path / "c.yaml").write_text("capture: [{leaf: true, role: [grad_output], phase: [backward], level: full}]\n")
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, "job.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    view = execute([BUILD / "bin" / "tdump-view", "run:0/0/0"], tmp_path)
+    assert view.returncode != 0 and "'0' was called, but has no record there" in view.stderr
