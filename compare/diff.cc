@@ -328,11 +328,22 @@ class Differ {
       AddOutcome(pass, pair, outcome);
       if (report_.job) CountLayout(pass, outcome);
     }
-    if (!parted) unpaired_.AddRecords(pass, pair);
+    if (!parted) {
+      AddAbsent(pair);
+      unpaired_.AddRecords(pass, pair);
+    }
     report_.parameters.of_other_steps |= pass.weights_of_other_steps;
     origins_.AddPass(pass, pair, parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
+  }
+
+  void AddAbsent(const PassPair& pair) {
+    if (!job_) return;
+    for (const PassRef& pass : job_->a().PassesAbsent(pair.a))
+      damage_.Add(unpaired_.AddAbsent('B', pass, job_->a().base()));
+    for (const PassRef& pass : job_->b().PassesAbsent(pair.b))
+      damage_.Add(unpaired_.AddAbsent('A', pass, job_->b().base()));
   }
 
   void AddPlace(const PassDiff& pass, const PassPair& pair) {
