@@ -136,5 +136,25 @@ TEST(WeightList, ABufferIsCalledOne) {
               AllOf(HasSubstr("its buffer differs: bn1.running_mean"), Not(HasSubstr("(Adam)"))));
 }
 
+// One rounding of float32 apart.
+const Tensor kNearOnes = Vector<float>("float32", {1, std::nextafter(1.0f, 2.0f), 1, 1});
+
+TEST(WeightList, WhatRoundingExplainsIsAllowedWithOrWithoutOtherTensors) {
+  const FakeRun good = TwoSteps(kOnes, kOnes, true), near = TwoSteps(kNearOnes, kOnes, true);
+  const DiffReport alone = DiffOk(good, near);
+  EXPECT_EQ(alone.overall, Overall::kSame);
+  EXPECT_THAT(Text(alone), HasSubstr("SAME  4 of 4 within bounds (bitwise 3); 1 parameter differs "
+                                     "in bits"));
+  FakeRun more = TwoSteps(kOnes, kOnes, true), more_near = TwoSteps(kNearOnes, kOnes, true);
+  for (FakeRun* run : {&more, &more_near}) run->Pass(0, 2).Module("fc", kOnes, kOnes);
+  EXPECT_EQ(DiffOk(more, more_near).overall, Overall::kSame);
+  DiffOptions bits;
+  bits.pass.require_bits = true;
+  EXPECT_EQ(DiffOk(good, near, bits).overall, Overall::kDiffers);
+  // Of what was not measured nothing is known to be within.
+  EXPECT_EQ(DiffOk(TwoSteps(kOnes, kOnes, false), TwoSteps(kNearOnes, kOnes, false)).overall,
+            Overall::kDiffers);
+}
+
 }  // namespace
 }  // namespace tdump::compare
