@@ -156,5 +156,23 @@ TEST(WeightList, WhatRoundingExplainsIsAllowedWithOrWithoutOtherTensors) {
             Overall::kDiffers);
 }
 
+// A parameter that differs before another one, within its bound.
+TEST(WeightList, TheOriginIsOutsideItsBound) {
+  const auto run_of = [](const Tensor& first, const Tensor& second) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    for (const auto& [path, value] : {std::pair("first", &first), std::pair("second", &second)}) {
+      pass.Param(path, "weight", *value);
+      pass.last()->payload = value->record.payload;
+    }
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(kOnes, kOnes), run_of(kNearOnes, kOneOff));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 1u);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->parameter, "second.weight");
+}
+
 }  // namespace
 }  // namespace tdump::compare
