@@ -1,8 +1,14 @@
-// Which steps an address means to tdump-diff.
+// Which steps an address means to tdump-diff, and the name of a file that stands for standard
+// output.
+#include <gmock/gmock.h>
+
 #include "tests/tools/diff_process.h"
 
 namespace tdump::tools {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class DiffAddressTest : public DiffProcessTest {
  protected:
@@ -30,6 +36,15 @@ TEST_F(DiffAddressTest, TheJobsOwnNumberIsTakenWhereNoStepHasIt) {
   EXPECT_EQ(Diff({"from1:3", "plain:2"}).status, 0);
   // As tdump-view has them.
   EXPECT_EQ(Run("tdump-view", {"from100:101"}).out, Run("tdump-view", {"from100:1"}).out);
+}
+
+TEST_F(DiffAddressTest, ADashIsStandardOutput) {
+  MakeSteps("a", -1);
+  const test::Finished page = Diff({"a", "a", "--html", "-", "--quiet"});
+  EXPECT_EQ(page.status, 0);
+  EXPECT_THAT(page.out, HasSubstr("<!doctype html>"));
+  EXPECT_THAT(Diff({"a", "a", "--jsonl", "-", "--quiet"}).out, StartsWith("{\"type\":"));
+  EXPECT_FALSE(std::filesystem::exists(Path("-")));
 }
 
 }  // namespace
