@@ -228,14 +228,16 @@ std::string UnpairedList::RulesHint(uint32_t paired_roles) const {
   for (uint32_t role = 0; role < kRoleCount; ++role) {
     if (alone >> role & 1) roles.push_back(ToString(static_cast<Role>(role)));
   }
-  std::string pattern = ".";
+  // Where others of these roles are compared, no role tells them apart, and what takes every record
+  // would hide what else is missing.
+  std::string pattern = "RE";
   if ((alone & paired_roles) == 0)
-    pattern = roles.size() == 1 ? fmt::format("@{}#", roles.front())
-                                : fmt::format("@({})#", fmt::join(roles, "|"));
+    pattern = ShellWord(roles.size() == 1 ? fmt::format("@{}#", roles.front())
+                                          : fmt::format("@({})#", fmt::join(roles, "|")));
   return fmt::format(
       "the runs were captured with different rules: if that is why records are without a partner, "
-      "--allow-unpaired {} lists them and does not count them",
-      ShellWord(pattern));
+      "--allow-unpaired {} lists {} and does not count them",
+      pattern, pattern == "RE" ? "those that RE names" : "them");
 }
 
 std::string UnpairedList::NamesText() const {
