@@ -144,10 +144,29 @@ class Differ {
     if (const std::string how = job_->MapText(); options_.job && options_.job->map && !how.empty())
       report_.job->map = fmt::format("{}: {}", options_.job->map->source(), how);
     const bool has_map = options_.job && options_.job->map;
-    if (!std::exchange(signature_checked_, true) &&
-        IsRefused(CheckSignature(a_, b_, opened, has_map)))
-      return InvalidArgument(report_.why_not);
-    return {};
+    if (std::exchange(signature_checked_, true)) return {};
+    SignatureCheck signature = CheckSignature(a_, b_, opened, has_map);
+    if (!signature.refusal.empty()) TellOfRanksLackingAtFirst(&signature);
+    return IsRefused(std::move(signature)) ? InvalidArgument(report_.why_not) : Status();
+  }
+
+  // As one that was killed before its first record: what the others hold may lack its part, and
+  // says nothing of how large the models are.
+  void TellOfRanksLackingAtFirst(SignatureCheck* signature) {
+    const PassPair& first = job_->pairing().pairs.front();
+    for (const bool of_a : {true, false}) {
+      const JobSide& side = of_a ? job_->a() : job_->b();
+      const PassRef& step = of_a ? first.a : first.b;
+      const std::vector<int32_t> without = side.RanksWithout(step);
+      if (without.empty()) continue;
+      signature->refusal.clear();
+      const std::string why = side.WhyMissing(without.front());
+      report_.notes.push_back(fmt::format(
+          "shapes differ, and {} of {} recorded nothing of step {}{}: what the other ranks hold "
+          "may "
+          "lack their part; where nobody says how ranks lie, --topology does",
+          RanksText(without), of_a ? 'A' : 'B', step.step, why.empty() ? "" : " (" + why + ")"));
+    }
   }
 
   bool IsRefused(SignatureCheck signature) {
@@ -328,11 +347,22 @@ class Differ {
       AddOutcome(pass, pair, outcome);
       if (report_.job) CountLayout(pass, outcome);
     }
-    if (!parted) unpaired_.AddRecords(pass, pair);
+    if (!parted) {
+      AddAbsent(pair);
+      unpaired_.AddRecords(pass, pair);
+    }
     report_.parameters.of_other_steps |= pass.weights_of_other_steps;
     origins_.AddPass(pass, pair, parted);
     if (options_.on_pass && !parted) options_.on_pass(pass, pair);
     if (pass.spill) damage_.Add(pass.spill->status());  // since it was compared
+  }
+
+  void AddAbsent(const PassPair& pair) {
+    if (!job_) return;
+    for (const PassRef& pass : job_->a().PassesAbsent(pair.a))
+      damage_.Add(unpaired_.AddAbsent('B', pass, job_->a().base()));
+    for (const PassRef& pass : job_->b().PassesAbsent(pair.b))
+      damage_.Add(unpaired_.AddAbsent('A', pass, job_->b().base()));
   }
 
   void AddPlace(const PassDiff& pass, const PassPair& pair) {

@@ -72,7 +72,8 @@ double ErrorBins::Quantile(double q, uint64_t total, uint64_t zeros, double max)
   for (size_t bin = first_; bin <= last_; ++bin) {
     seen += CountOf(bin);
     const uint64_t middle = static_cast<uint64_t>(bin) << kShift | uint64_t{1} << (kShift - 1);
-    if (seen >= rank) return std::min(std::bit_cast<double>(middle), max);
+    // The middle of the bin of what is beyond a double is no number.
+    if (seen >= rank) return std::min(max, std::bit_cast<double>(middle));
   }
   return max;
 }

@@ -116,6 +116,27 @@ std::vector<int32_t> JobSide::RanksWithout(const PassRef& step) const {
   return ranks;
 }
 
+std::vector<PassRef> JobSide::PassesAbsent(const PassRef& step) const {
+  if (Describe().is_ours) return {};
+  std::map<int32_t, PassRef> nearest;  // by rank
+  for (const PassRef& other : steps_) {
+    const bool is_alike = std::tie(other.process, other.extra, other.nth) ==
+                          std::tie(step.process, step.extra, step.nth);
+    if (!is_alike) continue;
+    for (const PassRef& pass : PassesOf(other)) {
+      const bool is_first = nearest.try_emplace(pass.rank, pass).second;
+      if (!is_first && pass.step <= step.step) nearest[pass.rank] = pass;
+    }
+  }
+  for (const PassRef& pass : PassesOf(step)) nearest.erase(pass.rank);
+  std::vector<PassRef> absent;
+  for (auto& [rank, pass] : nearest) {
+    pass.step = step.step;
+    absent.push_back(pass);
+  }
+  return absent;
+}
+
 bool JobSide::HasRecords(const PassRef& pass) const {
   const auto view = base_->Open(pass);
   if (!view.ok()) return true;

@@ -50,6 +50,10 @@ class JobSide : public RunSide {
   // Of those, and of ranks that were lost before they wrote a pass, the ones that have none in this
   // step, or an unfinished one without records.
   std::vector<int32_t> RanksWithout(const PassRef& step) const;
+  // Passes that ranks lack in this step but have in another one, under its numbers: of each rank
+  // the last one before, else the first one. Of a dump of another tool, which has no manifest that
+  // says what else became of a pass.
+  std::vector<PassRef> PassesAbsent(const PassRef& step) const;
   // Of the ranks that are selected, those that were killed.
   const std::map<int32_t, KilledState>& killed() const { return killed_; }
 

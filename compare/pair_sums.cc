@@ -294,7 +294,10 @@ void PairAdder::AddFinite(T a, T b, uint64_t index) {
   s.compared_square_b += y * y;
   const T difference = std::abs(a - b);
   const T larger = std::max(std::abs(a), std::abs(b));
-  AddMagnitude(difference, larger, index);
+  if (std::isinf(difference))
+    AddMagnitude<long double>(std::abs(error), larger, index);  // of finite numbers
+  else
+    AddMagnitude(difference, larger, index);
   s.max_excess =
       std::max(s.max_excess, static_cast<double>(difference - static_cast<T>(bound_) * larger));
   AddError(static_cast<double>(error), static_cast<double>(difference), static_cast<double>(larger),

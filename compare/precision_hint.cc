@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "compare/element.h"
 #include "core/text.h"
@@ -12,9 +13,11 @@ namespace tdump::compare {
 namespace {
 
 constexpr std::string_view kLooks = "error looks like rounding; ";
-constexpr double kNearlyAll = 0.9;  // of the pairs
-constexpr double kFarBelow = 40;    // one 40th of the error power that is explained
-constexpr double kFarBeyond = 10;   // times the error power of those that are explained
+constexpr double kNearlyAll = 0.9;     // of the pairs
+constexpr double kFarBelow = 40;       // one 40th of the error power that is explained
+constexpr double kMostCommon = 0.5;    // of the error power
+constexpr double kLeastMedian = 0.25;  // of the root mean square
+constexpr double kFarBeyond = 10;      // times the error power of those that are explained
 
 // The most that elements may be off on average, relative to themselves: normal ones are, by noise
 // of that power, by some s (0.8 + 0.64 ln(1 / s)). The power alone is that of a few large ones
@@ -22,6 +25,25 @@ constexpr double kFarBeyond = 10;   // times the error power of those that are e
 double MostRelative(double power) {
   const double s = std::sqrt(power);
   return s < 1 ? std::min(0.5, 1.5 * s * (1 - std::log(s))) : 0.5;
+}
+
+// Whether rows differ by the same numbers, as by a bias that one side lacks. Of rounding errors
+// that is what the mean of the inputs makes of the roundings of a weight: a third, behind a ReLU.
+bool IsSameInAllRows(const Metrics& m, const ErrorLevel& error) {
+  return m.channels > 0 && error.common_share() > kMostCommon;
+}
+
+// Whether most of the elements that differ are off by far less, relative to themselves, than the
+// power says: then it is that of a few, as of one channel. Of rounding errors the median is about
+// the root mean square.
+bool IsOfFewElements(const Metrics& m, const ErrorLevel& error, double roundoff) {
+  const uint64_t differing = std::accumulate(m.ulp.begin() + 1, m.ulp.end(), uint64_t{0});
+  if (differing == 0) return false;
+  size_t bin = 1;  // of the median
+  for (uint64_t seen = m.ulp[bin]; 2 * seen < differing; seen += m.ulp[bin]) ++bin;
+  const double most = std::ldexp(2 * roundoff, static_cast<int>(bin) - 1);
+  const double share = static_cast<double>(differing) / static_cast<double>(m.elements);
+  return most < kLeastMedian * std::sqrt(error.power / share);
 }
 
 }  // namespace
@@ -33,14 +55,18 @@ std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DTy
   const bool product = outcome.reduction().kind == OperatorClass::kProduct ||
                        outcome.reduction().kind == OperatorClass::kUnknown;
   if (!product || m.elements < 64 || (!widened && m.bits_equal > m.elements / 4) ||
-      error.gain > 0.3 * std::sqrt(error.power))
+      error.gain > 0.3 * std::sqrt(error.power) || IsSameInAllRows(m, error) ||
+      IsOfFewElements(m, error, FormatOf(a).UnitRoundoff()))
     return "";
   const bool coarse = FormatOf(a).UnitRoundoff() >= 0x1p-8;
   for (const std::string_view name : kLowerPrecisions) {
     const auto precision = ParsePrecision(name);
     const LocalBound local =
         LocalBoundOf({.a = a, .b = b, .reduction = outcome.reduction(), .compute = &*precision});
-    const bool far_below = coarse && error.power * kFarBelow < local.level.power;
+    // A few large numbers may make the power of a finer dtype small; of results that were widened
+    // few elements may differ.
+    const double size = coarse ? error.power : std::max(error.power, m.mean_rel * m.mean_rel);
+    const bool far_below = (coarse || !widened) && size * kFarBelow < local.level.power;
     if (error.power <= local.level.power && m.mean_rel <= MostRelative(local.level.power))
       return far_below ? "" : name;
   }

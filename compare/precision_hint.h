@@ -15,9 +15,10 @@ inline constexpr std::array<std::string_view, 6> kLowerPrecisions = {"tf32", "fp
                                                                      "fp8",  "fp8_e5m2", "fp4"};
 
 // The finest precision whose products would explain an error that looks like rounding: of nearly
-// all elements, of most of them small beside what they are, and hardly a multiple of the signal.
-// "" where it does not, or none would do; of a coarse dtype also where the error is far less than
-// the precision makes. `widened`: of results of bfloat16 many elements may be equal (AreWidened).
+// all elements, of most of them small beside what they are, hardly a multiple of the signal, not
+// the same in all rows, and not of a few elements. "" where it does not, or none would do, or the
+// error is far less than the precision makes. `widened`: of results of bfloat16 many elements may
+// be equal (AreWidened), which makes it less.
 std::string_view PrecisionLike(const Outcome& outcome, const DType& a, const DType& b,
                                bool widened = false);
 // What is noted of such a pair.

@@ -117,9 +117,13 @@ void Tally::Judge(const RunSide& a, const RunSide& b, const PassPairing& pairing
                   const UnpairedList& unpaired, const WeightList& weights) {
   const Counts& c = report_->counts;
   const bool alone = c.unpaired_a + c.unpaired_b > c.unpaired_allowed;
-  // Where the precision is lower, what the operators return does not tell.
+  // Of weights of which nothing says by how much they differ the operators tell, unless the
+  // precision is lower; those that were measured are judged by their bounds.
   const bool weights_tell = observations_judged_ == 0 || options_->pass.compute;
-  const bool weights_decide = weights_tell && !report_->parameters.differing.empty();
+  const ParameterReport& p = report_->parameters;
+  const bool weights_decide =
+      weights_tell &&
+      (p.by_hash > 0 || !std::ranges::all_of(p.differing, &ParameterDifference::within));
   const bool states_decide =
       (observations_judged_ == 0 && c.unproven_states > 0) || c.unexplained_states > 0;
   if (c.paired == 0) {

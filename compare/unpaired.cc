@@ -136,6 +136,16 @@ Status UnpairedList::AddPass(char side, const PassRef& pass, const RunSide& here
   return status;
 }
 
+Status UnpairedList::AddAbsent(char side, const PassRef& absent, const RunSide& lacking) {
+  const char of = side == 'A' ? 'B' : 'A';
+  (of == 'A' ? absent_a_ : absent_b_).insert(absent.rank);
+  PassRef whole = absent;
+  whole.rank = kAllRanks;
+  return AddPass(side, whole, lacking,
+                 fmt::format("rank {} of {} has no step {}, which other ranks have", absent.rank,
+                             of, absent.step));
+}
+
 void UnpairedList::AddRecordsOf(char side, const PassDiff& pass, const PassRef& here,
                                 const PassRef& other) {
   const bool of_a = side == 'A';
@@ -173,6 +183,8 @@ void UnpairedList::AddRecords(const PassDiff& pass, const PassPair& pair) {
   AddRecordsOf('B', pass, pair.b, pair.a);
   AddLost('A', pass, pair);
   AddLost('B', pass, pair);
+  absent_a_.clear();
+  absent_b_.clear();
 }
 
 // `side`: the one that has them.
@@ -182,6 +194,7 @@ void UnpairedList::AddLost(char side, const PassDiff& pass, const PassPair& pair
   const uint64_t step = of_a ? pair.b.step : pair.a.step;
   std::map<std::tuple<int32_t, bool, std::string>, Unpaired> by_rank;  // what is skipped, by module
   for (const LostCopy& copy : of_a ? pass.lost_b : pass.lost_a) {
+    if ((of_a ? absent_b_ : absent_a_).contains(copy.rank)) continue;  // told of the whole pass
     const auto record = lacking.Get(copy.tensor);
     if (!record.ok()) continue;
     const bool allowed = IsAllowed(*record);
@@ -215,14 +228,16 @@ std::string UnpairedList::RulesHint(uint32_t paired_roles) const {
   for (uint32_t role = 0; role < kRoleCount; ++role) {
     if (alone >> role & 1) roles.push_back(ToString(static_cast<Role>(role)));
   }
-  std::string pattern = ".";
+  // Where others of these roles are compared, no role tells them apart, and what takes every record
+  // would hide what else is missing.
+  std::string pattern = "RE";
   if ((alone & paired_roles) == 0)
-    pattern = roles.size() == 1 ? fmt::format("@{}#", roles.front())
-                                : fmt::format("@({})#", fmt::join(roles, "|"));
+    pattern = ShellWord(roles.size() == 1 ? fmt::format("@{}#", roles.front())
+                                          : fmt::format("@({})#", fmt::join(roles, "|")));
   return fmt::format(
       "the runs were captured with different rules: if that is why records are without a partner, "
-      "--allow-unpaired {} lists them and does not count them",
-      ShellWord(pattern));
+      "--allow-unpaired {} lists {} and does not count them",
+      pattern, pattern == "RE" ? "those that RE names" : "them");
 }
 
 std::string UnpairedList::NamesText() const {

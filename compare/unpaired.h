@@ -28,6 +28,9 @@ class UnpairedList {
   // `why`: it has none. `paired`: texts of the keys that have one even so.
   Status AddPass(char side, const PassRef& pass, const RunSide& here, std::string why,
                  const std::set<std::string>& paired = {});
+  // A pass that a rank of `lacking` does not have, in a step that others have
+  // (JobSide::PassesAbsent). `side`: the other one. Before AddRecords of the step.
+  Status AddAbsent(char side, const PassRef& absent, const RunSide& lacking);
   // The records of a pair of passes that have none, and copies that ranks lost.
   void AddRecords(const PassDiff& pass, const PassPair& pair);
 
@@ -56,6 +59,7 @@ class UnpairedList {
   const DiffOptions* options_;
   DiffReport* report_;
   std::vector<Unpaired> allowed_;               // the first ones
+  std::set<int32_t> absent_a_, absent_b_;       // ranks of the step for which AddAbsent was called
   std::vector<NamedTensor> names_a_, names_b_;  // the first ones
   std::string sample_a_, sample_b_;
   uint32_t roles_a_ = 0, roles_b_ = 0;  // of records that are alone and not allowed; bits

@@ -33,6 +33,7 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
     first_steps_.try_emplace(place, row.step_b);
     return AddAllowed(row, later);
   }
+  if (outcome.fails && !first_outside_) first_outside_ = DifferenceOf(row, rank, outcome, later);
   if (later && (!outcome.bits_differ || finder_->DiffersBefore(row.step_b, !outcome.fails)))
     return AddFollowing(row, outcome);
   ParameterReport& p = report_->parameters;
@@ -57,18 +58,24 @@ void WeightList::Add(const Row& row, int32_t rank, const Outcome& outcome) {
   };
   if (p.differing.size() < kMostListed &&
       std::none_of(p.differing.begin(), p.differing.end(), same))
-    p.differing.push_back({.name = row.name,
-                           .path = row.key.path,
-                           .rank = row.rank_b,
-                           .step = row.step_b,
-                           .buffer = buffer,
-                           .outside = outcome.fails,
-                           .within = outcome.comparison.verdict.tolerance == Answer::kSame,
-                           .share = ShareOutside(outcome),
-                           .drifted = later,
-                           .same_special = v.HasValues() && v.special == Answer::kSame,
-                           .may_be_steps = steps_.MayHaveMade(row, rank, outcome),
-                           .row = std::make_shared<const Row>(row)});
+    p.differing.push_back(DifferenceOf(row, rank, outcome, later));
+}
+
+ParameterDifference WeightList::DifferenceOf(const Row& row, int32_t rank, const Outcome& outcome,
+                                             bool later) const {
+  const Verdict& v = outcome.comparison.verdict;
+  return {.name = row.name,
+          .path = row.key.path,
+          .rank = row.rank_b,
+          .step = row.step_b,
+          .buffer = row.key.role == Role::kState,
+          .outside = outcome.fails,
+          .within = v.tolerance == Answer::kSame,
+          .share = ShareOutside(outcome),
+          .drifted = later,
+          .same_special = v.HasValues() && v.special == Answer::kSame,
+          .may_be_steps = steps_.MayHaveMade(row, rank, outcome),
+          .row = std::make_shared<const Row>(row)};
 }
 
 void WeightList::AddAllowed(const Row& row, bool later) {
@@ -118,7 +125,11 @@ void WeightList::CountNames() {
 }
 
 Origin WeightList::FirstDiffering() const {
-  const ParameterDifference& first = report_->parameters.differing.front();
+  const std::vector<ParameterDifference>& differing = report_->parameters.differing;
+  const auto beyond = std::ranges::find(differing, false, &ParameterDifference::within);
+  const ParameterDifference& first = first_outside_              ? *first_outside_
+                                     : beyond != differing.end() ? *beyond
+                                                                 : differing.front();
   Origin origin;
   origin.kind = OriginKind::kParameter;
   origin.step = first.step;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@ class WeightList {
   // Once all are added.
   void CountNames();
 
+  // Of those outside their bound, else of those of which nothing says by how much, the first.
   // Precondition: some weight differs.
   Origin FirstDiffering() const;
   // Whether the optimizer of B may divide by the size of the gradient.
@@ -46,12 +48,15 @@ class WeightList {
     uint64_t by_hash() const { return differing.size() - measured.size(); }
   };
 
+  ParameterDifference DifferenceOf(const Row& row, int32_t rank, const Outcome& outcome,
+                                   bool later) const;
   void AddAllowed(const Row& row, bool later);
   void AddFollowing(const Row& row, const Outcome& outcome);
 
   const OriginFinder* finder_;
   DiffReport* report_;
   Names parameters_, buffers_;
+  std::optional<ParameterDifference> first_outside_;
   std::map<std::string, FollowingWeight> following_;  // the farthest of each name
   // At which a weight was judged, by rank and name.
   std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/parse_number.h"
@@ -31,6 +32,18 @@ Result<io::Address> Resolve(const std::string& text) {
   return address;
 }
 
+// The number of the step that is asked for: where the run has none of that number, the step that
+// the job itself calls so, as in tdump-view (SelectPasses in tools/record_filter.h).
+uint64_t StepMeant(const LoadedRun& run, uint64_t step) {
+  const std::vector<io::IndexedPass>& passes = run.index.passes;
+  if (std::ranges::find(passes, step, &io::IndexedPass::global_step) != passes.end()) return step;
+  const auto own = std::ranges::find_if(passes, [&](const io::IndexedPass& place) {
+    const io::PassEntry& entry = run.store->processes()[place.process].passes[place.pass];
+    return std::cmp_equal(entry.info.job_step, step);
+  });
+  return own == passes.end() ? step : own->global_step;
+}
+
 Result<DiffSource> OpenRun(const std::string& text) {
   TDUMP_ASSIGN_OR_RETURN(const io::Address address, Resolve(text));
   DiffSource source;
@@ -40,7 +53,8 @@ Result<DiffSource> OpenRun(const std::string& text) {
                                                        source.run->ref.rank, source.run->label);
   if (!address.step) return source;
   const std::optional<int32_t> rank = address.rank ? address.rank : source.run->ref.rank;
-  const Status picked = Pick({*address.step, rank, address.name}, text, &source);
+  const uint64_t step = StepMeant(*source.run, *address.step);
+  const Status picked = Pick({step, rank, address.name}, text, &source);
   const bool is_unknown =
       picked.message().find("is named '" + address.name + "'") != std::string::npos;
   if (!picked.ok() && is_unknown)

@@ -40,6 +40,7 @@ bool IsOfSystem(const std::string& path) {
 // A file has one such name, whether it is there or not: symbolic links are followed, but not those
 // of /dev and /proc.
 std::string NameOfFile(std::string path) {
+  if (path == "-") return "/dev/stdout";
   constexpr int kMostLinks = 40;
   for (int i = 0; i < kMostLinks && !IsOfSystem(path); ++i) {
     std::error_code error;

@@ -4,7 +4,7 @@
 //   2. Commit() flushes, renames and closes it. A killed tool leaves the .part and the old NAME;
 //      the next one that writes NAME removes what is left and not locked (core/whole_file.h).
 // A symbolic link stands for the file it leads to. What is no regular file (a FIFO, /dev/null) is
-// written to directly; /dev/stdout and other open descriptors as well, behind what they have.
+// written to directly; /dev/stdout ("-") and other open descriptors as well, behind what they have.
 #pragma once
 
 #include <cstdio>

@@ -296,6 +296,34 @@ TEST(KilledRanks, ItMayBeOfTheFirstStep) {
   }
 }
 
+// Half a model on the other rank says nothing of how large it is.
+TEST(KilledRanks, BeforeItsFirstRecordItIsNoSmallerModel) {
+  for (const bool is_known : {true, false}) {
+    FakeRun a(1), b(2);
+    PassBuilder whole = a.Pass(0, 0), half = b.Pass(0, 0);
+    for (const char* const name : {"a", "b", "c"}) {
+      whole.Param(name, "weight", kWhole).last()->payload = kWhole.record.payload;
+      half.Param(name, "weight", kLeft).last()->payload = kLeft.record.payload;
+    }
+    whole.Module("a", kInput, kWhole);
+    half.Module("a", kInput, kLeft);
+    b.Pass(1, 0);
+    b.MakePart(1);
+    Kill(&b, 1);
+    for (int32_t rank : {0, 1}) {
+      if (is_known) b.Place(rank, rank == 0 ? "tp=0" : "tp=1");
+    }
+    const DiffReport report = DiffOk(a, b);
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    EXPECT_THAT(Joined(Text(report)),
+                HasSubstr("shapes differ, and rank 1 of B recorded nothing of step 0 (rank 1: "
+                          "killed or left by _exit, last step"));
+    if (is_known)
+      ExpectKilled(report, 'B', {1},
+                   "rank 1 of B, step 0, killed or left by _exit before its first record");
+  }
+}
+
 // Rank 0 runs a and b, and what b returns is wrong. Rank 1 lacks b: as another stage of a pipeline
 // does, or since it was killed.
 TEST(KilledRanks, AStageOfAPipelineLacksNothing) {

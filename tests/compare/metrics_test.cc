@@ -133,6 +133,20 @@ TEST(Metrics, ARelativeErrorThatIsNoNumberIsNoMaximum) {
   EXPECT_EQ(m.worst_relative->position, std::vector<uint64_t>{0});
 }
 
+TEST(Metrics, ADifferenceBeyondADouble) {
+  const double most = 1.7e308;
+  const Metrics m = MeasureOk(Vector<double>("float64", {most, most, 1}),
+                              Vector<double>("float64", {-most, -most, 1}), {.relative = 0.5});
+  EXPECT_EQ(m.max_rel, 2);
+  ASSERT_TRUE(m.worst_relative);
+  EXPECT_EQ(m.worst_relative->position, std::vector<uint64_t>{0});
+  EXPECT_NEAR(m.mean_rel, 4.0 / 3, 1e-15);
+  EXPECT_EQ(m.max_abs, kInf);
+  EXPECT_EQ(m.p50, kInf);
+  EXPECT_EQ(m.p999, kInf);
+  EXPECT_EQ(m.outside(), 2u);
+}
+
 TEST(Metrics, SignOfZero) {
   const Metrics m =
       MeasureOk(Vector<float>("float32", {0.0f, -1}), Vector<float>("float32", {-0.0f, 1}));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "tests/compare/diff_runs.h"
 
@@ -223,6 +224,54 @@ TEST(PrecisionHint, OfBothSidesThatComputedInBfloat16) {
   // As many elements of numbers that are no bfloat16's are off for another reason.
   EXPECT_THAT(OneStepApart(false, 0.013f, 0.77f).notes,
               Not(Contains(HasSubstr("looks like rounding"))));
+}
+
+// 256 rows of 64 numbers, and those that `error` makes of the row and column, relative to 1.
+DiffReport WithErrors(const std::function<double(int row, int column)>& error) {
+  const auto run_of = [&](bool other) {
+    std::vector<float> values;
+    for (int row = 0; row < 256; ++row) {
+      for (int column = 0; column < 64; ++column) {
+        const double x = std::sin(0.7 * row * row + 1.3 * column);
+        values.push_back(static_cast<float>(x + (other ? error(row, column) : 0)));
+      }
+    }
+    FakeRun run(1);
+    run.Pass(0, 0).Module("fc", Vector<float>("float32", {1, 2}),
+                          MakeTensor("float32", {256, 64}, values));
+    return run;
+  };
+  return DiffOk(run_of(false), run_of(true));
+}
+
+TEST(PrecisionHint, WhatAllRowsHaveInCommonIsABias) {
+  const auto noise = [](int row, int column) { return std::sin(37.0 * row * row + 5.0 * column); };
+  const auto bias = [](int, int column) { return std::sin(11.0 * column * column); };
+  const auto note = Contains(HasSubstr("looks like rounding"));
+  for (const double size : {1e-3, 1e-2, 0.1}) {
+    SCOPED_TRACE(size);
+    EXPECT_THAT(WithErrors([&](int r, int c) { return size * noise(r, c); }).notes, note);
+    EXPECT_THAT(WithErrors([&](int r, int c) { return size * bias(r, c); }).notes, Not(note));
+    EXPECT_THAT(
+        WithErrors([&](int r, int c) { return size * (bias(r, c) + noise(r, c) / 2); }).notes,
+        Not(note));
+  }
+}
+
+TEST(PrecisionHint, NorDoesOneChannelBesideSmallErrorsLookLikeIt) {
+  const auto noise = [](int row, int column) { return std::sin(37.0 * row * row + 5.0 * column); };
+  const DiffReport report =
+      WithErrors([&](int r, int c) { return (c == 3 ? 1e-2 : 1e-6) * noise(r, c); });
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(report.notes, Not(Contains(HasSubstr("looks like rounding"))));
+}
+
+// 115 dB: more than float32 explains, a hundred thousandth of what TF32 makes.
+TEST(PrecisionHint, FarLessThanAPrecisionMakesIsNotOfIt) {
+  const auto noise = [](int row, int column) { return std::sin(37.0 * row * row + 5.0 * column); };
+  const DiffReport report = WithErrors([&](int r, int c) { return 1.8e-6 * noise(r, c); });
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(report.notes, Not(Contains(HasSubstr("looks like rounding"))));
 }
 
 // 42 dB: twice what bfloat16 explains, a hundredth of what float8 makes.

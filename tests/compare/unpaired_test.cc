@@ -65,9 +65,10 @@ TEST(RulesHint, RolesThatOnlyOneRunCapturedAreNamed) {
                                  "without a partner, --allow-unpaired '@grad_output#' lists")));
 }
 
-TEST(RulesHint, OperatorsThatOnlyOneRunCapturedAreAllOfThem) {
+TEST(RulesHint, OperatorsThatOnlyOneRunCapturedAreLeftToTheUser) {
   EXPECT_THAT(NotesOf({"1", {"fc"}}, {"2", {"fc", "norm"}}),
-              Contains(HasSubstr("--allow-unpaired . lists them")));
+              Contains(HasSubstr("--allow-unpaired RE lists those that RE names and does not "
+                                 "count them")));
 }
 
 TEST(RulesHint, TheOptionThatIsNamedDoesIt) {

@@ -136,5 +136,43 @@ TEST(WeightList, ABufferIsCalledOne) {
               AllOf(HasSubstr("its buffer differs: bn1.running_mean"), Not(HasSubstr("(Adam)"))));
 }
 
+// One rounding of float32 apart.
+const Tensor kNearOnes = Vector<float>("float32", {1, std::nextafter(1.0f, 2.0f), 1, 1});
+
+TEST(WeightList, WhatRoundingExplainsIsAllowedWithOrWithoutOtherTensors) {
+  const FakeRun good = TwoSteps(kOnes, kOnes, true), near = TwoSteps(kNearOnes, kOnes, true);
+  const DiffReport alone = DiffOk(good, near);
+  EXPECT_EQ(alone.overall, Overall::kSame);
+  EXPECT_THAT(Text(alone), HasSubstr("SAME  4 of 4 within bounds (bitwise 3); 1 parameter differs "
+                                     "in bits"));
+  FakeRun more = TwoSteps(kOnes, kOnes, true), more_near = TwoSteps(kNearOnes, kOnes, true);
+  for (FakeRun* run : {&more, &more_near}) run->Pass(0, 2).Module("fc", kOnes, kOnes);
+  EXPECT_EQ(DiffOk(more, more_near).overall, Overall::kSame);
+  DiffOptions bits;
+  bits.pass.require_bits = true;
+  EXPECT_EQ(DiffOk(good, near, bits).overall, Overall::kDiffers);
+  // Of what was not measured nothing is known to be within.
+  EXPECT_EQ(DiffOk(TwoSteps(kOnes, kOnes, false), TwoSteps(kNearOnes, kOnes, false)).overall,
+            Overall::kDiffers);
+}
+
+// A parameter that differs before another one, within its bound.
+TEST(WeightList, TheOriginIsOutsideItsBound) {
+  const auto run_of = [](const Tensor& first, const Tensor& second) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    for (const auto& [path, value] : {std::pair("first", &first), std::pair("second", &second)}) {
+      pass.Param(path, "weight", *value);
+      pass.last()->payload = value->record.payload;
+    }
+    return run;
+  };
+  const DiffReport report = DiffOk(run_of(kOnes, kOnes), run_of(kNearOnes, kOneOff));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.failing, 1u);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->parameter, "second.weight");
+}
+
 }  // namespace
 }  // namespace tdump::compare

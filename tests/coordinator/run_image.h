@@ -65,6 +65,7 @@ class ProcessImage {
     bool selected = true;
     uint64_t started_ns = 1;
     std::string coordinates = "";  // "dp=0 tp=1"
+    int64_t first_job_step = -1;   // the job's own number of step 0; -1: it does not tell
   };
 
   ProcessImage(Env* env, const std::string& run, Options options)
@@ -158,6 +159,8 @@ class ProcessImage {
     io::PassInfo info;
     info.ordinal = passes_++;
     info.local_step = info.mode_step = local;
+    if (options_.first_job_step >= 0)
+      info.job_step = options_.first_job_step + static_cast<int64_t>(local);
     info.rank = options_.rank;
     info.world = options_.world;
     info.generation = options_.generation;

@@ -1,0 +1,51 @@
+// Which steps an address means to tdump-diff, and the name of a file that stands for standard
+// output.
+#include <gmock/gmock.h>
+
+#include "tests/tools/diff_process.h"
+
+namespace tdump::tools {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class DiffAddressTest : public DiffProcessTest {
+ protected:
+  // Three steps; "second" returns 1, 2 and 3.
+  void MakeSteps(const std::string& name, int64_t first_job_step) {
+    ProcessImage process(env_, Path(name), {.first_job_step = first_job_step});
+    for (uint64_t step = 0; step < 3; ++step)
+      process.Tensors(step, Model(static_cast<float>(step + 1))).Map(step, step, 1);
+    process.Exit(3);
+  }
+};
+
+TEST_F(DiffAddressTest, TheJobsOwnNumberIsTakenWhereNoStepHasIt) {
+  MakeSteps("plain", -1);
+  MakeSteps("from100", 100);
+  MakeSteps("from1", 1);
+  const auto status = [&](const std::string& address) { return Diff({address, "plain:1"}).status; };
+  EXPECT_EQ(status("from100:1"), 0);
+  EXPECT_EQ(status("from100:101"), 0);
+  EXPECT_EQ(status("from100:100"), 1);
+  EXPECT_EQ(status("from100:103"), 2);
+  EXPECT_EQ(status("plain:101"), 2);
+  // tdump's own come first.
+  EXPECT_EQ(status("from1:1"), 0);
+  EXPECT_EQ(Diff({"from1:3", "plain:2"}).status, 0);
+  // As tdump-view has them.
+  EXPECT_EQ(Run("tdump-view", {"from100:101"}).out, Run("tdump-view", {"from100:1"}).out);
+}
+
+TEST_F(DiffAddressTest, ADashIsStandardOutput) {
+  MakeSteps("a", -1);
+  const test::Finished page = Diff({"a", "a", "--html", "-", "--quiet"});
+  EXPECT_EQ(page.status, 0);
+  EXPECT_THAT(page.out, HasSubstr("<!doctype html>"));
+  EXPECT_THAT(Diff({"a", "a", "--jsonl", "-", "--quiet"}).out, StartsWith("{\"type\":"));
+  EXPECT_FALSE(std::filesystem::exists(Path("-")));
+}
+
+}  // namespace
+}  // namespace tdump::tools
