@@ -176,6 +176,27 @@ TEST(InferBoth, NumbersOfEachRanksOwnAreComparedRankByRank) {
   EXPECT_EQ(report.failing.at(0).rank_b, 1);
 }
 
+// Records that kept a hash alone.
+TEST(InferBoth, ShardsKnownByTheirHashAreJudgedByIt) {
+  const auto run = [](const Tensor& last) {
+    FakeRun ranks(4);
+    for (int rank = 0; rank < 4; ++rank) {
+      ranks.Place(rank, "tp=" + std::to_string(rank % 2) + " dp=" + std::to_string(rank / 2));
+      const Tensor half = Block(W, 0, kIn, rank % 2 * 4, 4);
+      ranks.Pass(rank, 0).Param("fc", "weight", rank == 3 ? last : half);
+    }
+    return ranks;
+  };
+  const FakeRun right = run(Block(W, 0, kIn, 4, 4));
+  const DiffReport same = DiffOf(right, right);
+  EXPECT_EQ(same.overall, Overall::kSame);
+  EXPECT_EQ(same.counts.equal_by_hash, 1u);
+  const DiffReport report = DiffOf(right, run(Block(W, 0, kIn, 3, 4)));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.counts.equal_by_hash, 1u);
+  EXPECT_THAT(report.job->how_b, Contains(Key(HasSubstr("rank 3 differs from rank 1"))));
+}
+
 // A weight that all hold, but for one rank: its copy differs.
 TEST(InferBoth, CopiesOfOneSideSayWhatIsCopied) {
   constexpr Size kSize = {2, 1};
