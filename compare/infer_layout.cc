@@ -179,9 +179,8 @@ std::optional<Shape> ShapeOf(const Guess& guess, const std::vector<Shard>& shard
 
 }  // namespace
 
-std::vector<LayoutCandidate> LayoutCandidates(const LayoutQuestion& question,
-                                              const Topology& topology) {
-  std::vector<std::pair<int, LayoutCandidate>> found;
+std::vector<LikelyLayout> LikelyLayouts(const LayoutQuestion& question, const Topology& topology) {
+  std::vector<LikelyLayout> found;
   if (question.shards.empty()) return {};
   const bool vocabulary = LayoutOdds(question).IsVocabulary();
   for (const Guess& guess : Guesser(question, topology).Run()) {
@@ -198,16 +197,20 @@ std::vector<LayoutCandidate> LayoutCandidates(const LayoutQuestion& question,
       if (!fit.how.empty()) candidate.how += ", " + fit.how;
       candidate.rearrangement = std::move(fit.rearrangement);
       candidate.crop = std::move(fit.crop);
-      found.emplace_back(guess.cost + fit.cost, std::move(candidate));
+      found.push_back({std::move(candidate), guess.cost + fit.cost});
     }
   }
   std::stable_sort(found.begin(), found.end(),
-                   [](const auto& x, const auto& y) { return x.first < y.first; });
+                   [](const LikelyLayout& x, const LikelyLayout& y) { return x.cost < y.cost; });
+  if (found.size() > kMostCandidates) found.resize(kMostCandidates);
+  return found;
+}
+
+std::vector<LayoutCandidate> LayoutCandidates(const LayoutQuestion& question,
+                                              const Topology& topology) {
   std::vector<LayoutCandidate> candidates;
-  for (auto& [cost, candidate] : found) {
-    if (candidates.size() == kMostCandidates) break;
-    candidates.push_back(std::move(candidate));
-  }
+  for (LikelyLayout& likely : LikelyLayouts(question, topology))
+    candidates.push_back(std::move(likely.layout));
   return candidates;
 }
 

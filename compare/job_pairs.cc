@@ -330,6 +330,7 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
     same_shape = layouts->a.shape() == layouts->b.shape();
     tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
     tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
+    HashJoined({&of_a, &layouts->a, &tensor_a}, {&of_b, &layouts->b, &tensor_b});
     AddCopies(of_a, layouts->a, tensor_a, &stages_a_);
     AddCopies(of_b, layouts->b, tensor_b, &stages_b_);
     tensor_a.mean_dims = std::move(layouts->mean_a);

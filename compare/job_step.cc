@@ -14,6 +14,7 @@
 #include "compare/layers.h"
 #include "compare/mean_layout.h"
 #include "compare/roles.h"
+#include "compare/whole_tensors.h"
 
 namespace tdump::compare {
 namespace {
@@ -308,6 +309,14 @@ Result<io::Record> JobStep::Get(uint64_t id) const {
   io::Record record;
   if (found.tensor->layout) {
     record = found.tensor->record;
+    std::vector<io::Hash128> hashes;
+    for (const size_t shard : found.tensor->layout->plan.shards) {
+      if (!record.hash) break;
+      const Member& member = found.tensor->shards[found.Shard(shard)].member;
+      TDUMP_ASSIGN_OR_RETURN(const io::Record own, views_[member.pass]->Get(member.id));
+      if (own.hash) hashes.push_back(*own.hash);
+    }
+    if (record.hash) record.hash = JoinedHash(hashes);
   } else {
     const Member& member = found.Front().member;
     TDUMP_ASSIGN_OR_RETURN(record, views_[member.pass]->Get(member.id));

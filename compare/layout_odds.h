@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compare/infer_layout.h"
 
@@ -28,5 +29,12 @@ class LayoutOdds {
   bool weight_ = false;  // a parameter, its gradient, a buffer
   bool input_ = false;
 };
+
+struct LikelyLayout {
+  LayoutCandidate layout;
+  int cost = 0;  // the larger, the less likely
+};
+// LayoutCandidates with what they cost.
+std::vector<LikelyLayout> LikelyLayouts(const LayoutQuestion& question, const Topology& topology);
 
 }  // namespace tdump::compare

@@ -1,51 +1,22 @@
 #include "compare/resolve_layout.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <optional>
 #include <set>
 
+#include "compare/infer_both.h"
+#include "compare/layout_evidence.h"
 #include "compare/mean_layout.h"
 #include "compare/text.h"
 
 namespace tdump::compare {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr double kUnlikely = 2;     // more than the error of unrelated tensors
-constexpr size_t kMostWholes = 16;  // shapes that both sides may have
-
 const Dims& AnyDims() {
   static const Dims dims = *Dims::Parse("...");
   return dims;
-}
-
-LayoutCandidate Planned(UnshardPlan plan) {
-  LayoutCandidate layout;
-  layout.dims = plan.dims;
-  layout.how = plan.how;
-  layout.plan = std::move(plan);
-  return layout;
-}
-
-OpenShard Opener(const ShardSet& set) {
-  return [&set](size_t shard) { return set.step->OpenShard(set.refs[shard]); };
-}
-
-bool SameShapes(const ShardSet& set) {
-  return std::all_of(set.shards.begin(), set.shards.end(),
-                     [&](const Shard& s) { return s.shape == set.shards.front().shape; });
-}
-
-bool SameHashes(const ShardSet& set) {
-  return !set.hashes.empty() &&
-         std::all_of(set.hashes.begin(), set.hashes.end(),
-                     [&](const io::Hash128& hash) { return hash == set.hashes.front(); });
 }
 
 // A layout that is settled for one side, with where it comes from.
@@ -138,91 +109,6 @@ std::optional<ResolvedLayouts> Match(const ShardSet& a, const ShardSet& b, const
   return both;
 }
 
-// Both are one record, and their hashes are equal.
-bool EqualByHash(const ShardSet& set, const LayoutCandidate& mine, const ShardSet& other,
-                 const LayoutCandidate& theirs) {
-  if (!mine.is_one_shard() || !theirs.is_one_shard() || set.hashes.empty() || other.hashes.empty())
-    return false;
-  const size_t x = mine.plan.shards.front(), y = theirs.plan.shards.front();
-  return !set.refs[x].part && !other.refs[y].part && set.hashes[x] == other.hashes[y] &&
-         mine.plan.dtype == theirs.plan.dtype;
-}
-
-// Relative error of a candidate of one side against a settled layout of the other.
-Result<double> ErrorOf(const ShardSet& set, const LayoutCandidate& candidate, const ShardSet& other,
-                       const LayoutCandidate& settled) {
-  if (EqualByHash(set, candidate, other, settled)) return 0.0;
-  if (!set.has_payload || !other.has_payload) return kUnknown;
-  TDUMP_ASSIGN_OR_RETURN(const Source mine, OpenCandidate(candidate, Opener(set)));
-  TDUMP_ASSIGN_OR_RETURN(const Source theirs, OpenCandidate(settled, Opener(other)));
-  TDUMP_ASSIGN_OR_RETURN(const double error, SampledError(*mine, *theirs));
-  if (!(error <= kAgree)) return error;
-  TDUMP_ASSIGN_OR_RETURN(const bool copies, MayBeCopies(candidate.plan, Opener(set)));
-  return copies ? kUnlikely : error;  // that it agrees says nothing; any other is likelier
-}
-
-LayoutQuestion QuestionOf(const ShardSet& set, const Shape& whole) {
-  LayoutQuestion question;
-  question.name = set.name;
-  question.cls = set.cls;
-  question.role = set.role;
-  question.shards = set.shards;
-  question.hashes = set.hashes;
-  question.whole = whole;
-  return question;
-}
-
-std::vector<LayoutCandidate> CandidatesOf(const ShardSet& set, const LayoutQuestion& question,
-                                          bool may_reorder, const LayoutMemory& memory) {
-  std::vector<LayoutCandidate> candidates = LayoutCandidates(question, set.topology);
-  if (!may_reorder) {
-    std::erase_if(candidates, [&](const LayoutCandidate& candidate) {
-      return candidate.rearrangement || !candidate.crop.empty();
-    });
-  }
-  memory.Prefer(question, &candidates);
-  return candidates;
-}
-
-Proof ProofOf(const InferredLayout& inferred) {
-  if (std::isnan(inferred.error)) return Proof::kNone;
-  return inferred.verified || inferred.error < kAgree ? Proof::kAgrees : Proof::kDisagrees;
-}
-
-std::string InferredHow(const InferredLayout& inferred) {
-  const char* proof = std::isnan(inferred.error) ? "inferred from shapes"
-                      : inferred.verified        ? "inferred"
-                      : inferred.error < kAgree  ? "inferred, one of several that agree"
-                                                 : "inferred, the data disagree";
-  return fmt::format("{} ({})", inferred.candidate.how, proof);
-}
-
-std::string ShardShapes(const ShardSet& set) {
-  std::vector<std::string> shapes;
-  for (const Shard& shard : set.shards) {
-    const std::string text = ShapeText(shard.shape);
-    if (std::find(shapes.begin(), shapes.end(), text) == shapes.end()) shapes.push_back(text);
-    if (shapes.size() == 4) break;
-  }
-  return fmt::format("{} ranks hold {}", set.shards.size(), fmt::join(shapes, ", "));
-}
-
-Status NothingFits(const ShardSet& set, const Shape& whole) {
-  const std::string rule = fmt::format("^{}@{}: ...", RegexOf(set.name), ToString(set.role));
-  return InvalidArgument(
-      fmt::format("{} of {}, which does not make {}; say how they share it, --dims {}",
-                  ShardShapes(set), set.name, ShapeText(whole), ShellWord(rule)));
-}
-
-// Copies on every rank, where shapes say nothing else; of a tied weight also in several stages of a
-// pipeline.
-Result<LayoutCandidate> Replicated(const ShardSet& set) {
-  const Dims tied = set.topology.Find("pp") ? *Dims::Parse("... replicated[pp]") : AnyDims();
-  TDUMP_ASSIGN_OR_RETURN(UnshardPlan plan,
-                         PlanUnshard(set.shards, SameHashes(set) ? tied : AnyDims(), set.topology));
-  return Planned(std::move(plan));
-}
-
 // Whether what was taken for copies may be numbers of each rank's own: losses of parts of a batch
 // are much alike.
 bool AreOwnNumbers(const ShardSet& set, const InferredLayout& inferred) {
@@ -257,104 +143,6 @@ Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const 
   TDUMP_ASSIGN_OR_RETURN(LayoutCandidate copies, Replicated(set));
   std::string how = copies.how + " (inferred, the shapes differ)";
   return Inferred{std::move(copies), std::move(how), ""};
-}
-
-// Shapes that a tensor may have of which ranks hold these shards: theirs, or theirs joined along
-// one dimension over some of the axes.
-std::vector<Shape> WholeShapes(const ShardSet& set) {
-  const Shape& shard = set.shards.front().shape;
-  std::vector<Shape> wholes = {shard};
-  if (!SameShapes(set)) wholes.clear();
-  std::set<uint64_t> factors;
-  for (const Axis& axis : set.topology.axes()) {
-    const std::set<uint64_t> before = factors;
-    factors.insert(axis.size);
-    for (const uint64_t factor : before) factors.insert(factor * axis.size);
-  }
-  factors.insert(set.shards.size());
-  for (size_t dim = 0; dim < shard.size(); ++dim) {
-    uint64_t sum = 0;
-    for (const Shard& s : set.shards) sum += dim < s.shape.size() ? s.shape[dim] : 0;
-    for (const uint64_t factor : factors) {
-      Shape whole = shard;
-      if (!SameShapes(set)) {
-        whole[dim] = sum / std::max<uint64_t>(1, set.shards.size() / std::max<uint64_t>(1, factor));
-      } else if (__builtin_mul_overflow(shard[dim], factor, &whole[dim])) {
-        continue;
-      }
-      wholes.push_back(std::move(whole));
-    }
-  }
-  return wholes;
-}
-
-std::vector<Shape> CommonShapes(const ShardSet& a, const ShardSet& b) {
-  const std::vector<Shape> of_b = WholeShapes(b);
-  std::vector<Shape> common;
-  for (const Shape& shape : WholeShapes(a)) {
-    const bool both = std::find(of_b.begin(), of_b.end(), shape) != of_b.end();
-    const bool listed = std::find(common.begin(), common.end(), shape) != common.end();
-    if (both && !listed && common.size() < kMostWholes) common.push_back(shape);
-  }
-  return common;
-}
-
-// Neither side is settled: every shape that both can have is tried.
-Result<ResolvedLayouts> InferBoth(const ShardSet& a, const ShardSet& b, bool may_reorder,
-                                  LayoutMemory* memory_a, LayoutMemory* memory_b) {
-  std::optional<ResolvedLayouts> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const Shape& whole : CommonShapes(a, b)) {
-    const LayoutQuestion of_a = QuestionOf(a, whole), of_b = QuestionOf(b, whole);
-    for (const LayoutCandidate& left : CandidatesOf(a, of_a, false, *memory_a)) {
-      auto right = InferLayout(
-          CandidatesOf(b, of_b, may_reorder, *memory_b),
-          [&](const LayoutCandidate& candidate) { return ErrorOf(b, candidate, a, left); });
-      if (!right) continue;
-      const double error = std::isnan(right->error) ? kAgree : right->error;
-      if (best && error >= least) continue;
-      least = error;
-      best = ResolvedLayouts{left,
-                             right->candidate,
-                             InferredHow({left, right->verified, right->error}),
-                             InferredHow(*right),
-                             "",
-                             "",
-                             ProofOf({left, right->verified, right->error}),
-                             ProofOf(*right)};
-      if (error >= kAgree || !right->verified) continue;
-      memory_a->Remember(of_a, {left, true, error});
-      memory_b->Remember(of_b, *right);
-      return *best;
-    }
-  }
-  if (best) return *best;
-  if (!SameShapes(a) || !SameHashes(a)) return NothingFits(a, b.shards.front().shape);
-  if (!SameShapes(b) || !SameHashes(b)) return NothingFits(b, a.shards.front().shape);
-  TDUMP_ASSIGN_OR_RETURN(LayoutCandidate left, Replicated(a));
-  TDUMP_ASSIGN_OR_RETURN(LayoutCandidate right, Replicated(b));
-  const std::string how = " (inferred, the shapes differ)";
-  ResolvedLayouts both{std::move(left), std::move(right), "", "", "", ""};
-  both.how_a = both.a.how + how;
-  both.how_b = both.b.how + how;
-  return both;
-}
-
-bool SameBytes(Source x, Source y, Status* status) {
-  if (x->shape() != y->shape() || x->dtype() != y->dtype()) return false;
-  const uint64_t unit = x->dtype().unit_bytes();
-  const uint64_t piece = std::max<uint64_t>(1, (64 * 1024) / std::max<uint64_t>(1, unit));
-  std::vector<std::byte> left, right;
-  for (uint64_t first = 0; first < x->units(); first += piece) {
-    const uint64_t count = std::min(piece, x->units() - first);
-    left.resize(count * unit);
-    right.resize(count * unit);
-    *status = x->Read(first, left);
-    if (status->ok()) *status = y->Read(first, right);
-    if (!status->ok()) return false;
-    if (std::memcmp(left.data(), right.data(), left.size()) != 0) return false;
-  }
-  return true;
 }
 
 // Which shards equal one before them: by hash, else by their bytes.

@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "compare/payload_view.h"
 #include "compare/product.h"
 
 namespace tdump::compare {
@@ -72,7 +77,56 @@ WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout,
   return tensor;
 }
 
+bool IsJoined(const JoinedSide& side) {
+  const LayoutCandidate& layout = *side.layout;
+  return side.tensor->layout && layout.plan.summands.size() == 1 && !layout.rearrangement &&
+         layout.crop.empty();
+}
+
+bool AreJoinedAlike(const UnshardPlan& a, const UnshardPlan& b) {
+  const auto is_like = [](const Box& x, const Box& y) {
+    return x.source == y.source && x.begin == y.begin && x.size == y.size && x.offset == y.offset &&
+           x.stride == y.stride;
+  };
+  const std::vector<Box>&of_a = a.summands.front(), &of_b = b.summands.front();
+  return a.split_shape == b.split_shape && a.dtype == b.dtype &&
+         std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), is_like);
+}
+
+std::optional<io::Hash128> HashOfShards(const JoinedSide& side) {
+  std::vector<io::Hash128> hashes;
+  for (const size_t shard : side.layout->plan.shards) {
+    const auto& hash = side.shards->data[shard].record.hash;
+    if (!hash || side.shards->set.refs[shard].part) return std::nullopt;
+    hashes.push_back(*hash);
+  }
+  return JoinedHash(hashes);
+}
+
+// A hash is of what is stored, which of an expanded tensor is less.
+bool AreStoredAlike(const JoinedSide& a, const JoinedSide& b) {
+  const auto is_like = [&](size_t x, size_t y) {
+    return StoredOnce(a.shards->data[x].record) == StoredOnce(b.shards->data[y].record);
+  };
+  const std::vector<size_t>&of_a = a.layout->plan.shards, &of_b = b.layout->plan.shards;
+  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), is_like);
+}
+
 }  // namespace
+
+io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards) {
+  return io::HashPayload(std::as_bytes(std::span(shards)));
+}
+
+void HashJoined(const JoinedSide& a, const JoinedSide& b) {
+  if (!IsJoined(a) || !IsJoined(b) || !AreJoinedAlike(a.layout->plan, b.layout->plan)) return;
+  const auto of_a = HashOfShards(a), of_b = HashOfShards(b);
+  if (!of_a || !of_b || !AreStoredAlike(a, b)) return;
+  for (const auto& [tensor, hash] : {std::pair(a.tensor, of_a), {b.tensor, of_b}}) {
+    tensor->record.hash = hash;
+    tensor->record.parts_kept |= kPartHash;
+  }
+}
 
 WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, std::string how) {
   AddText(&how, shards.data.front().mapped.note);

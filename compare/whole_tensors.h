@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compare/infer_layout.h"
 #include "compare/job_step.h"
 #include "compare/load_shards.h"
+#include "io/hash.h"
 
 namespace tdump::compare {
 
@@ -14,5 +16,16 @@ WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, 
 
 // One that cannot be put together, for `status`.
 WholeTensor FailedTensor(const LoadedShards& shards, const Status& status);
+
+// Where both are joined in one way, of shards that all have a hash: gives both a hash of those, by
+// which they are compared.
+struct JoinedSide {
+  const LoadedShards* shards = nullptr;
+  const LayoutCandidate* layout = nullptr;
+  WholeTensor* tensor = nullptr;
+};
+void HashJoined(const JoinedSide& a, const JoinedSide& b);
+// Of the shards of a plan, in its order.
+io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards);
 
 }  // namespace tdump::compare
