@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -112,7 +113,25 @@ TEST_P(SmallDiskRing, KeepsTheLastPassesAndLeavesTheJobItsSpace) {
   rig.manifest.reset();
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, SmallDiskRing, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(Layouts, SmallDiskRing, ::testing::Bool());
+
+// Each of the passes fits, few do together.
+TEST_P(SmallDiskRing, KeepsTheLastPassOfThoseThatFillTheLimit) {
+  for (const uint64_t limit : {600, 900, 1000, 1300, 1500, 2500}) {
+    SCOPED_TRACE(limit);
+    SmallDisk disk(64 * kMiB);
+    SinkRig rig(RingOf(limit * 1024, 0, GetParam()), &disk);
+    for (uint64_t pass = 0; pass < 40; ++pass) Step(&rig, pass, 8, 54'000);
+    ASSERT_TRUE(rig.sink->Drain(1000));
+    EXPECT_THAT(rig.told, IsEmpty());
+    EXPECT_GE(disk.least_free, 64 * kMiB - limit * 1024 - (64 << 10));  // and the manifest
+    const auto whole = WholePasses(&rig, 8);
+    ASSERT_THAT(whole, Not(IsEmpty()));
+    EXPECT_EQ(whole.back(), 39u);
+    rig.sink.reset();
+    rig.manifest.reset();
+  }
+}
 
 // The disk is smaller than what was promised to the job: no tensor is written, pass after pass.
 TEST(SmallDiskRingAlone, WritesNoTensorWhereTheJobsSpaceIsShortFromTheStart) {
