@@ -418,13 +418,18 @@ PassDoneSection PassRecording::Finish(uint64_t blocked_ns, const ReasonCounts& c
   return Summary(blocked_ns);
 }
 
-void PassRecording::AddToTallies() {
+std::vector<OperatorGrowth> PassRecording::AddToTallies() {
+  std::sort(touched_.begin(), touched_.end());
+  std::vector<OperatorGrowth> growth;
   for (const OperatorId op : touched_) {
+    const OperatorTally& here = tallies_[op];
     OperatorTally& tally = context_->Tally(op);
-    tally.calls += tallies_[op].calls;
-    tally.records += tallies_[op].records;
-    tally.not_kept += tallies_[op].not_kept;
+    tally.calls += here.calls;
+    tally.records += here.records;
+    tally.not_kept += here.not_kept;
+    growth.push_back({op, here.calls, here.records, here.not_kept});
   }
+  return growth;
 }
 
 std::optional<PassPlaceSection> PassRecording::place() const {
