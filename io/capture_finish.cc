@@ -153,7 +153,13 @@ void CaptureWriter::Flush(bool all) {
 // grew as before stand in full, for readers that do not know of that.
 void CaptureWriter::CloseFiles() {
   std::lock_guard lock(writing_);
-  WriteTallies(std::exchange(growth_, {}));
+  growth_.clear();
+  std::vector<OperatorGrowth> all;
+  for (OperatorId op = 0; op < context_.tallies.size(); ++op) {
+    const OperatorTally& tally = context_.tallies[op];
+    if ((tally.calls | tally.records | tally.not_kept) != 0) all.push_back({.op = op});
+  }
+  if (std::exchange(grew_alike_, false)) WriteTallies(all);
   if (context_.files == nullptr) return;
   if (Status closed = context_.files->Close(); !closed.ok())
     Tell(kDiskErrorTopic, 2, closed.message());
@@ -184,6 +190,7 @@ void CaptureWriter::WriteCounts(uint64_t ordinal, std::vector<OperatorGrowth> gr
   if (growth.empty()) return;
   if (growth == growth_) {
     const std::string same = EncodeSection(SameCountsSection{ordinal, growth_of_});
+    grew_alike_ = true;
     if (Check(state_.manifest->Append(FrameKind::kExpect, same))) return;
   }
   const bool written = WriteTallies(growth);

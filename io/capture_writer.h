@@ -82,6 +82,7 @@ class CaptureWriter {
   std::set<std::string, std::less<>> told_;
   // What the last pass with counts of its own in the manifest had; empty: the next one writes them.
   std::vector<OperatorGrowth> growth_;
+  bool grew_alike_ = false;        // a pass said so in place of its counts
   uint64_t growth_of_ = 0;         // ordinal
   uint64_t manifest_charged_ = 0;  // bytes of the manifest already told to the budget
   int failed_in_a_row_ = 0;

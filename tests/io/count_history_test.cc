@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "io/archive.h"
 #include "io/pass_store.h"
 #include "tests/io/sink_fixture.h"
 
@@ -99,6 +100,26 @@ TEST(ManifestSize, CountsOfAProcessThatWasKilledAreRight) {
   const auto counts = rig.Manifest().counts;
   EXPECT_THAT(std::vector(counts.begin(), counts.end()),
               ElementsAre(Word("layer.0", 5, 5, 0), Word("layer.1", 5, 5, 0)));
+}
+
+// A step that is not like the others ends what may be said in short, and the end has all in full.
+TEST(ManifestSize, TheEndHasCountsThatGrewAlikeInFull) {
+  SinkRig rig({.arena_bytes = 1 << 20, .thread = false});
+  RunSteps(&rig, 5, 2);
+  rig.Open(5);
+  rig.Keep(rig.NewCall(rig.Op("other")), "0", Bytes(16, 1));
+  rig.sink->close_pass();
+  const uint64_t before = rig.manifest->bytes();
+  ASSERT_TRUE(rig.sink->Drain(1000));
+  const std::string bytes = ReadFile(rig.env, rig.directory + "/manifest.tdm", 1 << 20).value();
+  const std::string word = EncodeSection(Word("layer.0", 5, 5, 0));
+  ASSERT_NE(bytes.find(word), std::string::npos);
+  EXPECT_EQ(bytes.find(word), bytes.rfind(word));
+  EXPECT_GT(bytes.find(word), before);
+  const auto counts = rig.Manifest().counts;
+  EXPECT_THAT(
+      std::vector(counts.begin(), counts.end()),
+      ElementsAre(Word("layer.0", 5, 5, 0), Word("layer.1", 5, 5, 0), Word("other", 0, 1, 0)));
 }
 
 // A ring's passes make room for the manifest, and capture ends when it takes half of the limit.
