@@ -45,7 +45,11 @@ constexpr KeySpec<Config> kKeys[] = {
         .doc =
             "Largest size of the whole run, shared by the ranks that record; auto is 10 % of the "
             "free space, at most 100 GiB. What happens there: `output.at_limit`; the coverage says "
-            "it.",
+            "it. It counts the pass files and each rank's manifest, which takes about 0.4 KB a "
+            "step of a job whose steps are alike; no pass is begun once a manifest has half of its "
+            "rank's share. It does not count the merged manifest, about as large as theirs "
+            "together, the step numbers of steps after the last pass (80 bytes each), or pages "
+            "that only a node file has.",
         .example = "20GiB",
         .read = ReadLimit,
         .print = PrintBytesOrAuto<&Config::limit_bytes>,

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/key.h"
 #include "io/archive.h"
 #include "io/capture_writer.h"
+#include "io/count_history.h"
 
 namespace tdump::io {
 namespace {
@@ -62,11 +64,12 @@ bool CaptureWriter::FinishPass(PassSlot* pass) {
   const PassDoneSection done =
       recording->Finish(pass->blocked_ns.load(std::memory_order_relaxed), lost, &done_);
   GiveBackDone();
-  Check(state_.manifest->Append(done, recording->place()));
+  const bool listed = Check(state_.manifest->Append(done, recording->place()));
   if (state_.options.files.durability == Durability::kPass) Check(state_.manifest->Sync());
   NoteLostCalls(recording.get(), *pass);
-  recording->AddToTallies();
-  WriteCounts(recording->touched());
+  WriteCounts(done.ordinal, recording->AddToTallies());
+  if (!listed) growth_.clear();  // no reader knows whose these were
+  ChargeManifest();
   if (pass->over_share.load(std::memory_order_relaxed)) TellOverShare(*pass);
   NoteRefusal();
   failed_in_a_row_ = recording->failed() ? failed_in_a_row_ + 1 : 0;
@@ -146,9 +149,17 @@ void CaptureWriter::Flush(bool all) {
   }
 }
 
-// Everything was written: files that hold several passes get their final names.
+// Everything was written: files that hold several passes get their final names, and counts that
+// grew as before stand in full, for readers that do not know of that.
 void CaptureWriter::CloseFiles() {
   std::lock_guard lock(writing_);
+  growth_.clear();
+  std::vector<OperatorGrowth> all;
+  for (OperatorId op = 0; op < context_.tallies.size(); ++op) {
+    const OperatorTally& tally = context_.tallies[op];
+    if ((tally.calls | tally.records | tally.not_kept) != 0) all.push_back({.op = op});
+  }
+  if (std::exchange(grew_alike_, false)) WriteTallies(all);
   if (context_.files == nullptr) return;
   if (Status closed = context_.files->Close(); !closed.ok())
     Tell(kDiskErrorTopic, 2, closed.message());
@@ -170,18 +181,53 @@ bool CaptureWriter::TakeMail() {
   return true;
 }
 
-void CaptureWriter::WriteCounts(const std::vector<OperatorId>& operators) {
+// Most steps do what the step before did. That is said in one section, however many operators.
+void CaptureWriter::WriteCounts(uint64_t ordinal, std::vector<OperatorGrowth> growth) {
+  const auto is_empty = [](const OperatorGrowth& g) {
+    return (g.calls | g.records | g.not_kept) == 0;
+  };
+  std::erase_if(growth, is_empty);
+  if (growth.empty()) return;
+  if (growth == growth_) {
+    const std::string same = EncodeSection(SameCountsSection{ordinal, growth_of_});
+    grew_alike_ = true;
+    if (Check(state_.manifest->Append(FrameKind::kExpect, same))) return;
+  }
+  const bool written = WriteTallies(growth);
+  growth_ = written ? std::move(growth) : std::vector<OperatorGrowth>();
+  growth_of_ = ordinal;
+}
+
+bool CaptureWriter::WriteTallies(const std::vector<OperatorGrowth>& of) {
+  bool written = true;
   std::string body;
-  for (size_t i = 0; i < operators.size(); ++i) {
-    const OperatorInfo& info = state_.operators->Get(operators[i]);
-    const OperatorTally& tally = context_.Tally(operators[i]);
+  for (size_t i = 0; i < of.size(); ++i) {
+    const OperatorInfo& info = state_.operators->Get(of[i].op);
+    const OperatorTally& tally = context_.Tally(of[i].op);
     AppendSection(OperatorCountSection{info.root, info.path, info.op, tally.calls, tally.records,
                                        tally.not_kept},
                   &body);
-    if ((i + 1) % kSectionsPerFrame != 0 && i + 1 != operators.size()) continue;
-    Check(state_.manifest->Append(FrameKind::kExpect, body));
+    if ((i + 1) % kSectionsPerFrame != 0 && i + 1 != of.size()) continue;
+    written = Check(state_.manifest->Append(FrameKind::kExpect, body)) && written;
     body.clear();
   }
+  return written;
+}
+
+// What is written of each step for good counts against the limit too, a ring's passes make room for
+// it; half of the limit is left to passes.
+void CaptureWriter::ChargeManifest() {
+  const uint64_t bytes = state_.manifest->bytes();
+  budget_.SetUsed(budget_.used() + bytes - manifest_charged_);
+  manifest_charged_ = bytes;
+  const uint64_t limit = state_.options.disk_limit_bytes;
+  if (limit == 0 || bytes <= limit / 2) return;
+  state_.last_pass = true;
+  const std::string why =
+      fmt::format("the manifest takes {} bytes, half of the limit of {}", bytes, limit);
+  if (stopped_why_.empty()) stopped_why_ = why;
+  Tell("manifest limit", 1,
+       why + ": no further pass is begun; a larger output.limit keeps more steps");
 }
 
 void CaptureWriter::WriteExpected(const std::vector<OperatorId>& operators) {
@@ -203,10 +249,11 @@ void CaptureWriter::WriteNote(const Note& note) {
       static_cast<uint8_t>(note.level), static_cast<uint64_t>(state_.env->WallNs()), note.text}));
 }
 
-void CaptureWriter::Check(const Status& status) {
+bool CaptureWriter::Check(const Status& status) {
   if (!status.ok())
     Report("manifest",
            status.message() + "; the coverage of this rank is incomplete, the job goes on");
+  return status.ok();
 }
 
 bool CaptureWriter::Report(std::string_view topic, const std::string& text) {

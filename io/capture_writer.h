@@ -58,10 +58,12 @@ class CaptureWriter {
   void NoteStepsLeftOut();
   void Flush(bool all);
   bool TakeMail();
-  void WriteCounts(const std::vector<OperatorId>& operators);
+  void WriteCounts(uint64_t ordinal, std::vector<OperatorGrowth> growth);
+  bool WriteTallies(const std::vector<OperatorGrowth>& of);
+  void ChargeManifest();
   void WriteExpected(const std::vector<OperatorId>& operators);
   void WriteNote(const Note& note);
-  void Check(const Status& status);  // of the manifest
+  bool Check(const Status& status);  // of the manifest; true: written
   // To the user; false: the topic was told before.
   bool Report(std::string_view topic, const std::string& text);
   void Tell(std::string_view topic, int level, const std::string& text);
@@ -78,6 +80,11 @@ class CaptureWriter {
   bool broken_ = false;      // out of memory: nothing is written any more
   std::string stopped_why_;  // why no further pass is written; empty: they are
   std::set<std::string, std::less<>> told_;
+  // What the last pass with counts of its own in the manifest had; empty: the next one writes them.
+  std::vector<OperatorGrowth> growth_;
+  bool grew_alike_ = false;        // a pass said so in place of its counts
+  uint64_t growth_of_ = 0;         // ordinal
+  uint64_t manifest_charged_ = 0;  // bytes of the manifest already told to the budget
   int failed_in_a_row_ = 0;
   int64_t flushed_ns_ = 0;
 };

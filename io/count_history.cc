@@ -1,5 +1,7 @@
 #include "io/count_history.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -14,25 +16,62 @@ void AppendSized(const std::string& text, std::string* to) {
   *to += text;
 }
 
+uint64_t More(uint64_t now, uint64_t before) { return now - std::min(now, before); }
+
 }  // namespace
+
+void CountHistory::EndPass(uint64_t ordinal) {
+  ordinal_ = ordinal;
+  counted_ = false;
+}
 
 void CountHistory::Add(OperatorCountSection&& counts) {
   key_.clear();
   for (const std::string* part : {&counts.root, &counts.path, &counts.op})
     AppendSized(*part, &key_);
-  const auto [found, is_new] = places_.try_emplace(key_, last_.size());
-  if (is_new) last_.push_back({counts.root, counts.path, counts.op, 0, 0, 0});
-  OperatorCountSection& last = last_[found->second];
-  if (ordinal_ && counts.records > last.records)
-    growth_.push_back({*ordinal_, found->second, counts.records - last.records});
-  last = std::move(counts);
+  const auto [found, is_new] = places_.try_emplace(key_, operators_.size());
+  if (is_new) operators_.push_back({.word = {counts.root, counts.path, counts.op, 0, 0, 0}});
+  Operator& op = operators_[found->second];
+  const OperatorCountSection before = WordOf(op);
+  op.word = std::move(counts);
+  op.growth.reset();
+  const Growth growth = {found->second, More(op.word.calls, before.calls),
+                         More(op.word.records, before.records),
+                         More(op.word.not_kept, before.not_kept)};
+  if (!ordinal_ || (growth.calls | growth.records | growth.not_kept) == 0) return;
+  if (!std::exchange(counted_, true)) {
+    passes_.emplace_back(*ordinal_, growths_.size());
+    growths_.push_back({.ordinal = *ordinal_});
+  }
+  growths_.back().of.push_back(growth);
+  op.growth = growth;
+  op.growths = growths_.size() - 1;
+}
+
+Status CountHistory::Repeat(const SameCountsSection& same) {
+  if (growths_.empty() || growths_.back().ordinal != same.as)
+    return Corrupt(fmt::format("as: {} is not the last pass before it with counts", same.as));
+  ++growths_.back().repeats;
+  passes_.emplace_back(same.ordinal, growths_.size() - 1);
+  return Status();
+}
+
+OperatorCountSection CountHistory::WordOf(const Operator& op) const {
+  OperatorCountSection word = op.word;
+  if (!op.growth) return word;
+  const uint64_t repeats = growths_[op.growths].repeats;
+  word.calls += repeats * op.growth->calls;
+  word.records += repeats * op.growth->records;
+  word.not_kept += repeats * op.growth->not_kept;
+  return word;
 }
 
 std::vector<size_t> CountHistory::ByName() const {
-  std::vector<size_t> places(last_.size());
+  std::vector<size_t> places(operators_.size());
   std::iota(places.begin(), places.end(), size_t{0});
   const auto name = [&](size_t place) {
-    return std::tie(last_[place].root, last_[place].path, last_[place].op);
+    const OperatorCountSection& word = operators_[place].word;
+    return std::tie(word.root, word.path, word.op);
   };
   std::sort(places.begin(), places.end(), [&](size_t a, size_t b) { return name(a) < name(b); });
   return places;
@@ -40,21 +79,23 @@ std::vector<size_t> CountHistory::ByName() const {
 
 std::vector<OperatorCountSection> CountHistory::LastWords() const {
   std::vector<OperatorCountSection> words;
-  words.reserve(last_.size());
-  for (const size_t place : ByName()) words.push_back(last_[place]);
+  words.reserve(operators_.size());
+  for (const size_t place : ByName()) words.push_back(WordOf(operators_[place]));
   return words;
 }
 
 std::vector<uint64_t> CountHistory::RecordsOf(const std::set<uint64_t>& ordinals) const {
-  std::vector<uint64_t> by_place(last_.size());
-  for (const Growth& growth : growth_) {
-    if (ordinals.contains(growth.ordinal)) by_place[growth.place] += growth.records;
+  std::vector<uint64_t> passes(growths_.size()), by_place(operators_.size());
+  for (const auto& [ordinal, growths] : passes_) passes[growths] += ordinals.contains(ordinal);
+  for (size_t i = 0; i < growths_.size(); ++i) {
+    for (const Growth& growth : growths_[i].of)
+      by_place[growth.place] += passes[i] * growth.records;
   }
   std::vector<uint64_t> records;
   records.reserve(by_place.size());
   // A forged manifest may count downwards in between.
   for (const size_t place : ByName())
-    records.push_back(std::min(by_place[place], last_[place].records));
+    records.push_back(std::min(by_place[place], WordOf(operators_[place]).records));
   return records;
 }
 

@@ -8,6 +8,7 @@ namespace tdump::io {
 namespace {
 
 constexpr uint64_t kMaxSetAside = 16 << 20;
+constexpr uint64_t kLeastCheck = 64 << 10;
 constexpr uint64_t kUnlimited = ~uint64_t{0};
 
 }  // namespace
@@ -22,34 +23,46 @@ DiskBudget::DiskBudget(Env* env, std::string directory, uint64_t limit_bytes,
       directory_(std::move(directory)),
       limit_(limit_bytes == 0 ? kUnlimited : limit_bytes),
       min_free_(min_free_bytes),
-      check_every_(std::clamp<uint64_t>(min_free_bytes / 4, 64 << 10, 16 << 20)),
+      check_every_(std::clamp<uint64_t>(min_free_bytes / 4, kLeastCheck, 16 << 20)),
       soft_limit_(limit_ == kUnlimited ? kUnlimited : PayloadLimit(limit_)) {}
 
-void DiskBudget::MakeRoom(uint64_t bytes) {
-  if (!make_room_) return;
+bool DiskBudget::MakeRoom(uint64_t bytes) {
+  if (!make_room_) return false;
   const uint64_t freed = std::min(make_room_(bytes), used_);
   used_ -= freed;
-  if (freed != 0) exhausted_ = false;
+  return freed != 0;
 }
 
-void DiskBudget::CheckFree() {
-  check_at_ = used_ + check_every_;
+void DiskBudget::BeginPass() {
+  if (!make_room_) return;
+  exhausted_ = false;
+  check_after_ = 0;
+}
+
+// The next look is due before this process alone can have used up what is left over.
+void DiskBudget::CheckFree(uint64_t bytes) {
+  const uint64_t wanted = min_free_ + bytes;
   Result<uint64_t> free = env_->FreeBytes(directory_);
-  if (free.ok() && *free < min_free_ && make_room_) {
-    MakeRoom(min_free_ - *free + check_every_);
-    check_at_ = used_ + check_every_;
+  if (free.ok() && *free < wanted && MakeRoom(wanted - *free + kLeastCheck))
     free = env_->FreeBytes(directory_);
+  unchecked_ = 0;
+  check_after_ = check_every_;
+  if (!free.ok()) return;
+  if (*free >= wanted) {
+    check_after_ = std::clamp(*free - min_free_, kLeastCheck, check_every_);
+    least_free_.reset();
+    return;
   }
-  if (!free.ok() || *free >= min_free_) return;
   exhausted_ = true;
-  metadata_left_ = std::min(*free / 4, kMaxSetAside);
+  if (!least_free_) least_free_ = *free - std::min(*free / 4, kMaxSetAside);
+  metadata_left_ = *free - std::min(*free, *least_free_);
   why_ =
       fmt::format("only {} bytes are free on the disk, {} are left to the job", *free, min_free_);
 }
 
 bool DiskBudget::Allow(uint64_t bytes, bool payload) {
-  if (exhausted_) MakeRoom(bytes);
-  if (!exhausted_ && min_free_ != 0 && used_ + bytes >= check_at_) CheckFree();
+  if (exhausted_ && MakeRoom(bytes)) BeginPass();
+  if (!exhausted_ && min_free_ != 0 && unchecked_ + bytes >= check_after_) CheckFree(bytes);
   if (!exhausted_ && used_ + bytes > soft_limit_) MakeRoom(used_ + bytes - soft_limit_);
   if (!exhausted_ && (used_ >= soft_limit_ || bytes > soft_limit_ - used_)) {
     exhausted_ = true;

@@ -126,6 +126,10 @@ Status AddSection(const SectionCursor& cursor, ProcessEntry* process, CountHisto
       return AddDecoded<ExpectSection>(cursor, process);
     case OperatorCountSection::kId:
       return AddCounts(cursor, history);
+    case SameCountsSection::kId: {
+      TDUMP_ASSIGN_OR_RETURN(const auto same, cursor.Decode<SameCountsSection>());
+      return history->Repeat(same);
+    }
     case RuleSection::kId:
       return AddDecoded<RuleSection>(cursor, process);
     case NoteSection::kId:

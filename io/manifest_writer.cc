@@ -157,6 +157,7 @@ void ManifestWriter::PutTakenBack() {
 Status ManifestWriter::Write() {
   TDUMP_RETURN_IF_ERROR(file_->WriteAt(end_, std::as_bytes(std::span(frames_))));
   end_ += frames_.size();
+  bytes_.store(end_, std::memory_order_relaxed);
   // Twice the room that must be there, so that a system call is needed once in 64 KiB only. A
   // file system that has no more room, or cannot promise any, is no error yet.
   if (end_ + kManifestReserve > reserved_ &&

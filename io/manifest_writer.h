@@ -6,6 +6,7 @@
 // writing, queues it for that one.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,6 +50,8 @@ class ManifestWriter {
   // Forces what was appended to the disk.
   Status Sync() noexcept;
 
+  // That were appended, without what is reserved behind them. Any thread.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // As given to Create.
   const FileHeader& header() const { return header_; }
 
@@ -79,6 +82,8 @@ class ManifestWriter {
   std::string frames_;     // as they are built, their memory kept
   uint64_t end_ = 0;       // of the last whole frame
   uint64_t reserved_ = 0;  // end of the preallocated room
+
+  std::atomic<uint64_t> bytes_{0};  // end_
 
   std::mutex queue_mutex_;  // held for a few instructions, never while the disk works
   std::string queued_;      // whole frames, their memory kept

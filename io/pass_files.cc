@@ -15,7 +15,6 @@
 namespace tdump::io {
 namespace {
 
-constexpr uint64_t kLeastRingFile = 1 << 20;
 constexpr uint64_t kMostRingFile = 1 << 30;
 
 }  // namespace
@@ -169,11 +168,13 @@ Result<std::unique_ptr<PassPlace>> PassFiles::PlaceInPack(const PassInfo& info, 
   return std::unique_ptr<PassPlace>(std::move(place));
 }
 
-// In a ring the file is what goes at once: not too much of the limit, and the first pass alone.
+// In a ring the file is what goes at once, and none of it may while it is open: a small part of the
+// limit, however small that is, and the first pass alone. Where room was wanted in vain, the disk
+// has less than the limit.
 bool PassFiles::IsFull(const PackFile& pack) const {
   if (!options_.ring) return false;
-  const uint64_t most = std::clamp(options_.ring_bytes / 16, kLeastRingFile, kMostRingFile);
-  return pack.file->Size() >= most || pack.first == first_ordinal_;
+  const uint64_t most = std::min(options_.ring_bytes / 16, kMostRingFile);
+  return wanted_room_ || pack.file->Size() >= most || pack.first == first_ordinal_;
 }
 
 void PassFiles::GiveBack(PackFile* pack, bool failed) {
@@ -188,6 +189,7 @@ void PassFiles::GiveBack(PackFile* pack, bool failed) {
   } else if (IsFull(*pack)) {
     (void)ClosePack(pack);
     packs_.erase(place);
+    wanted_room_ = false;
   }
 }
 
@@ -227,6 +229,7 @@ uint64_t PassFiles::MakeRoom(uint64_t bytes) {
     std::erase(unsynced_, file->name);
     file = closed_.erase(file);  // one that cannot be removed is not tried again
   }
+  wanted_room_ = freed < bytes;
   return freed;
 }
 

@@ -84,6 +84,7 @@ class PassFiles {
   uint64_t placed_ = 0;  // passes
   uint64_t packs_made_ = 0;
   uint64_t first_ordinal_ = 0;
+  bool wanted_room_ = false;                      // more than there was to remove
   std::vector<std::unique_ptr<PackFile>> packs_;  // open
   std::deque<ClosedFile> closed_;                 // of a ring, oldest first
   std::vector<std::string> unsynced_;             // closed files, Durability::kFinalize

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/argument_list.h"
@@ -41,6 +42,7 @@ PassRecording::~PassRecording() = default;
 bool PassRecording::Open() {
   if (failed()) return false;
   if (writer_ != nullptr) return true;
+  context_->budget->BeginPass();
   const Status made = [&]() -> Status {
     TDUMP_ASSIGN_OR_RETURN(auto place, context_->Files()->Place(info_, context_->job_hash));
     TDUMP_ASSIGN_OR_RETURN(
@@ -299,8 +301,8 @@ void PassRecording::KeepPayload(std::span<const std::byte> payload, const Captur
 void PassRecording::TellLimit() {
   if (context_->file_options.ring) {
     context_->tell(kRingTopic, 1,
-                   fmt::format("{}: pass {} is larger than the ring, its further tensors are not "
-                               "written",
+                   fmt::format("{}: the ring has no older pass left to remove, further tensors of "
+                               "pass {} are not written, nor those of later passes while it lasts",
                                context_->budget->why(), info_.ordinal));
     return;
   }
@@ -381,6 +383,8 @@ void PassRecording::Fail(const Status& status) {
   }
   context_->tell(kDiskErrorTopic, 2,
                  fmt::format("{}; pass {} ends there, the job goes on", error_, info_.ordinal));
+  if (status.code() == StatusCode::kNoSpace)
+    context_->budget->NoSpace(std::max<uint64_t>(charged_, 1));
 }
 
 void PassRecording::AddAliases() {
@@ -414,13 +418,18 @@ PassDoneSection PassRecording::Finish(uint64_t blocked_ns, const ReasonCounts& c
   return Summary(blocked_ns);
 }
 
-void PassRecording::AddToTallies() {
+std::vector<OperatorGrowth> PassRecording::AddToTallies() {
+  std::sort(touched_.begin(), touched_.end());
+  std::vector<OperatorGrowth> growth;
   for (const OperatorId op : touched_) {
+    const OperatorTally& here = tallies_[op];
     OperatorTally& tally = context_->Tally(op);
-    tally.calls += tallies_[op].calls;
-    tally.records += tallies_[op].records;
-    tally.not_kept += tallies_[op].not_kept;
+    tally.calls += here.calls;
+    tally.records += here.records;
+    tally.not_kept += here.not_kept;
+    growth.push_back({op, here.calls, here.records, here.not_kept});
   }
+  return growth;
 }
 
 std::optional<PassPlaceSection> PassRecording::place() const {

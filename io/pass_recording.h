@@ -38,6 +38,15 @@ struct OperatorTally {
   bool touched = false;   // in a pass: it had a call or record there
 };
 
+// What a pass adds to a tally.
+struct OperatorGrowth {
+  OperatorId op = 0;
+  uint64_t calls = 0;
+  uint64_t records = 0;
+  uint64_t not_kept = 0;
+  bool operator==(const OperatorGrowth&) const = default;
+};
+
 // What all passes of a process share. Writer thread only.
 struct RecordingContext {
   Env* env = nullptr;
@@ -82,15 +91,13 @@ class PassRecording {
   PassDoneSection Finish(uint64_t blocked_ns, const ReasonCounts& counts,
                          std::vector<CaptureEntry*>* done);
 
-  // After the last call: adds what the pass counted to the tallies of the process.
-  void AddToTallies();
+  // After the last call: adds what the pass counted to the tallies of the process. By operator.
+  std::vector<OperatorGrowth> AddToTallies();
 
   // After Finish(): where the pass lies in its packed file, if it is in one.
   std::optional<PassPlaceSection> place() const;
 
   bool failed() const { return !error_.empty(); }
-  // Operators with a call or record here.
-  const std::vector<OperatorId>& touched() const { return touched_; }
 
  private:
   // Where a record's values are; what refer() and equal payloads point to.
@@ -148,7 +155,7 @@ class PassRecording {
   };
   std::vector<InFile> in_file_;         // records in file order
   std::vector<OperatorTally> tallies_;  // by operator id
-  std::vector<OperatorId> touched_;
+  std::vector<OperatorId> touched_;     // operators with a call or record here
   ReasonCounts not_kept_{};
   std::vector<uint8_t> digests_;  // reused
 };

@@ -201,6 +201,7 @@ SECTIONS: dict[int, tuple[tuple[str, Any], ...]] = {
     0x2201: (("local_step", U64), ("global_step", U64), ("flags", U8), ("lag", U32)),
     0x2301: (("kind", U8), ("root", TEXT), ("path", TEXT), ("op", TEXT), ("class", TEXT)),
     0x2302: (("root", TEXT), ("path", TEXT), ("op", TEXT), ("calls", U64), ("records", U64), ("not_kept", U64)),
+    0x2303: (("ordinal", U64), ("as", U64)),
     0x2401: RULE,
     0x2501: (("level", U8), ("time_ns", U64), ("text", TEXT)),
     0x2601: (("time_ns", U64), ("steps_seen", U64), ("passes", U64), ("how", TEXT)),
