@@ -152,6 +152,8 @@ TEST(TorchFile, ViewsOutsideTheirStorageAreRefused) {
 TEST(TorchFile, AKeyTwiceIsRefused) {
   const std::string tensor = Tensor(Floats(), 0, {1}, {1});
   EXPECT_THAT(Why(Dict({{"a", tensor}, {"a", tensor}})), HasSubstr("'a' twice"));
+  EXPECT_THAT(Why(Dict({{std::string(5000, 'a'), tensor}})),
+              HasSubstr("a key of 5000 bytes, more than 4096"));
 }
 
 // A pickle read without a file around it.
