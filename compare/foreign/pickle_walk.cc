@@ -79,7 +79,8 @@ class Walker {
   }
 
   Status VisitAt(std::string key, PickleRef value) {
-    if (key.size() > kMaxKey) return Bad(fmt::format("a key of {} bytes, more than {}", key.size(), kMaxKey));
+    if (key.size() > kMaxKey)
+      return Bad(fmt::format("a key of {} bytes, more than {}", key.size(), kMaxKey));
     place_.push_back(std::move(key));
     TDUMP_RETURN_IF_ERROR(Visit(value));
     place_.pop_back();
