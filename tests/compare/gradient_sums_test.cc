@@ -53,6 +53,13 @@ TEST(GradientSums, GradientsOfMicroBatchesAccumulate) {
   EXPECT_DOUBLE_EQ(sum.error, 16 * 0.5 * kRoundoff);
 }
 
+// Two ranks' gradients, one behind the other: each is a sum over the rows of its own.
+TEST(GradientSums, GradientsOfRanksAreOfTheirOwnRows) {
+  const SumError sum = ErrorOf({64}, {64, 32}, {});
+  EXPECT_EQ(sum.terms, 32u);
+  EXPECT_DOUBLE_EQ(sum.error, std::sqrt(32) * 0.5 * kRoundoff);
+}
+
 TEST(GradientSums, OfAWeightProductsAre) {
   const SumError sum = ErrorOf({32, 8}, {64, 32}, {64, 8}, {.power = 3e-10});
   EXPECT_DOUBLE_EQ(sum.rms, 0.5 * 3);
