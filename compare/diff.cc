@@ -359,10 +359,20 @@ class Differ {
 
   void AddAbsent(const PassPair& pair) {
     if (!job_) return;
-    for (const PassRef& pass : job_->a().PassesAbsent(pair.a))
-      damage_.Add(unpaired_.AddAbsent('B', pass, job_->a().base()));
-    for (const PassRef& pass : job_->b().PassesAbsent(pair.b))
-      damage_.Add(unpaired_.AddAbsent('A', pass, job_->b().base()));
+    std::vector<PassRef> of_a = job_->a().PassesAbsent(pair.a);
+    std::vector<PassRef> of_b = job_->b().PassesAbsent(pair.b);
+    // What a rank of both lacks was not asked of it.
+    const auto remove_common = [](std::vector<PassRef>* from, const std::vector<PassRef>& others) {
+      std::erase_if(*from, [&](const PassRef& pass) {
+        return std::any_of(others.begin(), others.end(),
+                           [&](const PassRef& other) { return other.rank == pass.rank; });
+      });
+    };
+    const std::vector<PassRef> all_of_a = of_a;
+    remove_common(&of_a, of_b);
+    remove_common(&of_b, all_of_a);
+    for (const PassRef& pass : of_a) damage_.Add(unpaired_.AddAbsent('B', pass, job_->a().base()));
+    for (const PassRef& pass : of_b) damage_.Add(unpaired_.AddAbsent('A', pass, job_->b().base()));
   }
 
   void AddPlace(const PassDiff& pass, const PassPair& pair) {

@@ -11,6 +11,7 @@
 
 #include "compare/layout_evidence.h"
 #include "compare/place_by_place.h"
+#include "compare/roles.h"
 
 namespace tdump::compare {
 namespace {
@@ -230,11 +231,16 @@ class PairSearch {
   bool Try(Option* of_a, Option* of_b) {
     Measured measured{.layouts = {of_a->layout, of_b->layout}, .error = ErrorOf(of_a, of_b)};
     const size_t sides_that_differ = HasOtherCopies(a_, of_a) + HasOtherCopies(b_, of_b);
-    measured.doubts = sides_that_differ + OtherUses(of_a->layout, of_b->layout);
+    const size_t other_uses = OtherUses(of_a->layout, of_b->layout);
+    measured.doubts = sides_that_differ + other_uses;
     const bool is_sum =
         of_a->layout.plan.summands.size() > 1 || of_b->layout.plan.summands.size() > 1;
     if (is_sum && !measured.agrees()) measured.doubts += kDoubtsOfSum;
-    measured.holds = measured.agrees() && sides_that_differ <= options_.sides_that_may_differ;
+    // An axis that both have does the same on both: what else would agree is a fault, as a batch
+    // that was shared out along another one, or a reduction left out. Gradients may be recorded
+    // before it.
+    measured.holds = measured.agrees() && (other_uses == 0 || IsOfParameters(a_.role)) &&
+                     sides_that_differ <= options_.sides_that_may_differ;
     if (measured.holds || !best_ || measured.IsBetterThan(*best_)) best_ = std::move(measured);
     return best_->holds;
   }
@@ -245,7 +251,12 @@ class PairSearch {
     return *error <= kAgree && IsNoSum(a_, of_a) ? kUnlikely : *error;
   }
 
+  // Ranks that changed places have the same sum, so two sums of as many parts say nothing. (Of
+  // gradients, over axes of other names, they may: nothing else is the same on both.)
   bool SumsOnBoth(const LayoutCandidate& of_a, const LayoutCandidate& of_b) const {
+    const size_t summands = of_a.plan.summands.size();
+    if (summands > 1 && summands == of_b.plan.summands.size() && !IsOfParameters(a_.role))
+      return true;
     return std::any_of(shared_axes_.begin(), shared_axes_.end(), [&](const std::string& axis) {
       return UseOf(of_a, axis) == kSums && UseOf(of_b, axis) == kSums;
     });
@@ -278,6 +289,11 @@ bool HaveEqualHashes(const ShardSet& a, const ShardSet& b, const LayoutPair& lay
 }
 
 std::optional<Measured> MeasurePlaceByPlace(const ShardSet& a, const ShardSet& b) {
+  // Of what has no values that could be joined each rank's statistics are judged as they are.
+  const auto has_values = [](const ShardSet& set) {
+    return set.has_payload || !set.hashes.empty();
+  };
+  if (!has_values(a) || !has_values(b)) return std::nullopt;
   auto layouts = PlaceByPlace(a, b);
   if (!layouts) return std::nullopt;
   if (HaveEqualHashes(a, b, *layouts)) return Measured{.layouts = *std::move(layouts)};

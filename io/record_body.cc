@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 
+#include "io/archive.h"
+#include "io/hash.h"
 #include "io/sections.h"
 #include "io/value_sections.h"
 
@@ -40,11 +42,20 @@ bool Add(FrameCursor* cursor, const Frame& frame, uint64_t offset, uint64_t byte
   return true;
 }
 
+// Of the section that has them.
+uint64_t BytesOfDigests(std::span<const std::byte> payload) {
+  const auto section = DecodeSection<PayloadSection>(payload);
+  if (!section.ok()) return 0;
+  const uint64_t bytes = section->logical_bytes;
+  return sizeof(uint64_t) + (bytes / kHashTile + (bytes % kHashTile != 0)) * sizeof(Hash128);
+}
+
 }  // namespace
 
 std::vector<std::byte> BodyWithoutTiles(FrameCursor* cursor, const Frame& frame) {
   if (frame.body_bytes <= kFew) return {};
   std::vector<std::byte> body;
+  uint64_t expected = 0;  // bytes of the digests, by the payload section before them
   bool left_out = false;
   for (uint64_t at = 0; at < frame.body_bytes;) {
     const auto header = HeaderAt(cursor, frame, at);
@@ -52,8 +63,11 @@ std::vector<std::byte> BodyWithoutTiles(FrameCursor* cursor, const Frame& frame)
     const uint64_t padded = sizeof(SectionHeader) + PadTo(header->bytes, 8);
     const uint64_t bytes = std::min(padded, frame.body_bytes - at);
     const bool tiles = header->id == TilesSection::kId;
-    if (tiles && left_out) return {};  // another section, whose header is damaged
+    if (tiles && (left_out || header->bytes != expected)) return {};
     if (!tiles && (bytes > kFew || !Add(cursor, frame, at, bytes, *header, &body))) return {};
+    if (header->id == PayloadSection::kId)
+      expected =
+          BytesOfDigests(std::span(body).last(bytes).subspan(sizeof(SectionHeader), header->bytes));
     left_out |= tiles;
     at += bytes;
   }

@@ -11,8 +11,8 @@ namespace tdump::io {
 
 // The digests are not read, so the checksum of the body is not looked at. Each section that is kept
 // is checked by its own; damage in a section's header shows as a kind of section that is not known,
-// or does not decode, or does not end where the body ends. Empty: the digests are few, or something
-// is not as expected, which the whole body tells.
+// or does not decode, or has not the length that the payload's asks for. Empty: the digests are
+// few, or something is not as expected, which the whole body tells.
 std::vector<std::byte> BodyWithoutTiles(FrameCursor* cursor, const Frame& frame);
 
 }  // namespace tdump::io

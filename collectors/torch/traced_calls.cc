@@ -65,6 +65,7 @@ class Runs {
   // Runs of earlier passes are forgotten: their gradients come too late.
   void Put(int64_t run, int64_t slot, const Call& call) {
     std::lock_guard lock(mutex_);
+    if (pass_ != kNone && call.pass < pass_) return;
     if (call.pass != pass_) runs_.clear();
     pass_ = call.pass;
     if (runs_.size() == kMost && !runs_.contains(run)) runs_.erase(runs_.begin());
@@ -89,7 +90,8 @@ class Runs {
   static constexpr size_t kMost = 65'536;  // the oldest go: no backward came for so many
   std::mutex mutex_;
   std::map<int64_t, std::map<int64_t, Slot>> runs_;
-  uint64_t pass_ = ~uint64_t{0};
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  uint64_t pass_ = kNone;
   std::atomic<int64_t> last_{0};
 };
 

@@ -210,19 +210,26 @@ class _Graph:
             self.end_root(tx, module)
 
     def tap(self, tx: Any) -> None:
-        self.check(tx)
         name = _text(_constant(tx.symbolic_locals["name"]))
         tags = tuple(map(_text, _constant(tx.symbolic_locals["tags"])))
-        values = [(False, a, False, v) for a, v in _values(tx, tx.symbolic_locals["value"], "")]
-        owner = _owner(tx)
-        path = None if owner is None else self.path_of(owner)
-        root = self.innermost_root()
-        if owner is not None and (path is None or (root is not None and root.begin is None)):
+        owner, root = _owner(tx), self.innermost_root()
+        path = self.path_of(owner) if owner is not None else None if root is None else ""
+        if (owner is not None and path is None) or (root is not None and root.begin is None):
             raise _NotHere("a tap in a module of which nothing can be told")
-        wanted = _torch.traced_wants_tap(None if owner is None else owner.value, name)
+        wanted = self.wanted_of_tap(path, name)
         if wanted:
-            site = (path, owner is not None and root is not None, name, tags)
+            self.check(tx)
+            values = [(False, a, False, v) for a, v in _values(tx, tx.symbolic_locals["value"], "")]
+            site = (path, root is not None, name, tags)
             self.emit_values(tx, site, _WHOLE, wanted & _OUTPUT_GRADIENTS, values, self.new_slot())
+
+    def wanted_of_tap(self, path: str | None, name: str) -> int:
+        """Of any module that runs this code; without a path in whichever is open then."""
+        bits = _torch.traced_wants_tap(None, name) if path is None else 0
+        for twin in self.twins():
+            part = None if twin is None else _part(twin, path or "")
+            bits |= 0 if part is None else _torch.traced_wants_tap(part, name)
+        return bits
 
     def hand_outputs_over(self, tx: Any, module: Any) -> None:
         wanted = self.wanted(module)
@@ -268,14 +275,18 @@ class _Graph:
                 return path
         return None
 
+    def twins(self) -> list[torch.nn.Module | None]:
+        """Modules that may run this code where the innermost root, or the enclosing module, does now."""
+        root = self.innermost_root()
+        return [twin() for twin in self.enclosing] if root is None else list(root.twins)
+
     def wanted(self, module: Any) -> int:
         """What is wanted of any module that runs this code, at this place."""
         path, root = self.path_of(module), self.innermost_root()
         if path is None or (root is not None and root.begin is None):
             return 0
-        above = [twin() for twin in self.enclosing] if root is None else root.twins
         bits = 0
-        for twin in above:
+        for twin in self.twins():
             part = None if twin is None else _part(twin, path)
             bits |= 0 if part is None else _torch.traced_wants(part)
         return bits
@@ -386,6 +397,11 @@ def _owner(tx: Any) -> Any:
 
 
 def _constant(variable: Any) -> Any:
+    items = () if _is_unused(variable) else getattr(variable, "items", ())
+    for value in (variable, *items):
+        # To look at an argument, or at what differs from module to module, would compile anew for each value.
+        if _is_unused(value) and type(value.source).__name__ != "GlobalSource":
+            raise _NotHere("a tap whose name or tags are arguments or attributes")
     try:
         return _real(variable).as_python_constant()
     except NotImplementedError:
@@ -490,17 +506,25 @@ def _is_unused(variable: Any) -> bool:
     return hasattr(type(variable), "peek_value") and not variable.is_realized()
 
 
-def _holds_tensor(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, torch.Tensor):
-        return True
-    items: Any = ()
-    if isinstance(value, (list, tuple)):
-        items = value
-    elif isinstance(value, dict):
-        items = value.values()
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        items = (getattr(value, field.name, None) for field in dataclasses.fields(value))
-    return depth < 32 and any(_holds_tensor(item, depth + 1) for item in items)
+def _holds_tensor(value: Any) -> bool:
+    """True too of what goes on for long: that is looked at."""
+    left, seen = [value], {id(value)}
+    while left:
+        value = left.pop()
+        if isinstance(value, torch.Tensor) or len(seen) > _MAX_VALUES:
+            return True
+        items: Any = ()
+        if isinstance(value, (list, tuple)):
+            items = value
+        elif isinstance(value, dict):
+            items = value.values()
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            items = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+        for item in items:
+            if id(item) not in seen:
+                seen.add(id(item))
+                left.append(item)
+    return False
 
 
 def _attribute(tx: Any, variable: Any, name: str) -> Any:

@@ -64,12 +64,12 @@ Job RanksOf(Size size) {
   return ranks;
 }
 
-FakeRun RunOf(const Job& ranks, Size size, bool with_hashes = true) {
+FakeRun RunOf(const Job& ranks, Size size, bool with_hashes = true, const std::string& dp = "dp") {
   FakeRun run(static_cast<int32_t>(ranks.size()));
   for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
     const Held& held = ranks[static_cast<size_t>(rank)];
-    run.Place(rank,
-              "tp=" + std::to_string(rank % size.tp) + " dp=" + std::to_string(rank / size.tp));
+    run.Place(rank, "tp=" + std::to_string(rank % size.tp) + " " + dp + "=" +
+                        std::to_string(rank / size.tp));
     PassBuilder pass = run.Pass(rank, 0);
     const auto recorded = [&] {
       if (!with_hashes) pass.last()->hash.reset();
@@ -161,6 +161,48 @@ TEST(InferBoth, RanksThatChangedPlacesAreFound) {
       EXPECT_EQ(report.overall, Overall::kDiffers) << size.tp;
       EXPECT_EQ(report.counts.failing, size.tp == 2 ? 2u : 3u) << size.tp;
     }
+  }
+}
+
+// So they are where the axis has another name on each side.
+TEST(InferBoth, RanksThatChangedPlacesOnAnAxisOfAnotherNameAreFound) {
+  constexpr Size kSize = {2, 1};
+  for (const bool with_hashes : {true, false}) {
+    const FakeRun run = RunOf(RanksOf(kSize), kSize, with_hashes);
+    EXPECT_EQ(DiffOf(run, RunOf(RanksOf(kSize), kSize, with_hashes, "fsdp")).overall,
+              Overall::kSame);
+    Job swapped = RanksOf(kSize);
+    std::swap(swapped[0], swapped[1]);
+    EXPECT_EQ(DiffOf(run, RunOf(swapped, kSize, with_hashes, "fsdp")).overall, Overall::kDiffers);
+  }
+}
+
+// The batch shared out along tp, a reduction left out: another layout would make both agree.
+TEST(InferBoth, AnAxisThatDoesOtherwiseInOneSideIsAFault) {
+  constexpr Size kBoth = {2, 2}, kTensor = {1, 2};
+  for (const bool with_hashes : {true, false}) {
+    Job by_tp = RanksOf(kBoth);
+    for (size_t rank = 0; rank < 4; ++rank) {
+      const int row = static_cast<int>(rank % 2) * 4;
+      by_tp[rank].x = Block(X, row, 4, 0, kIn);
+    }
+    const DiffReport batch =
+        DiffOf(RunOf(RanksOf(kBoth), kBoth, with_hashes), RunOf(by_tp, kBoth, with_hashes));
+    EXPECT_EQ(batch.overall, Overall::kDiffers);
+
+    Job whole = RanksOf(kTensor), parts = RanksOf(kTensor);
+    std::vector<float> all, one, other;
+    for (int i = 0; i < 32; ++i) {
+      all.push_back(static_cast<float>((i * 37) % 23 - 11));
+      one.push_back(static_cast<float>((i * 29) % 17 - 8));
+      other.push_back(all.back() - one.back());
+    }
+    for (Held& held : whole) held.y = Matrix(8, 4, all);
+    parts[0].y = Matrix(8, 4, one);
+    parts[1].y = Matrix(8, 4, other);
+    const DiffReport sum =
+        DiffOf(RunOf(whole, kTensor, with_hashes), RunOf(parts, kTensor, with_hashes));
+    EXPECT_EQ(sum.overall, Overall::kDiffers);
   }
 }
 

@@ -116,6 +116,7 @@ PARTS = [
     "micro_batches_of_a_function",
     "taps_in_a_model",
     "taps_in_a_function",
+    "taps_of_layers_that_share_code",
     "a_hook_on_a_leaf",
     "arguments_that_are_not_used",
 ]
@@ -147,6 +148,7 @@ def test_under_compiled_autograd_the_job_runs_as_without_tdump(backend, tmp_path
 
 NOT_CAPTURED = {
     "functional_transform": "a transform of torch.func inside the compiled region; not captured",
+    "a_tap_whose_name_is_an_argument": "a tap whose name or tags are arguments or attributes; not captured",
     "a_backend_of_the_job": "a region of the backend backend, which may not know operators of tdump; not captured",
 }
 
@@ -171,6 +173,15 @@ def test_of_two_models_that_share_code_only_the_second_is_wanted(tmp_path):
     bare, dumped, compiled, said = Runs("compiled_parts.py", tmp_path, second)("two_instances", "aot_eager")
     assert dumped == bare and "not captured" not in said
     assert any(key.startswith("Stack%231:layers.0.mlp.2@output") for _, key in compiled)
+
+
+def test_of_layers_that_share_code_only_taps_of_the_last_are_wanted(tmp_path):
+    last = "capture: [{name: '^layers.2', level: full}]"
+    runs = Runs("compiled_parts.py", tmp_path, last)
+    _, _, eager, _ = runs("taps_of_layers_that_share_code", "plain")
+    bare, dumped, compiled, _ = runs("taps_of_layers_that_share_code", "aot_eager")
+    assert dumped == bare
+    assert compiled.keys() == eager.keys() and any("/normed@output" in key for _, key in compiled)
 
 
 def test_only_what_a_rule_can_want_is_in_the_graphs(tmp_path):

@@ -226,6 +226,26 @@ def taps_in_a_function() -> Any:
 
 
 @case
+def taps_of_layers_that_share_code() -> Any:
+    model = tapped()
+    for layer in model.layers:
+        if HOW != "plain":
+            layer.compile(backend=HOW, fullgraph=True)
+    return trained(model, model)
+
+
+class Named(nn.Module):
+    def forward(self, x: torch.Tensor, name: str) -> torch.Tensor:
+        return tdump.tap(x + 1, name)
+
+
+@case
+def a_tap_whose_name_is_an_argument() -> Any:
+    call = compiled(Named())
+    return [call(x(), f"step {n}").sum().item() for n in range(12)]
+
+
+@case
 def a_hook_on_a_leaf() -> Any:
     model = Offset()
     model.offset.register_hook(lambda gradient: gradient * 100)
