@@ -123,7 +123,7 @@ void CompiledPlan::NoteOnce(const std::string& topic, const std::string& text) c
     std::lock_guard lock(note_mutex_);
     if (!noted_.insert(topic).second) return;
   }
-  if (options_.note) options_.note(Printable(text));
+  if (options_.note) options_.note(tdump::Printable(text));
 }
 
 bool CompiledPlan::Satisfies(const Rule& rule, const OperatorInfo& info,

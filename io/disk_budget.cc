@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxSetAside = 16 << 20;
 constexpr uint64_t kLeastCheck = 64 << 10;
+constexpr uint64_t kWriters = 16;  // of one disk, which do not know of each other
 constexpr uint64_t kUnlimited = ~uint64_t{0};
 
 }  // namespace
@@ -39,7 +40,7 @@ void DiskBudget::BeginPass() {
   check_after_ = 0;
 }
 
-// The next look is due before this process alone can have used up what is left over.
+// The next look is due before this process and others like it can have used up what is left over.
 void DiskBudget::CheckFree(uint64_t bytes) {
   const uint64_t wanted = min_free_ + bytes;
   Result<uint64_t> free = env_->FreeBytes(directory_);
@@ -49,15 +50,18 @@ void DiskBudget::CheckFree(uint64_t bytes) {
   check_after_ = check_every_;
   if (!free.ok()) return;
   if (*free >= wanted) {
-    check_after_ = std::clamp(*free - min_free_, kLeastCheck, check_every_);
+    check_after_ = std::clamp((*free - min_free_) / kWriters, kLeastCheck, check_every_);
     least_free_.reset();
     return;
   }
   exhausted_ = true;
   if (!least_free_) least_free_ = *free - std::min(*free / 4, kMaxSetAside);
   metadata_left_ = *free - std::min(*free, *least_free_);
-  why_ =
-      fmt::format("only {} bytes are free on the disk, {} are left to the job", *free, min_free_);
+  why_ = *free < min_free_
+             ? fmt::format("only {} bytes are free on the disk, {} are left to the job", *free,
+                           min_free_)
+             : fmt::format("only {} bytes are free on the disk for {} more, {} are left to the job",
+                           *free, bytes, min_free_);
 }
 
 bool DiskBudget::Allow(uint64_t bytes, bool payload) {

@@ -19,7 +19,7 @@ NOTES = {
     "compile_aot_eager": "torch.compile: modules in this region are traced; not captured",
     "compile_inductor": "torch.compile: modules in this region are traced; not captured",
     "export": "torch.compile or torch.export: modules in this region are traced; not captured",
-    "lambda_in_no_module": "torch.compile or torch.export: taps in this region are traced; not captured",
+    "lambda_in_no_module": "torch.compile: taps in this region are traced; not captured (compile.taps: on captures them",
     "compile_part": "torch.fx: a graph of a compiler is run as a module; not captured",
     "jit_trace": "torch.jit.trace: modules are traced here, not run; not captured",
     "jit_script": "TorchScript: modules inside a script module run without hooks; not captured",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "io/disk_budget.h"
 #include "io/pass_store.h"
 #include "tests/io/forwarding_env.h"
 #include "tests/io/sink_fixture.h"
@@ -91,6 +92,44 @@ std::vector<uint64_t> WholePasses(SinkRig* rig, size_t tensors) {
     whole.push_back(pass.info.ordinal);
   }
   return whole;
+}
+
+// A disk that others write to as well.
+class SharedDisk final : public test::ForwardingEnv {
+ public:
+  explicit SharedDisk(uint64_t bytes) : ForwardingEnv(NewMemoryEnv()), free(bytes) {}
+  Result<uint64_t> FreeBytes(Path) override { return free; }
+  uint64_t free;
+};
+
+TEST(SharedDisk, ProcessesTogetherKeepTheJobsSpace) {
+  constexpr size_t kProcesses = 8;
+  SharedDisk disk(100 * kMiB);
+  std::vector<DiskBudget> budgets;
+  for (size_t i = 0; i < kProcesses; ++i) budgets.emplace_back(&disk, "run", 0, 64 * kMiB);
+  std::vector<uint64_t> used(kProcesses);
+  bool any = true;
+  while (any && disk.free > 60 * kMiB) {
+    any = false;
+    for (size_t i = 0; i < kProcesses; ++i) {
+      budgets[i].SetUsed(used[i]);
+      if (!budgets[i].Allow(32 << 10, /*payload=*/true)) continue;
+      used[i] += 32 << 10;
+      disk.free -= 32 << 10;
+      any = true;
+    }
+  }
+  EXPECT_GE(disk.free, 63 * kMiB);
+  EXPECT_LE(disk.free, 66 * kMiB);
+}
+
+TEST(SharedDisk, WhatIsTooMuchIsTold) {
+  SharedDisk disk(100 * kMiB);
+  DiskBudget budget(&disk, "run", 0, 64 * kMiB);
+  EXPECT_FALSE(budget.Allow(50 * kMiB, /*payload=*/true));
+  EXPECT_EQ(budget.why(),
+            "only 104857600 bytes are free on the disk for 52428800 more, 67108864 are left to the "
+            "job");
 }
 
 class SmallDiskRing : public ::testing::TestWithParam<bool> {};
