@@ -1,0 +1,54 @@
+"""Jobs in eager mode and compiled, with tdump and without: what they said and what was captured."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import tdump
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
+
+JOBS = SOURCE / "tests" / "e2e" / "jobs"
+EVERY = "role: [input, output, grad_input, grad_output], phase: [forward, backward], level: full"
+PATIENCE = 1200  # seconds
+FREE = {"PYTHONPATH": str(BUILD / "python")}  # `import tdump` works, and does nothing
+
+
+def told(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def captured(folder):
+    """Records and values by (step, key)."""
+    found = {}
+    for file in latest(folder).passes(0):
+        opened = tdump.load_pass(file)
+        for record in opened.records():
+            found[opened.info.local_step, record.key] = (record, opened.tensor(record))
+    return found
+
+
+class Runs:
+    """A job in eager mode and compiled, each once."""
+
+    def __init__(self, job, folder, config=f"capture: [{{{EVERY}}}]", taps="on"):
+        self.job, self.folder, self.config, self.done = (
+            JOBS / job,
+            folder,
+            f"steps: all\nsignature: false\n{config}\ncompile: {{taps: {taps}}}\n",
+            {},
+        )
+
+    def __call__(self, *words):
+        """What the job said without tdump and with it, and what was captured."""
+        if words not in self.done:
+            cwd = self.folder / "_".join(words)
+            cwd.mkdir()
+            (cwd / "c.yaml").write_text(self.config)
+            command = [sys.executable, "-W", "ignore", str(self.job), *words]
+            caches = {"TORCHINDUCTOR_CACHE_DIR": str(cwd / "cache")}
+            bare = told(execute(command, cwd, FREE | caches, PATIENCE))
+            dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *command], cwd, caches, PATIENCE)
+            self.done[words] = (bare, told(dumped), captured(cwd), dumped.stderr)
+        return self.done[words]
