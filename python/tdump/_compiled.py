@@ -13,17 +13,16 @@ import dataclasses
 import itertools
 import sys
 import weakref
-from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
 import torch
 
-from tdump import _naming, _torch
+from tdump import _naming, _torch, _traced_values
+from tdump._traced_values import NotHere
 
 _OUTPUTS, _OUTPUT_GRADIENTS, _INPUTS, _INPUT_GRADIENTS = 1, 2, 4, 8  # bits of _torch.traced_wants()
 _WHOLE, _BEGIN, _END = range(3)  # TracedSite::Part
-_MAX_VALUES = 4096  # of one call
 # Compilers known to keep an operator that has an effect.
 _BACKENDS = ("eager", "eager_noexcept", "aot_eager", "aot_eager_decomp_partition", "inductor")
 _TRACED = "torch.compile or torch.export: {} in this region are traced; not captured"
@@ -32,10 +31,6 @@ _OFF = "torch.compile: {} in this region are traced; not captured (compile.taps:
 _codes: tuple[CodeType, ...] = ()
 _sites: dict[Any, int] = {}
 _defined = False
-
-
-class _NotHere(Exception):
-    """Why the values of a call cannot be handed over."""
 
 
 def keep_out(*hooks: Any) -> None:
@@ -93,7 +88,7 @@ def _trace(step: Any, what: str = "modules") -> None:
             step(_Graph.of(tx), tx)
         else:  # the note says nothing in a process that records nothing
             _torch.note(_OFF.format(what))
-    except _NotHere as reason:
+    except NotHere as reason:
         _torch.note(f"torch.compile: {reason}; not captured")
     except Exception as error:
         if isinstance(error, _starts_again()):
@@ -183,7 +178,7 @@ class _Graph:
     # ---- the two hooks ----
 
     def before(self, tx: Any) -> None:
-        module = _real(tx.symbolic_locals["module"])
+        module = _traced_values.real(tx.symbolic_locals["module"])
         if _naming.wrapped_attribute(module.value) is not None:
             return
         if self.path_of(module) is None:
@@ -194,14 +189,14 @@ class _Graph:
         wanted = self.wanted(module)
         if wanted & (_INPUTS | _INPUT_GRADIENTS):
             self.check(tx)
-            values = list(_values(tx, tx.symbolic_locals["args"], ""))
+            values = list(_traced_values.values(tx, tx.symbolic_locals["args"], ""))
             slot = self.hand_over(
                 tx, module, _BEGIN, wanted & _INPUT_GRADIENTS, [(True, a, False, v) for a, v in values]
             )
             self.begun.append((id(module.value), slot))
 
     def after(self, tx: Any) -> None:
-        module = _real(tx.symbolic_locals["module"])
+        module = _traced_values.real(tx.symbolic_locals["module"])
         if _naming.wrapped_attribute(module.value) is not None:
             return
         try:
@@ -210,16 +205,16 @@ class _Graph:
             self.end_root(tx, module)
 
     def tap(self, tx: Any) -> None:
-        name = _text(_constant(tx.symbolic_locals["name"]))
-        tags = tuple(map(_text, _constant(tx.symbolic_locals["tags"])))
+        name = _traced_values.text(_traced_values.constant(tx.symbolic_locals["name"]))
+        tags = tuple(map(_traced_values.text, _traced_values.constant(tx.symbolic_locals["tags"])))
         owner, root = _owner(tx), self.innermost_root()
         path = self.path_of(owner) if owner is not None else None if root is None else ""
         if (owner is not None and path is None) or (root is not None and root.begin is None):
-            raise _NotHere("a tap in a module of which nothing can be told")
+            raise NotHere("a tap in a module of which nothing can be told")
         wanted = self.wanted_of_tap(path, name)
         if wanted:
             self.check(tx)
-            values = [(False, a, False, v) for a, v in _values(tx, tx.symbolic_locals["value"], "")]
+            values = [(False, a, False, v) for a, v in _traced_values.values(tx, tx.symbolic_locals["value"], "")]
             site = (path, root is not None, name, tags)
             self.emit_values(tx, site, _WHOLE, wanted & _OUTPUT_GRADIENTS, values, self.new_slot())
 
@@ -243,7 +238,7 @@ class _Graph:
         try:
             self.check(tx)
             values = self.values_after(tx, wanted)
-        except _NotHere:
+        except NotHere:
             if slot is not None:
                 self.hand_over(tx, module, _END, 0, [], slot)
             raise
@@ -253,8 +248,8 @@ class _Graph:
         kwargs, output = tx.symbolic_locals["rest"].items
         values = []
         if wanted & (_INPUTS | _INPUT_GRADIENTS):  # seen after the call, as in eager code
-            values += [(True, a, True, v) for a, v in _values(tx, kwargs, "kwargs")]
-        return values + [(False, a, False, v) for a, v in _values(tx, output, "")]
+            values += [(True, a, True, v) for a, v in _traced_values.values(tx, kwargs, "kwargs")]
+        return values + [(False, a, False, v) for a, v in _traced_values.values(tx, output, "")]
 
     # ---- where a module is ----
 
@@ -270,7 +265,7 @@ class _Graph:
         path = (self.paths if root is None else root.paths).get(id(module.value))
         if path is None or module.source is None:
             return path
-        for place in _bases(module.source):
+        for place in _traced_values.bases(module.source):
             if place == root.source if root is not None else getattr(place, "local_name", None) in self.names:
                 return path
         return None
@@ -325,12 +320,12 @@ class _Graph:
     def check(self, tx: Any) -> None:
         _check_backend(tx)
         if torch._C._functorch.peek_interpreter_stack() is not None:
-            raise _NotHere("a transform of torch.func inside the compiled region")
+            raise NotHere("a transform of torch.func inside the compiled region")
         tracer = tx.output.current_tracer
         while tracer.parent is not None:
             name = getattr(tracer.source_target, "_name", str(tracer.source_target))
             if name != "tag_activation_checkpoint":
-                raise _NotHere(f"modules inside {name}")
+                raise NotHere(f"modules inside {name}")
             tracer = tracer.parent
 
     def hand_over(
@@ -390,31 +385,10 @@ def _owner(tx: Any) -> Any:
     """The module that is called innermost in what is being traced; None: none is."""
     while (tx := tx.parent) is not None:
         if tx.f_code is torch.nn.Module._wrapped_call_impl.__code__:
-            module = _real(tx.symbolic_locals["self"])
+            module = _traced_values.real(tx.symbolic_locals["self"])
             if _naming.wrapped_attribute(module.value) is None:
                 return module
     return None
-
-
-def _constant(variable: Any) -> Any:
-    items = () if _is_unused(variable) else getattr(variable, "items", ())
-    for value in (variable, *items):
-        # To look at an argument, or at what differs from module to module, would compile anew for each value.
-        if _is_unused(value) and type(value.source).__name__ != "GlobalSource":
-            raise _NotHere("a tap whose name or tags are arguments or attributes")
-    try:
-        return _real(variable).as_python_constant()
-    except NotImplementedError:
-        raise _NotHere("a tap whose name or tags are computed") from None
-
-
-def _text(value: Any) -> str:
-    """Of a name or tag, as in eager code."""
-    return str(value) if isinstance(value, (str, int, float)) else f"<{type(value).__name__}>"
-
-
-def _real(variable: Any) -> Any:
-    return variable.realize() if hasattr(variable, "realize") else variable
 
 
 # ---- modules ----
@@ -444,13 +418,6 @@ def _part(module: torch.nn.Module, path: str) -> torch.nn.Module | None:
     return part
 
 
-def _bases(source: Any) -> Iterator[Any]:
-    """Where Dynamo found something, and what it went through to find it."""
-    while source is not None:
-        yield source
-        source = getattr(source, "base", None)
-
-
 def _witness(tx: Any, module: Any) -> tuple[str, list[Any]]:
     """A parameter or buffer of the module, by which to tell at run time which module runs this code; its name and
     value."""
@@ -461,90 +428,11 @@ def _witness(tx: Any, module: Any) -> tuple[str, list[Any]]:
             continue
         variable = module
         for part in name.split("."):
-            variable = _attribute(tx, variable, part)
-        variable = _real(variable)
-        if isinstance(variable, TensorVariable) and _is_plain(variable):
+            variable = _traced_values.attribute(tx, variable, part)
+        variable = _traced_values.real(variable)
+        if isinstance(variable, TensorVariable) and _traced_values.is_plain(variable):
             return name, [variable.as_proxy()]
     return "", []
-
-
-# ---- values ----
-
-
-def _values(tx: Any, value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The tensors in what a module takes or gives, under the names they have in eager code
-    (collectors/python/flatten.h)."""
-    from torch._dynamo import variables
-    from torch._dynamo.variables.lists import BaseListVariable
-
-    if _is_unused(value) and not _holds_tensor(value.peek_value()):
-        return
-    value = _real(value)
-    if isinstance(value, variables.TensorVariable):
-        if not _is_plain(value):
-            raise _NotHere("a tensor subclass, or one without strides, in a compiled region")
-        yield path, value
-        return
-    items: list[tuple[str, Any]] = []
-    if depth == 32:
-        raise _NotHere("containers nested more than 32 deep")
-    if isinstance(value, BaseListVariable):
-        fields = getattr(value.python_type(), "_fields", None)
-        named = isinstance(fields, tuple) and len(fields) == len(value.items)
-        items = list(zip(fields if named else map(str, range(len(value.items))), value.items, strict=True))
-    elif isinstance(value, variables.ConstDictVariable):
-        items = [(_key(key.vt, n), item) for n, (key, item) in enumerate(value.items.items())]
-    elif isinstance(value, variables.UserDefinedObjectVariable) and dataclasses.is_dataclass(value.value):
-        items = [(field.name, _attribute(tx, value, field.name)) for field in dataclasses.fields(value.value)]
-    for name, item in items:
-        yield from _values(tx, item, f"{path}.{name}" if path else name, depth + 1)
-
-
-def _is_unused(variable: Any) -> bool:
-    """Whether the job has not looked at this value so far. To look at it here would add guards: code that is compiled
-    again where they fail."""
-    return hasattr(type(variable), "peek_value") and not variable.is_realized()
-
-
-def _holds_tensor(value: Any) -> bool:
-    """True too of what goes on for long: that is looked at."""
-    left, seen = [value], {id(value)}
-    while left:
-        value = left.pop()
-        if isinstance(value, torch.Tensor) or len(seen) > _MAX_VALUES:
-            return True
-        items: Any = ()
-        if isinstance(value, (list, tuple)):
-            items = value
-        elif isinstance(value, dict):
-            items = value.values()
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            items = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-        for item in items:
-            if id(item) not in seen:
-                seen.add(id(item))
-                left.append(item)
-    return False
-
-
-def _attribute(tx: Any, variable: Any, name: str) -> Any:
-    from torch._dynamo.variables.base import VariableTracker
-
-    return VariableTracker.build(tx, getattr).call_function(tx, [variable, VariableTracker.build(tx, name)], {})
-
-
-def _key(key: Any, position: int) -> str:
-    text = key.as_python_constant() if key.is_python_constant() else None
-    return str(text) if type(text) in (str, int) else f"key{position}"
-
-
-def _is_plain(variable: Any) -> bool:
-    from torch._subclasses import FakeTensor
-
-    fake = variable.as_proxy().node.meta.get("example_value")
-    if type(fake) is not FakeTensor or variable.class_type not in (torch.Tensor, torch.nn.Parameter):
-        return False
-    return fake.layout is torch.strided and not fake.is_nested and not fake.is_quantized and not fake.is_meta
 
 
 # ---- compilers ----
@@ -562,8 +450,8 @@ def _check_backend(tx: Any) -> None:
         name = next((known for known in _BACKENDS if inner is lookup_backend(known)), None)
     if name is None:
         shown = getattr(inner, "__name__", type(inner).__name__)
-        raise _NotHere(f"modules in a region of the backend {shown}, which may not know operators of tdump")
+        raise NotHere(f"modules in a region of the backend {shown}, which may not know operators of tdump")
     inductor = sys.modules.get("torch._inductor.config")
     graphs = options.get("triton.cudagraphs", inductor is not None and inductor.triton.cudagraphs)
     if name == "inductor" and graphs and torch.cuda.is_available():
-        raise _NotHere("modules in a region that is captured as a CUDA graph")
+        raise NotHere("modules in a region that is captured as a CUDA graph")
