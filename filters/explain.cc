@@ -31,7 +31,8 @@ bool IsCollected(const Config& config, OperatorKind kind) {
 }
 
 // The key that rules the operator out, "" for none.
-std::string Against(const Config& config, const RuleMatcher& matcher, const OperatorInfo& info) {
+std::string Against(const Config& config, const RuleMatcher& matcher, const OperatorInfo& info,
+                    bool class_known) {
   const Rule& rule = *matcher.rule;
   if (!IsCollected(config, info.kind)) return "'collect' leaves out operators of this kind";
   if (!matcher.AppliesTo(info.kind, info.leaf)) {
@@ -40,15 +41,15 @@ std::string Against(const Config& config, const RuleMatcher& matcher, const Oper
   }
   if (!Found(matcher.name, SearchedNames(info))) return KeyText("name", rule.name);
   if (!Found(matcher.op, {info.op})) return KeyText("op", rule.op);
-  if (!info.cls.empty() && !Found(matcher.cls, {info.cls})) return KeyText("class", rule.cls);
+  if (class_known && !Found(matcher.cls, {info.cls})) return KeyText("class", rule.cls);
   return "";
 }
 
 // What else must hold for the rule to decide.
-std::string ConditionOf(const Rule& rule, const OperatorInfo& info) {
+std::string ConditionOf(const Rule& rule, bool class_known) {
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (info.cls.empty() && !rule.cls.empty()) add(KeyText("class", rule.cls));
+  if (!class_known && !rule.cls.empty()) add(KeyText("class", rule.cls));
   if (!rule.where.empty()) add("where: " + rule.where);
   if (!rule.arg.empty()) add(KeyText("arg", rule.arg));
   if (!rule.dtype.empty()) add(KeyText("dtype", rule.dtype));
@@ -94,7 +95,8 @@ void Decide(const std::vector<Candidate>& candidates, Role role, Phase phase, ui
 
 }  // namespace
 
-Result<Explanation> Explain(const Config& config, const OperatorInfo& info) {
+Result<Explanation> Explain(const Config& config, const OperatorInfo& info, bool class_known) {
+  class_known = class_known || !info.cls.empty();
   Explanation explanation;
   std::vector<Candidate> candidates;
   for (size_t set = 0; set < config.capture.size(); ++set) {
@@ -102,11 +104,11 @@ Result<Explanation> Explain(const Config& config, const OperatorInfo& info) {
       TDUMP_ASSIGN_OR_RETURN(
           auto matcher,
           RuleMatcher::Compile(*expanded.rule, static_cast<uint32_t>(set), expanded.number));
-      const std::string against = Against(config, *matcher, info);
+      const std::string against = Against(config, *matcher, info, class_known);
       explanation.rules.push_back(
           {matcher->filter_set, matcher->number, PrintRule(*expanded.rule), against});
       if (!against.empty()) continue;
-      candidates.push_back({std::move(matcher), ConditionOf(*expanded.rule, info)});
+      candidates.push_back({std::move(matcher), ConditionOf(*expanded.rule, class_known)});
     }
   }
   const uint32_t kept = Kept(config);

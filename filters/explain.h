@@ -40,8 +40,10 @@ struct Explanation {
   std::vector<RoleVerdict> roles;
 };
 
-// `info` is an operator of which an empty `cls` means that the class is not known. Predicates are
-// not called: they become conditions. Error: a regex that does not compile.
-Result<Explanation> Explain(const Config& config, const OperatorInfo& info);
+// Predicates are not called: they become conditions. `class_known`: an empty `info.cls` says that
+// the operator has no class; else what asks for a class becomes a condition there. Error: a regex
+// that does not compile.
+Result<Explanation> Explain(const Config& config, const OperatorInfo& info,
+                            bool class_known = false);
 
 }  // namespace tdump::filters

@@ -183,8 +183,8 @@ class NanFinder {
                           ToString(GivenRole(first.first.record.key)));
     const std::string address = fmt::format("{}:{}/{}/{}", request_.shown, first.step, first.rank,
                                             ToText(first.first.record.key));
-    text += fmt::format("            look closer: tdump-view {} --values 8\n",
-                        ShellWord(Printable(address)));
+    text += fmt::format("            look closer: tdump-view {}{}\n", ShellWord(Printable(address)),
+                        first.first.record.payload ? " --values 8" : "");
     for (size_t i = 1; i < ranks_.size() && i <= kMostRanks; ++i)
       text += fmt::format("{:<12}{}{}\n", i == 1 ? "also" : "", PlaceText(ranks_[i]),
                           ranks_[i].born() ? ", its inputs are without" : "");

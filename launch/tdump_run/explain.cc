@@ -92,8 +92,17 @@ std::string Signature(const Config& config, const OperatorInfo& info) {
   return text;
 }
 
-Result<std::string> Section(const Config& config, const OperatorInfo& info) {
-  TDUMP_ASSIGN_OR_RETURN(const filters::Explanation explanation, filters::Explain(config, info));
+// What is known of the operator that is asked about.
+struct Asked {
+  OperatorInfo info;
+  bool class_known = false;       // else an empty class of `info` says nothing
+  std::optional<bool> is_parent;  // whether a module has child modules
+};
+
+Result<std::string> Section(const Config& config, const Asked& asked) {
+  const OperatorInfo& info = asked.info;
+  TDUMP_ASSIGN_OR_RETURN(const filters::Explanation explanation,
+                         filters::Explain(config, info, asked.class_known));
   const std::string ranks =
       config.ranks.is_all() ? "all ranks" : "ranks " + config.ranks.ToString();
   return fmt::format("{}kept in steps {} on {}:\n{}{}", Rules(config, explanation),
@@ -150,7 +159,8 @@ class KnownOperators {
 
   // Takes the class; an operator above others need not be known itself. Error (kNotFound): the run
   // has no such operator.
-  Status Describe(const std::string& name, OperatorInfo* info) {
+  Status Describe(const std::string& name, Asked* asked) {
+    OperatorInfo* info = &asked->info;
     for (const io::OperatorCoverage& op : operators_) {
       const char below = Below(op.name, info->path);
       has_children_ = has_children_ || below == '.';
@@ -159,6 +169,7 @@ class KnownOperators {
       found_ = true;
       info->cls = op.cls;
       info->kind = op.kind;
+      asked->class_known = true;
     }
     if (found_) return {};
     std::vector<std::string> names;
@@ -208,21 +219,20 @@ class KnownOperators {
   bool found_ = false, has_children_ = false;
 };
 
-// A module may or may not have child modules; rules with `leaf` tell the two apart. `is_parent`:
-// none where nobody knows.
-Result<std::string> ModuleSections(const Config& config, OperatorInfo info,
-                                   std::optional<bool> is_parent) {
-  if (is_parent) {
-    info.leaf = !*is_parent;
-    TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(config, info));
-    return fmt::format(": a module {} child modules\n{}", *is_parent ? "with" : "without", section);
+// A module may or may not have child modules; rules with `leaf` tell the two apart.
+Result<std::string> ModuleSections(const Config& config, Asked asked) {
+  bool& is_leaf = asked.info.leaf;
+  if (asked.is_parent) {
+    is_leaf = !*asked.is_parent;
+    TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(config, asked));
+    return fmt::format(": a module {} child modules\n{}", is_leaf ? "without" : "with", section);
   }
-  info.leaf = true;
-  TDUMP_ASSIGN_OR_RETURN(const std::string leaf, Section(config, info));
-  info.leaf = false;
-  TDUMP_ASSIGN_OR_RETURN(const std::string parent, Section(config, info));
+  is_leaf = true;
+  TDUMP_ASSIGN_OR_RETURN(const std::string leaf, Section(config, asked));
+  is_leaf = false;
+  TDUMP_ASSIGN_OR_RETURN(const std::string parent, Section(config, asked));
   if (leaf == parent) return ": a module\n" + leaf;
-  return ": a module without child modules\n" + leaf + "\n" + Printable(info.path) +
+  return ": a module without child modules\n" + leaf + "\n" + Printable(asked.info.path) +
          ": a module with child modules\n" + parent;
 }
 
@@ -235,8 +245,8 @@ Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Optio
         fmt::format("'{}' names records; --explain takes the operator and tells every role of it: "
                     "--explain {}",
                     Printable(name), ShellWord(Printable(op))));
-  OperatorInfo info = OperatorNamed(name);
-  std::optional<bool> is_parent;
+  Asked asked{.info = OperatorNamed(name)};
+  OperatorInfo& info = asked.info;
   std::string unknown = fmt::format(
       "not looked at: whether the model has '{}'; --from RUN takes that, and its class, from a "
       "run\n",
@@ -245,17 +255,16 @@ Result<std::string> ExplainOperator(const EffectiveConfig& settings, const Optio
     TDUMP_ASSIGN_OR_RETURN(KnownOperators known, KnownOperators::Of(options.from));
     name = known.NameOf(name);
     info = OperatorNamed(name);
-    TDUMP_RETURN_IF_ERROR(known.Describe(name, &info));
-    if (info.kind == OperatorKind::kModule) is_parent = known.IsParent(info);
+    TDUMP_RETURN_IF_ERROR(known.Describe(name, &asked));
+    if (info.kind == OperatorKind::kModule) asked.is_parent = known.IsParent(info);
     unknown = info.cls.empty() ? "" : fmt::format("class {}\n", Printable(info.cls));
   }
   if (info.kind == OperatorKind::kModule) {
-    TDUMP_ASSIGN_OR_RETURN(const std::string sections,
-                           ModuleSections(settings.config, info, is_parent));
+    TDUMP_ASSIGN_OR_RETURN(const std::string sections, ModuleSections(settings.config, asked));
     return Printable(info.path) + sections + unknown;
   }
   info.leaf = true;
-  TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(settings.config, info));
+  TDUMP_ASSIGN_OR_RETURN(const std::string section, Section(settings.config, asked));
   const char* kind = info.kind == OperatorKind::kAten ? "an ATen operator" : "a tap";
   return fmt::format("{}/{}: {}\n{}{}", Printable(info.path), Printable(info.op), kind, section,
                      unknown);

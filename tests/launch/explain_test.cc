@@ -88,6 +88,23 @@ TEST_F(ExplainTest, OfANameThatItHasTheClassIsKnown) {
   EXPECT_THAT(*parent, HasSubstr("encoder.layer.0: a module with child modules\n"));
 }
 
+// A run that has the operator knows that it has no class.
+TEST_F(ExplainTest, ARuleForAClassIsNotForAnOperatorWithoutOne) {
+  const std::string rules = "[{class: Linear, level: hash}, {level: stats}]";
+  fs::remove_all(run_);
+  ProcessImage(Env::Posix(), run_, {})
+      .Expect("encoder.layer.0.norm", "")
+      .Tensors(0, {{.path = "encoder.layer.0.norm", .cls = ""}})
+      .Exit(1);
+  const auto text = Explain(rules, "encoder.layer.0.norm", true);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_THAT(
+      *text, AllOf(HasSubstr("output       forward   stats rule 2\n"), Not(HasSubstr("if class"))));
+  const auto unknown = Explain(rules, "encoder.layer.0.norm", false);
+  ASSERT_TRUE(unknown.ok()) << unknown.status().message();
+  EXPECT_THAT(*unknown, HasSubstr("hash  rule 1, if class: Linear\n"));
+}
+
 TEST_F(ExplainTest, WithoutARunItIsSaidThatNobodyLooked) {
   const auto text = Explain("[{leaf: true}]", "encoder.nowhere", false);
   ASSERT_TRUE(text.ok());

@@ -174,6 +174,12 @@ TEST_F(ViewProcessTest, TheFirstNanInTime) {
   EXPECT_EQ(View({"run", "--nan", "--select", "nothing"}).status, 2);
 }
 
+TEST_F(ViewProcessTest, NoValuesAreOfferedOfWhatHasStatisticsOnly) {
+  const auto done = View({TDUMP_GOLDEN_DIR "/parts.tdp", "--nan"});
+  EXPECT_THAT(done.out, HasSubstr("/parts.tdp:41/2/norm@output#'\n"));
+  EXPECT_THAT(done.out, Not(HasSubstr("--values")));
+}
+
 // Of two ranks that have it in one step the one that was given none made it, whatever their
 // numbers.
 TEST_F(ViewProcessTest, NanIsOfTheRankThatMadeIt) {
