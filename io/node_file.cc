@@ -148,6 +148,7 @@ Result<NodeReader> OpenNodeFile(Env* env, const std::string& path) {
 // Of a member until all its extents are seen.
 struct Gathered {
   std::optional<NodeMember> member;
+  bool removed = false;
   std::vector<NodeExtent> extents;
 };
 
@@ -178,6 +179,7 @@ Result<NodeContents> Contents(const NodeReader& reader) {
     if (header.first != header.at) return;
     const auto name = Load<ExtentName>(page.subspan(kExtentNameAt), reader.swapped());
     const auto size = Load<MemberSize>(page.subspan(kMemberSizeAt), reader.swapped());
+    gathered.removed = name && name->length == 0;
     if (!name || name->length == 0 || name->length > sizeof name->text) return;
     gathered.member = {std::string(name->text, name->length), size ? size->bytes : 0, {}};
   };
@@ -186,6 +188,8 @@ Result<NodeContents> Contents(const NodeReader& reader) {
   if (!state) contents.damaged = kNodeStateAt;
   contents.changes = state ? state->changes : 0;
   for (auto& [first, gathered] : members) {
+    if (gathered.removed)
+      contents.free.insert(contents.free.end(), gathered.extents.begin(), gathered.extents.end());
     Connect(&gathered.extents);
     if (!gathered.member || gathered.extents.empty() || gathered.extents.front().at != first)
       continue;
@@ -193,6 +197,8 @@ Result<NodeContents> Contents(const NodeReader& reader) {
     member.extents = std::move(gathered.extents);
     member.bytes = std::min(member.bytes, RoomOf(member));
   }
+  std::sort(contents.free.begin(), contents.free.end(),
+            [](const NodeExtent& a, const NodeExtent& b) { return a.at < b.at; });
   return contents;
 }
 
@@ -214,7 +220,11 @@ bool IsNodeFileName(std::string_view name) {
 
 Result<NodeContents> ReadNodeFile(Env* env, const std::string& path) {
   TDUMP_ASSIGN_OR_RETURN(const NodeReader reader, OpenNodeFile(env, path));
-  return Contents(reader);
+  // Extents may become one while they are walked over.
+  Result<NodeContents> contents = Contents(reader);
+  for (int reading = 1; reading < kReadings && contents.ok() && contents->damaged; ++reading)
+    contents = Contents(reader);
+  return contents;
 }
 
 Result<NodeMoment> ReadNodeMoment(Env* env, const std::string& path, const NodeMember* member) {
@@ -231,6 +241,19 @@ Status WriteMemberSize(WritableFile* file, uint64_t first, uint64_t bytes) {
   MemberSize size;
   size.bytes = bytes;
   return file->WriteAt(first + kMemberSizeAt, BytesOf(WithChecksum(size)));
+}
+
+// A page as it is written first. `name`: of a first extent, "" of one that nobody uses.
+std::array<std::byte, kExtentPage> PageOf(const ExtentHeader& header, const std::string* name) {
+  std::array<std::byte, kExtentPage> page{};  // no name and size of one that was here
+  const ExtentHeader sealed = WithChecksum(header);
+  std::memcpy(page.data(), &sealed, sizeof sealed);
+  if (name == nullptr) return page;
+  const ExtentName named = NameOf(*name);
+  const MemberSize empty = WithChecksum(MemberSize());
+  std::memcpy(page.data() + kExtentNameAt, &named, sizeof named);
+  std::memcpy(page.data() + kMemberSizeAt, &empty, sizeof empty);
+  return page;
 }
 
 // The file while the lock is held.
@@ -256,6 +279,40 @@ struct NodeWriter::Shared {
     for (const NodeExtent& extent : member.extents)
       TDUMP_RETURN_IF_ERROR(file->Discard(extent.data(), extent.bytes));
     return Status();
+  }
+  // `member` has no name any more, and its data is given back. Its extents become one with the free
+  // ones beside them, so that a ring leaves no page for each file that it removed. Who is killed
+  // here leaves pages that nobody uses.
+  Status Free(const NodeMember& member) {
+    std::vector<NodeExtent> all = contents.free;
+    all.insert(all.end(), member.extents.begin(), member.extents.end());
+    std::sort(all.begin(), all.end(),
+              [](const NodeExtent& a, const NodeExtent& b) { return a.at < b.at; });
+    const auto is_new = [&](const NodeExtent& extent) {
+      return std::any_of(member.extents.begin(), member.extents.end(),
+                         [&](const NodeExtent& e) { return e.at == extent.at; });
+    };
+    for (size_t i = 0; i < all.size();) {
+      NodeExtent run = all[i];
+      bool changed = is_new(run);
+      size_t next = i + 1;
+      for (; next < all.size() && all[next].at == run.data() + run.bytes; ++next) {
+        changed = true;
+        run.bytes += kExtentPage + all[next].bytes;
+      }
+      if (changed) TDUMP_RETURN_IF_ERROR(WriteFree(run));
+      for (size_t k = i + 1; k < next; ++k)
+        TDUMP_RETURN_IF_ERROR(file->Discard(all[k].at, kExtentPage));
+      i = next;
+    }
+    return Status();
+  }
+  Status WriteFree(const NodeExtent& extent) {
+    ExtentHeader header;
+    header.at = header.first = extent.at;
+    header.bytes = extent.bytes;
+    const std::string nobody;
+    return file->WriteAt(extent.at, PageOf(header, &nobody));
   }
 };
 
@@ -298,16 +355,7 @@ Result<NodeExtent> NodeWriter::Append(Shared* shared, uint64_t first, uint64_t o
   const Status room =
       shared->file->Preallocate(header.at, kExtentPage + header.bytes, /*or_zeros=*/false);
   if (!room.ok() && room.code() != StatusCode::kUnsupported) return room;
-  std::array<std::byte, kExtentPage> page{};  // no name and size of one that was here
-  header = WithChecksum(header);
-  std::memcpy(page.data(), &header, sizeof header);
-  if (name != nullptr) {
-    const ExtentName named = NameOf(*name);
-    const MemberSize empty = WithChecksum(MemberSize());
-    std::memcpy(page.data() + kExtentNameAt, &named, sizeof named);
-    std::memcpy(page.data() + kMemberSizeAt, &empty, sizeof empty);
-  }
-  TDUMP_RETURN_IF_ERROR(shared->file->WriteAt(header.at, page));
+  TDUMP_RETURN_IF_ERROR(shared->file->WriteAt(header.at, PageOf(header, name)));
   // Blocks beyond the end of a file cannot be given back (ext4).
   TDUMP_RETURN_IF_ERROR(shared->file->Truncate(header.at + kExtentPage + header.bytes));
   shared->state.end = header.at + kExtentPage + header.bytes;
@@ -352,7 +400,8 @@ Status NodeWriter::Rename(const std::string& from, const std::string& to) {
     if (other == nullptr) return Status();
     // Of two of one name, as one that is killed here leaves them, the later one counts.
     TDUMP_RETURN_IF_ERROR(shared->SetName(*other, ""));
-    (void)shared->Discard(*other);  // blocks that stay are a loss of room alone
+    // What stays of it is a loss of room alone.
+    if (shared->Discard(*other).ok()) (void)shared->Free(*other);
     return shared->CountChange();
   });
 }
@@ -366,6 +415,7 @@ Status NodeWriter::Remove(const std::string& name) {
     const Status discarded = shared->Discard(*member);
     if (discarded.code() == StatusCode::kUnsupported) return discarded;
     TDUMP_RETURN_IF_ERROR(shared->SetName(*member, ""));
+    if (discarded.ok()) (void)shared->Free(*member);  // else a loss of room alone
     TDUMP_RETURN_IF_ERROR(shared->CountChange());
     return discarded;
   });

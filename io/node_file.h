@@ -38,6 +38,7 @@ struct NodeMember {
 struct NodeContents {
   uint64_t changes = 0;
   std::vector<NodeMember> members;  // in the order of their first extents
+  std::vector<NodeExtent> free;     // what removed members leave, by place in the file
   std::optional<uint64_t> damaged;  // the first place where an extent should be and is none
 };
 
@@ -74,8 +75,8 @@ class NodeWriter {
   Result<NodeExtent> Extend(uint64_t first, uint64_t offset, uint64_t bytes);
   // Another member of the name `to` is removed.
   Status Rename(const std::string& from, const std::string& to);
-  // The blocks of its data go back to the disk. kUnsupported: the file system cannot do that; the
-  // member stays.
+  // Its blocks go back to the disk; one page stays of all removed extents that lie side by side.
+  // kUnsupported: the file system cannot do that; the member stays.
   Status Remove(const std::string& name);
 
  private:

@@ -274,6 +274,40 @@ TEST_F(NodeFileOnDisk, WhatWasReservedAndNotUsedIsGivenBack) {
   EXPECT_LE(info.st_blocks * 512, static_cast<int64_t>(kRanks * kBytes + 30 * kPage));
 }
 
+// Of the files that a ring removes no page stays each; what lies between them is untouched.
+TEST_F(NodeFileOnDisk, RemovedFilesThatLieSideBySideLeaveOnePage) {
+  constexpr size_t kFiles = 200, kKept = 3, kPage = 4096;
+  const auto env = NewNodeEnv(Env::Posix(), run_, kNodeFile);
+  const auto path = [&](size_t i) { return run_ / "rank0" / fmt::format("f{}", i); };
+  const auto bytes = [](size_t i) { return Bytes(10'000, static_cast<uint8_t>(i)); };
+  for (size_t i = 0; i < kFiles; ++i) {
+    auto file = env->CreateExclusive(path(i), 0600);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    ASSERT_TRUE((*file)->Append(bytes(i)).ok());
+    ASSERT_TRUE((*file)->Sync().ok());
+    ASSERT_TRUE((*file)->Close().ok());
+    if (i < kKept || i == 100 + kKept) continue;  // that one stays in the middle
+    const Status removed = env->Remove(path(i - kKept));
+    if (removed.code() == StatusCode::kUnsupported) GTEST_SKIP() << removed.message();
+    ASSERT_TRUE(removed.ok()) << removed.message();
+  }
+  const auto contents = ReadNodeFile(Env::Posix(), run_ / kNodeFile);
+  ASSERT_TRUE(contents.ok()) << contents.status().message();
+  EXPECT_FALSE(contents->damaged);
+  EXPECT_EQ(contents->free.size(), 2u);  // before and behind the one in the middle
+  ASSERT_EQ(contents->members.size(), kKept + 1);
+  for (const size_t i : {size_t{100}, kFiles - 3, kFiles - 2, kFiles - 1}) {
+    const std::string text = Text(RunEnv(), path(i));
+    const auto expected = bytes(i);
+    ASSERT_EQ(text.size(), expected.size());
+    EXPECT_EQ(std::memcmp(text.data(), expected.data(), text.size()), 0) << i;
+  }
+  struct stat info {};
+  ASSERT_EQ(::stat((run_ / kNodeFile).c_str(), &info), 0);
+  EXPECT_LE(info.st_blocks * 512,
+            static_cast<int64_t>((kKept + 1) * (10'000 + 4 * kPage) + 8 * kPage));
+}
+
 // Threads stand for processes: each has its own descriptors and locks.
 TEST_F(NodeFileOnDisk, ManyWritersAtOnceLoseNothing) {
   constexpr int kWriters = 8;
