@@ -313,8 +313,8 @@ OperatorId OwnerOf(const ForwardOrigin* cause, const ModuleFrame* frame, const R
   OperatorId owner = frame != nullptr ? frame->op : kNoOperator;
   if (cause != nullptr) owner = cause->owner;
   if (owner != kNoOperator && runtime.operators->Get(owner).leaf) return owner;
+  if (!CxxModules::watching()) return owner;
   const CxxModules& modules = CxxModules::Get();
-  if (!modules.watching()) return owner;
   OperatorId found = kNoOperator;
   for (const IValue& input : inputs)
     ForEachTensor(input, [&](const at::TensorBase& tensor, int32_t) {
@@ -465,6 +465,7 @@ bool WantedNow(const Gate& gate) {
 
 void StartAtenCollector(Runtime* runtime) {
   if (!runtime->collect_aten || !runtime->plan->wants_kind(OperatorKind::kAten)) return;
+  AtenOperators::FollowDispatcher();
   {
     Switch& one = TheSwitch();
     std::lock_guard lock(one.mutex);

@@ -102,27 +102,27 @@ bool IsDefault(const c10::IValue& value, const AtenOperator::Argument& argument)
   return SameText(value, argument.default_value);
 }
 
-const AtenOperator* AtenOperators::Of(const at::RecordFunction& range) {
-  const char* name = range.name();
-  const auto same = [&](const AtenOperator& op) {
-    return std::strcmp(op.name.c_str(), name) == 0 &&
-           std::strcmp(op.overload.c_str(), range.overload_name()) == 0;
+void AtenOperators::FollowDispatcher() {
+  struct Listener final : c10::OpRegistrationListener {
+    void onOperatorRegistered(const c10::OperatorHandle&) override {}
+    void onOperatorDeregistered(const c10::OperatorHandle&) override { ++removed_operators_; }
   };
-  auto& recent = recent_[(reinterpret_cast<uintptr_t>(name) >> 4) % recent_.size()];
-  if (recent.first == name && same(*recent.second)) return recent.second;
-  const auto it = known_.find(name);
-  const AtenOperator* op = nullptr;
-  if (it != known_.end() && same(it->second)) {
-    op = &it->second;
-  } else {
-    if (!range.operator_name()) return nullptr;
-    AtenOperator& fresh = known_[name];
-    fresh = Describe(range);
-    fresh.number = next_number_++;
-    op = &fresh;
-  }
-  recent = {name, op};
-  return op;
+  // Never taken back: operators come and go for as long as the process lives.
+  static auto* registration = new c10::RegistrationHandleRAII(
+      c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Listener>()));
+  (void)registration;
+}
+
+const AtenOperator* AtenOperators::FindOrDescribe(const at::RecordFunction& range) {
+  const auto it = known_.find(range.name());
+  if (it != known_.end() && it->second.name == range.name() &&
+      it->second.overload == range.overload_name())
+    return &it->second;
+  if (!range.operator_name()) return nullptr;
+  AtenOperator& fresh = known_[range.name()];
+  fresh = Describe(range);
+  fresh.number = next_number_++;
+  return &fresh;
 }
 
 AtenOperators::Id& AtenOperators::FindOrAdd(uint64_t key) {

@@ -6,6 +6,8 @@
 #include <ATen/record_function.h>
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -36,8 +38,25 @@ struct AtenOperator {
 // Cache of one thread. Allocates only for what it sees for the first time.
 class AtenOperators {
  public:
+  // Once, before the first Of(): from then on it notices that operators are taken out of the
+  // dispatcher.
+  static void FollowDispatcher();
+
   // Null: the range is no operator.
-  const AtenOperator* Of(const at::RecordFunction& range);
+  const AtenOperator* Of(const at::RecordFunction& range) {
+    const char* name = range.name();
+    const uint64_t removed = removed_operators_.load(std::memory_order_acquire);
+    if (removed != removed_before_) [[unlikely]] {
+      recent_.fill({});
+      removed_before_ = removed;
+    }
+    auto& recent = recent_[(reinterpret_cast<uintptr_t>(name) >> 4) % recent_.size()];
+    if (recent.first == name) [[likely]]
+      return recent.second;
+    const AtenOperator* op = FindOrDescribe(range);
+    if (op != nullptr) recent = {name, op};
+    return op;
+  }
   // The operator below one owner.
   struct Id {
     uint64_t key = 0;                     // 0: free
@@ -60,10 +79,14 @@ class AtenOperators {
   Id& FindOrAdd(uint64_t key);
   void GrowIds();
 
-  // By the address of the name, which belongs to the operator's schema; an operator may be
-  // deregistered and its memory used again, so the names are compared too.
+  const AtenOperator* FindOrDescribe(const at::RecordFunction& range);
+
+  // By the address of the name, which belongs to the operator's schema. When an operator is taken
+  // out of the dispatcher its memory may be used again: from then on the names are compared too.
   std::unordered_map<const char*, AtenOperator> known_;
   std::array<std::pair<const char*, const AtenOperator*>, 256> recent_{};
+  uint64_t removed_before_ = 0;
+  static inline std::atomic<uint64_t> removed_operators_{0};
   uint32_t next_number_ = 1;
   std::vector<Id> ids_;  // open hash table, a power of two
   size_t used_ids_ = 0;

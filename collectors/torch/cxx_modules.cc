@@ -120,6 +120,8 @@ class StateRecorder {
 
 }  // namespace
 
+constinit std::atomic<bool> CxxModules::watching_{false};
+
 CxxModules& CxxModules::Get() {
   static auto* modules = new CxxModules;  // never destroyed: calls may come late
   return *modules;

@@ -61,7 +61,7 @@ class TDUMP_TORCH_EXPORT CxxModules {
   // they are before the forward, once in each pass. A tensor that several modules
   // share is recorded under its first name. Allocates only while the tree grows.
   void OnOutermostCall(Runtime* runtime, CxxRoot* root) noexcept;
-  bool watching() const { return watching_.load(std::memory_order_relaxed); }
+  static bool watching() { return watching_.load(std::memory_order_relaxed); }
   // The module that owns the parameter whose storage begins at `data`, kNoOperator for none. Known
   // from the last outermost call that was recorded: an optimizer may replace a storage.
   OperatorId OwnerOfParameter(const void* data) const;
@@ -79,7 +79,7 @@ class TDUMP_TORCH_EXPORT CxxModules {
   std::unordered_map<const torch::nn::Module*, CxxModule> modules_;
   std::vector<std::unique_ptr<CxxRoot>> roots_;
   std::unordered_map<const void*, OperatorId> parameters_;  // by storage
-  std::atomic<bool> watching_{false};
+  static std::atomic<bool> watching_;                       // some tree was given
 };
 
 }  // namespace tdump::collectors

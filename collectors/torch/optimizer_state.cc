@@ -166,7 +166,7 @@ void OptimizerState::Number(std::string_view name, std::string_view dtype,
 extern "C" void tdump_torch_optimizer_stepped(const void* optimizer) {
   using namespace tdump::collectors;
   tdump::Runtime* runtime = CurrentRuntime();
-  if (runtime == nullptr || !runtime->gate->armed() || !CxxModules::Get().watching()) return;
+  if (runtime == nullptr || !runtime->gate->armed() || !CxxModules::watching()) return;
   try {
     RecordAll(runtime, *static_cast<const torch::optim::Optimizer*>(optimizer));
   } catch (const std::exception& error) {

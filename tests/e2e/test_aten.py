@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pytest
 import torch
-from conftest import BUILD, SOURCE, TDUMP_RUN, beside_reference, execute
+from conftest import BUILD, SOURCE, TDUMP_RUN, Run, beside_reference, execute
 
 JOB = [sys.executable, str(SOURCE / "tests" / "e2e" / "jobs" / "aten_job.py")]
 CONFIG = """
@@ -131,3 +131,35 @@ def test_operators_on_tensors_that_stand_for_others_change_nothing(tmp_path):
     dumped = execute([TDUMP_RUN, "-c", "aten.yaml", "--", *script], tmp_path)
     assert dumped.returncode == bare.returncode == 0, dumped.stderr
     assert len(bare.stdout.splitlines()) == len(UNUSUAL) + 1 and dumped.stdout == bare.stdout
+
+
+REPLACED = """
+import tdump, torch
+
+x = torch.ones(3)
+tdump.step()
+names = []
+for turn in range(30):
+    name = ("mine::first_one", "mine::other_one")[turn % 2]  # as long, so that memory is used again
+    library = torch.library.Library("mine", "DEF")
+    library.define(name.split("::")[1] + "(Tensor x) -> Tensor")
+    library.impl(name.split("::")[1], torch.neg, "CPU")
+    getattr(torch.ops.mine, name.split("::")[1])(x)
+    names.append(name)
+    library._destroy()
+print(*names)
+"""
+
+
+def test_an_operator_that_takes_the_place_of_another_has_its_own_name(tmp_path):
+    (tmp_path / "job.py").write_text(REPLACED)
+    (tmp_path / "c.yaml").write_text(
+        "steps: {select: all, boundary: explicit}\ncollect: {aten: on}\ncapture: [{op: '^mine::', level: meta}]\n"
+    )
+    command = [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, "job.py"]
+    done = execute(command, tmp_path, {"PYTHONPATH": str(BUILD / "python")})
+    assert done.returncode == 0, done.stderr
+    import tdump
+
+    [path] = Run(tmp_path / "run").passes(0)
+    assert [call.op for call in calls_of(tdump.load_pass(path))] == done.stdout.split()
