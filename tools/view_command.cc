@@ -27,6 +27,7 @@ constexpr const char* kTeach =
     "  tdump-view latest --names 'layer\\.3\\.'        operators, how often called and kept\n"
     "  tdump-view latest --records --step 0 --rank 2 --role output\n"
     "  tdump-view latest --nan                       where NaN came up first in time\n"
+    "  tdump-view latest --log --step 0 --rank 0     every call in its place: what ran in what\n"
     "  tdump-view latest --records --sort nan        the records with most NaN first\n"
     "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --values 8\n"
     "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --at 3,21,0    beside an "
@@ -72,6 +73,7 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.OptionalText("--names", &names_, &names_pattern_, "[RE]",
                         "operators; those whose name matches");
   options_.Flag("--records", &records_, "a table of records");
+  options_.Flag("--log", &log_, "the calls of each step as a tree, with shapes");
   options_.Text("--step,--steps", &steps_, "SPEC", "of these steps: 0-9, 3,7, 0-100:10");
   options_.Text("--rank,--ranks", &ranks_, "SPEC", "of these ranks: 0-7, -1");
   options_.Text("--role", &roles_, "ROLES", "input, output, grad_output, param, ...");
@@ -152,11 +154,12 @@ Status ViewCommand::Read() {
 
 // What options say against each other, or "".
 std::string ViewCommand::Contradiction() const {
-  if (coverage_ + names_ + records_ + verify_ + nan_ > 1)
-    return "--coverage, --names, --records, --nan and --verify: one at a time";
+  if (coverage_ + names_ + records_ + verify_ + nan_ + log_ > 1)
+    return "--coverage, --names, --records, --log, --nan and --verify: one at a time";
   if (txt_.empty()) return "";
   for (const auto& [given, option] : {std::pair(coverage_, "--coverage"),
                                       {names_, "--names"},
+                                      {log_, "--log"},
                                       {nan_, "--nan"},
                                       {verify_, "--verify"},
                                       {exponents_, "--exponents"}}) {
@@ -176,6 +179,7 @@ int ViewCommand::Run(int argc, char** argv) {
   if (exponents_ && (request_.filter.name.empty() || records_))
     return Fail(kViewTool, "--exponents: of which records? tdump-view RUN:STEP/RANK/NAME");
   if (!txt_.empty()) return ViewText(request_, txt_);
+  if (log_) return ViewLog(request_);
   if (nan_) return ViewNan(request_);
   if (verify_) return ViewVerify(request_);
   if (names_) return ViewNames(request_);

@@ -1,0 +1,155 @@
+"""tdump-view --log: the calls of a step as a tree, against what the job itself says of its calls."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, SOURCE, TDUMP_RUN, execute, mpirun
+
+JOB = """
+import json, torch, tdump
+
+calls = []  # of modules, in the order in which they begin: name, depth
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, x):
+        return x + self.down(tdump.tap(self.up(x).relu(), "bent", "a tag"))
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Block(), Block()])
+        self.head = torch.nn.Linear(8, 2)
+
+    def forward(self, x, scale=1.0):
+        for layer in self.layers:
+            x = layer(x)
+        try:
+            self.head(x[:, :3])  # raises
+        except RuntimeError:
+            pass
+        return self.head(x) * scale
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(4, 8), scale=0.5).sum().backward()
+optimizer.step()
+"""
+
+DTENSOR_JOB = """
+import os, torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("store"),
+                        rank=int(os.environ["OMPI_COMM_WORLD_RANK"]), world_size=2)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+parallelize_module(model, init_device_mesh("cpu", (2,), mesh_dim_names=("tp",)),
+                   {"0": ColwiseParallel(use_local_output=False), "2": RowwiseParallel()})
+with torch.no_grad():
+    model(torch.ones(3, 8))
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    cwd = tmp_path_factory.mktemp("log")
+    (cwd / "job.py").write_text(JOB)
+    done = execute(
+        [TDUMP_RUN, "-c", SOURCE / "configs" / "log.yaml", "-o", "run", "--", sys.executable, "job.py"],
+        cwd,
+        {"PYTHONPATH": str(BUILD / "python")},
+    )
+    assert done.returncode == 0, done.stderr
+    return cwd
+
+
+def view(cwd: Path, *arguments: str):
+    return execute([BUILD / "bin" / "tdump-view", *arguments], cwd)
+
+
+def log_json(cwd: Path, *arguments: str) -> list[dict]:
+    done = view(cwd, *arguments, "--log", "--json")
+    assert done.returncode == 0, done.stderr
+    [one] = json.loads(done.stdout)["passes"]
+    return one["calls"]
+
+
+def forward_tree(calls: list[dict], kinds: set[str]) -> list[tuple[int, str]]:
+    return [
+        (call["depth"], call["name"] + ("" if call["call"] == 0 else f"::call{call['call']}"))
+        for call in calls
+        if call["phase"] == "forward" and call["kind"] in kinds
+    ]
+
+
+def test_every_module_stands_where_it_ran(run):
+    layer = [(1, "layers.{}"), (2, "layers.{}.up"), (2, "layers.{}/bent"), (2, "layers.{}.down")]
+    expected = [(0, ".")]
+    expected += [(depth, name.format(n)) for n in range(2) for depth, name in layer]
+    expected += [(1, "head"), (1, "head::call1")]
+    assert forward_tree(log_json(run, "run"), {"module", "tap"}) == expected
+
+
+def test_a_depth_says_what_intervals_say(run):
+    """Of the forward, which is one thread: a call lies in those that began before it and have not ended."""
+    calls = [call for call in log_json(run, "run") if call["phase"] == "forward"]
+    assert [call["begin"] for call in calls] == sorted(call["begin"] for call in calls)
+    raised = {call["begin"] for call in calls if call["threw"]}  # these have no end
+    around: list[dict] = []
+    for call in calls:
+        if call["threw"] or call["parent"] in raised:
+            continue
+        while around and around[-1]["end"] < call["begin"]:
+            around.pop()
+        assert call["depth"] == len(around), call["name"]
+        assert call["parent"] == (around[-1]["begin"] if around else 0), call["name"]
+        around.append(call)
+    # The operators of the optimizer lie in no call.
+    operators = [call for call in calls if call["kind"] == "aten"]
+    assert len(operators) >= 20 and {call["depth"] for call in operators} == {0, 1, 2, 3}
+
+
+def test_the_text_tells_shapes_and_what_is_unusual(run):
+    done = view(run, "run", "--log")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "step 0, rank 0"
+    assert "  .  Net  (float32[4, 8]; kwargs.scale=0.5) -> float32[4, 2]" in lines
+    assert "      layers.0.up  Linear  (float32[4, 8]) -> float32[4, 16]" in lines
+    assert "        aten::addmm  (float32[16], float32[4, 8], float32[8, 16]) -> float32[4, 16]" in lines
+    [raised] = [line for line in lines if line.endswith("  raised") and "head" in line]
+    assert raised.startswith("    head  Linear  (float32[4, 3]")
+    assert "  layers.0.up/aten::mm, backward  (float32[16, 4], float32[4, 8]) -> float32[16, 8]" in lines
+
+
+def test_less_of_it(run):
+    names = [call["name"] for call in log_json(run, "run", "--select", r"^layers\.1\.up$")]
+    assert [name for name in names if name != "layers.1.up"] == [".", "layers.1"]  # around it, in forward
+    taken = {call["name"] for call in log_json(run, "run:0/0/layers.1/bent") if call["taken"]}
+    assert taken == {"layers.1/bent"}
+    nothing = view(run, "run", "--log", "--select", "no such thing")
+    assert nothing.returncode == 2 and "no record matches --select 'no such thing'" in nothing.stderr
+    assert view(run, "run", "--log", "--step", "7").returncode == 2
+    assert view(run, "run", "--log", "--nan").returncode == 2
+
+
+def test_placements_of_distributed_tensors(tmp_path):
+    (tmp_path / "job.py").write_text(DTENSOR_JOB)
+    config = SOURCE / "configs" / "log.yaml"
+    done = mpirun(2, [TDUMP_RUN, "-c", config, "-o", "run", "--", sys.executable, "job.py"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = view(tmp_path, "run:0/1", "--log").stdout
+    [first] = [line for line in text.splitlines() if line.startswith("    0  Linear")]
+    assert "-> float32[3, 8] (Shard(dim=1),) on " in first and first.endswith("of [3, 16]"), first
+    [last] = [line for line in text.splitlines() if line.startswith("    2  Linear")]
+    assert "-> float32[3, 4] (Partial(sum),) on " in last, last
