@@ -103,6 +103,9 @@ void AddNanNote(const DiffSources& sources, const compare::DiffOptions& diff,
   const bool all_read =
       counts.nan_on_both > 0 && (counts.read == counts.paired || report->job.has_value());
   if (report->overall != compare::Overall::kSame || all_read) return;
+  // Where a rule that was used allows NaN, what B has tells nothing of A.
+  const auto allows_nan = [](const compare::BoundRule* rule) { return rule->judges_nan(); };
+  if (std::any_of(report->rules_used.begin(), report->rules_used.end(), allows_nan)) return;
   const auto found = compare::FindNan(*sources.b.side, *report, diff);
   if (!found || found->records < counts.nan_on_both) return;
   std::erase_if(report->notes, [](const std::string& note) { return compare::IsNanNote(note); });
@@ -283,7 +286,7 @@ int DiffCommand::CompareSides(compare::DiffOptions* diff) {
   NoteUnused(*diff, sources, &*report);
   for (const std::string& hint :
        {ReplicaHint(sources, *report), StepsHint(sources, diff->pairing, *report),
-        RanksHint(sources, diff->pairing, *report)})
+        RanksHint(sources, diff->pairing, *report), RecomputeHint(*report)})
     if (!hint.empty()) report->notes.push_back(hint);
   const compare::SideInfo a = DescribeCompared(sources.a, diff->pairing.ranks);
   const compare::SideInfo b = DescribeCompared(sources.b, diff->pairing.ranks);

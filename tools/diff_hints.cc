@@ -10,6 +10,7 @@
 
 #include "compare/text.h"
 #include "compare/topology.h"
+#include "core/key.h"
 #include "core/text.h"
 
 namespace tdump::tools {
@@ -158,6 +159,19 @@ std::string RanksHint(const DiffSources& sources, const compare::PairOptions& pa
   if (asked.empty()) return text;
   return fmt::format("{}; to compare no others: --ranks {}", text,
                      RangesText({asked.begin(), asked.end()}));
+}
+
+std::string RecomputeHint(const compare::DiffReport& report) {
+  std::set<char> sides;
+  for (const compare::Unpaired& alone : report.unpaired) {
+    const auto key = ParseKey(alone.key);
+    if (!alone.allowed && key.ok() && key->recompute) sides.insert(alone.side);
+  }
+  if (sides.size() != 1) return "";
+  return fmt::format(
+      "{} alone has forwards that were run again, as activation checkpointing does (~r); to "
+      "compare without these: --allow-unpaired '@.*~r'",
+      *sides.begin());
 }
 
 }  // namespace tdump::tools

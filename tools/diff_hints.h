@@ -22,4 +22,8 @@ std::string StepsHint(const DiffSources& sources, const compare::PairOptions& pa
 std::string RanksHint(const DiffSources& sources, const compare::PairOptions& pairing,
                       const compare::DiffReport& report);
 
+// Of runs of which one runs forwards again (activation checkpointing): the option that lets the
+// records of these be alone. "" of others.
+std::string RecomputeHint(const compare::DiffReport& report);
+
 }  // namespace tdump::tools

@@ -1,12 +1,15 @@
 #include "tools/report_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include "core/env.h"
@@ -56,6 +59,15 @@ std::string NameOfFile(std::string path) {
   return error ? path : (directory / file.filename()).string();
 }
 
+// A name that tensors have: what stands there may be what is compared.
+bool HoldsTensors(const std::string& path) {
+  constexpr std::string_view kEndings[] = {".tdp", ".tdm", ".tdn", ".npy",        ".npz",
+                                           ".pt",  ".pth", ".bin", ".safetensors"};
+  return std::filesystem::exists(path) &&
+         std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
 // For writing; -1 with errno.
 int Open(const std::string& written, bool direct) {
   if (direct) {
@@ -79,6 +91,9 @@ Result<std::unique_ptr<ReportFile>> ReportFile::Create(const std::string& name) 
   const std::string path = NameOfFile(name);
   const bool direct = DescriptorOf(path).has_value() || IsSpecial(path);
   const std::string written = direct ? path : PartOf(path, ::getpid());
+  if (!direct && HoldsTensors(path))
+    return InvalidArgument(fmt::format(
+        "'{}' is there and by its name holds tensors: give the report another name", name));
   if (!direct) RemoveLeftParts(Env::Posix(), path);
   const int fd = Open(written, direct);
   std::FILE* file = fd < 0 ? nullptr : ::fdopen(fd, "w");

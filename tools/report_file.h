@@ -19,7 +19,7 @@ namespace tdump::tools {
 // Not thread-safe. Without Commit() the destructor removes what was written.
 class ReportFile {
  public:
-  // Error: the file cannot be made there.
+  // Error: the file cannot be made there, or is one that holds tensors, by its name.
   static Result<std::unique_ptr<ReportFile>> Create(const std::string& path);
   ~ReportFile();
   ReportFile(const ReportFile&) = delete;

@@ -125,18 +125,19 @@ class InflatedSource : public ByteSource {
     return {};
   }
 
-  // Z_OK: some bytes came out, or more input was taken.
+  // Z_OK: some bytes came out, or more input was taken. All input may be taken before the last
+  // bytes are out.
   int Step() {
-    if (stream_.avail_in == 0) {
-      const uint64_t count = std::min<uint64_t>(kPiece, packed_->size() - consumed_);
-      if (count == 0) return Z_BUF_ERROR;
+    const uint64_t count = std::min<uint64_t>(kPiece, packed_->size() - consumed_);
+    if (stream_.avail_in == 0 && count != 0) {
       if (!packed_->ReadAt(consumed_, std::span(input_).first(count)).ok()) return Z_ERRNO;
       consumed_ += count;
       stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
       stream_.avail_in = static_cast<uInt>(count);
     }
     const int result = inflate(&stream_, Z_NO_FLUSH);
-    return result == Z_BUF_ERROR && stream_.avail_in == 0 ? Z_OK : result;
+    const bool more = consumed_ < packed_->size();
+    return result == Z_BUF_ERROR && stream_.avail_in == 0 && more ? Z_OK : result;
   }
 
   Status UnpackAll() {

@@ -3,6 +3,7 @@
 
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
+#include "tools/diff_hints.h"
 
 namespace tdump::tools {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 using coordinator::test::BytesOf;
 using coordinator::test::ProcessImage;
 using coordinator::test::TensorImage;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -141,6 +143,16 @@ TEST_F(DiffHintsTest, OtherRunsAndEqualInputsNeedNoHint) {
   MakeRun("b", {2, 2}, {0.5f, 0.5f});
   EXPECT_THAT(Diff({"a/rank0", "b/rank1"}, 1), Not(HasSubstr("--across")));
   EXPECT_THAT(Diff({"a/rank0", "a/rank1"}, 0), Not(HasSubstr("--across")));
+}
+
+TEST(RecomputeHint, IsForWhatOneSideAloneRunsAgain) {
+  compare::DiffReport report;
+  report.unpaired = {{.side = 'B', .key = "block.act@output#"}};
+  EXPECT_EQ(RecomputeHint(report), "");
+  report.unpaired.push_back({.side = 'B', .key = "block.act@output#~r"});
+  EXPECT_THAT(RecomputeHint(report), AllOf(HasSubstr("B alone"), HasSubstr("'@.*~r'")));
+  report.unpaired.push_back({.side = 'A', .key = "block.fc@output#~r"});
+  EXPECT_EQ(RecomputeHint(report), "");
 }
 
 TEST_F(DiffHintsTest, PatternsOfRecordsAreFoundInWhatIsPrinted) {

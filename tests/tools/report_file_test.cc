@@ -40,6 +40,17 @@ TEST_F(ReportFileTest, TheNameStandsForTheWholeReportOnly) {
   EXPECT_THAT(Names(), ElementsAre("report"));
 }
 
+TEST_F(ReportFileTest, TensorsAreNotWrittenOver) {
+  for (const char* name : {"step0.npz", "pass00000.tdp", "x.safetensors"}) {
+    ASSERT_TRUE(WriteFileAtomically(env_, Path(name), "tensors", 0600).ok());
+    const auto file = ReportFile::Create(Path(name));
+    ASSERT_FALSE(file.ok());
+    EXPECT_THAT(file.status().message(), HasSubstr("give the report another name"));
+    EXPECT_EQ(Text(Path(name)), "tensors");
+  }
+  EXPECT_TRUE(ReportFile::Create(Path("new.bin")).ok());
+}
+
 TEST_F(ReportFileTest, WithoutCommitNothingIsLeft) {
   {
     auto file = ReportFile::Create(Path("report"));
