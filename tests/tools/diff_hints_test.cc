@@ -1,6 +1,8 @@
 // Two ranks of one run as a user compares them first, and what he is told to do instead.
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
 #include "tools/diff_hints.h"
@@ -143,6 +145,24 @@ TEST_F(DiffHintsTest, OtherRunsAndEqualInputsNeedNoHint) {
   MakeRun("b", {2, 2}, {0.5f, 0.5f});
   EXPECT_THAT(Diff({"a/rank0", "b/rank1"}, 1), Not(HasSubstr("--across")));
   EXPECT_THAT(Diff({"a/rank0", "a/rank1"}, 0), Not(HasSubstr("--across")));
+}
+
+TEST_F(DiffHintsTest, NanThatARuleAllowsIsNotSaidToBeOnBothSides) {
+  for (const std::string name : {"a", "b"}) {
+    const float value = name == "a" ? 1.0f : std::numeric_limits<float>::quiet_NaN();
+    const TensorImage output = {.path = "fc",
+                                .bytes = BytesOf<float>({value, 2.0f}),
+                                .dtype = "float32",
+                                .bits = 32,
+                                .sizes = {2}};
+    const TensorImage other = {.path = "act"};
+    ProcessImage(env_, Path(name), {}).Tensors(0, {output, other}).Exit(1);
+  }
+  ASSERT_TRUE(
+      WriteFileAtomically(env_, Path("bounds.yaml"), "bounds: [{name: '.', allow: [nan]}]\n", 0600)
+          .ok());
+  const std::string text = Diff({"a", "b", "--bounds", Path("bounds.yaml")}, 0);
+  EXPECT_THAT(text, Not(HasSubstr("NaN on both sides")));
 }
 
 TEST(RecomputeHint, IsForWhatOneSideAloneRunsAgain) {
