@@ -326,9 +326,16 @@ class Writer {
            processes[0].identity.source.empty();
   }
 
+  // No operator is selected by its calls: parameters and state have none.
+  std::string WithoutCalls() const {
+    const bool matched = std::any_of(index_.rules.begin(), index_.rules.end(),
+                                     [](const io::RuleCoverage& r) { return r.rule.matched > 0; });
+    return matched ? "no calls selected, parameters and state only" : "none selected was seen";
+  }
+
   // "" where it is not known.
   std::string OperatorsLine() const {
-    if (operators_.selected == 0) return IsOnePassFile() ? "" : "none selected was seen";
+    if (operators_.selected == 0) return IsOnePassFile() ? "" : WithoutCalls();
     std::string text = fmt::format("{} selected, {} seen, {} complete on every rank",
                                    CountText(operators_.selected), CountText(operators_.seen),
                                    CountText(operators_.complete));

@@ -187,7 +187,8 @@ constexpr KeySpec<Rule> kKeys[] = {
             "What is kept: `off` (nothing), `meta` (dtype, shape, strides, ...), `hash` (meta "
             "and hash), `stats` (meta and statistics), `sample[:N]` (meta and N elements, evenly "
             "spaced, 64 unless said), `slice[0:8, :]` (meta and those elements, bounds as in "
-            "Python; dimensions not named are whole), `full` (meta, hash and the values), or a "
+            "Python; an index is a slice of one, its dimension stays, and beyond the end nothing "
+            "is kept; dimensions not named are whole), `full` (meta, hash and the values), or a "
             "list of these. Of different slices that several filter sets ask for, the whole "
             "tensor is kept. In `{...}` a slice needs quotes.",
         .example = "[hash, stats]",

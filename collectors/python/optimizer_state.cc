@@ -1,9 +1,11 @@
 #include "collectors/python/optimizer_state.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "collectors/python/error_guard.h"
 #include "collectors/python/hooks.h"
@@ -13,11 +15,13 @@
 #include "collectors/python/python_text.h"
 #include "collectors/torch/optimizer_state.h"
 #include "collectors/torch/plugin.h"
+#include "core/index_text.h"
 
 namespace tdump::collectors {
 namespace {
 
-constexpr int kMaxDepth = 4;  // of lists in a parameter's state
+constexpr size_t kMostDepth = 32;        // of containers in a parameter's state
+constexpr size_t kMostValues = 100'000;  // of a parameter, containers among them
 
 struct Owner {
   OperatorId op = kNoOperator;
@@ -43,41 +47,187 @@ std::unordered_map<PyObject*, Owner> NamedParameters() {
   return owners;
 }
 
-void RecordValue(OptimizerState* out, const std::string& name, PyObject* value, int depth) {
-  if (IsTensor(value)) return out->Tensor(name, TensorOf(value));
-  if (PyBool_Check(value) || value == Py_None) return;
-  if (PyLong_Check(value)) {
+std::string Digits(uint64_t number) {
+  char digits[IndexText::kMaxBytes];
+  return {digits, IndexText::Copy(number, digits)};
+}
+
+// What an optimizer keeps of one parameter: tensors and numbers, in dicts, lists and tuples.
+class StateWalk {
+ public:
+  explicit StateWalk(OptimizerState* out) : out_(out) {}
+
+  void All(PyObject* values) {
+    around_.push_back(values);
+    Dict("", values);
+  }
+  // False where something was left out: too many values, or nested too deep.
+  bool whole() const { return whole_; }
+
+ private:
+  void Dict(const std::string& stem, PyObject* values) {
+    std::string made;
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    for (size_t i = 0; PyDict_Next(values, &position, &key, &value); ++i)
+      Value(stem + NameOf(key, i, &made), value);
+  }
+
+  static std::string NameOf(PyObject* key, size_t i, std::string* made) {
+    if (PyLong_CheckExact(key)) {
+      int overflow = 0;
+      const long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
+      if (overflow == 0)
+        return number < 0 ? "-" + Digits(0 - static_cast<uint64_t>(number))
+                          : Digits(static_cast<uint64_t>(number));
+    }
+    const auto text = Utf8Of(key, made);
+    return text ? std::string(*text) : "key" + Digits(i);
+  }
+
+  void Value(const std::string& name, PyObject* value) {
+    if (values_++ == kMostValues) whole_ = false;
+    if (values_ > kMostValues) return;
+    if (IsTensor(value)) return out_->Tensor(name, TensorOf(value));
+    if (PyBool_Check(value) || value == Py_None) return;
+    if (PyLong_Check(value)) return Integer(name, value);
+    if (PyFloat_Check(value)) return out_->Real(name, PyFloat_AS_DOUBLE(value));
+    const bool is_list = PyList_Check(value) || PyTuple_Check(value);
+    if (!is_list && !PyDict_Check(value)) return;
+    // One may hold itself.
+    if (std::find(around_.begin(), around_.end(), value) != around_.end()) return;
+    if (around_.size() == kMostDepth) {
+      whole_ = false;
+      return;
+    }
+    around_.push_back(value);
+    if (is_list)
+      List(name + ".", value);
+    else
+      Dict(name + ".", value);
+    around_.pop_back();
+  }
+
+  void List(const std::string& stem, PyObject* values) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values); ++i)
+      Value(stem + Digits(static_cast<uint64_t>(i)), PySequence_Fast_GET_ITEM(values, i));
+  }
+
+  void Integer(const std::string& name, PyObject* value) {
     const long long number = PyLong_AsLongLong(value);
-    if (number != -1 || PyErr_Occurred() == nullptr) return out->Integer(name, number);
-    return PyErr_Clear();
+    if (number != -1 || PyErr_Occurred() == nullptr) return out_->Integer(name, number);
+    PyErr_Clear();  // more than 64 bits: no tensor has such
+    whole_ = false;
   }
-  if (PyFloat_Check(value)) return out->Real(name, PyFloat_AS_DOUBLE(value));
-  if (!(PyList_Check(value) || PyTuple_Check(value)) || depth == kMaxDepth) return;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-    RecordValue(out, name + "." + std::to_string(i), PySequence_Fast_GET_ITEM(value, i), depth + 1);
+
+  OptimizerState* out_;
+  std::vector<PyObject*> around_;
+  size_t values_ = 0;
+  bool whole_ = true;
+};
+
+// ---- parameters that no module has, as master copies in a wider dtype ----
+
+// "torch.optim.adam.Adam".
+std::string ClassOf(PyTypeObject* type) {
+  std::string made, name = type->tp_name;
+  PyObject* module = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__");
+  if (const auto text = module != nullptr ? Utf8Of(module, &made) : std::nullopt)
+    name = std::string(*text) + "." + name.substr(name.rfind('.') + 1);
+  Py_XDECREF(module);
+  PyErr_Clear();
+  return name;
 }
 
-void RecordStateOf(OptimizerState* out, PyObject* values) {
-  std::string made;
-  PyObject *name, *value;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(values, &position, &name, &value)) {
-    if (const auto text = Utf8Of(name, &made)) RecordValue(out, std::string(*text), value, 0);
-  }
+// The operator that stands for the module that is none: "Adam", of a second one "Adam#1", in the
+// order in which they stepped first. The GIL guards it.
+OperatorId OperatorOf(Runtime* runtime, PyObject* optimizer) {
+  struct Known {
+    PyTypeObject* type = nullptr;
+    OperatorId op = kNoOperator;
+  };
+  static auto* known = new std::unordered_map<PyObject*, Known>;  // by identity: kept for ever
+  static auto* of_name = new std::unordered_map<std::string, uint64_t>;
+  Known& one = (*known)[optimizer];
+  if (one.type == Py_TYPE(optimizer)) return one.op;
+  OperatorInfo info;
+  info.cls = ClassOf(Py_TYPE(optimizer));
+  info.path = info.cls.substr(info.cls.rfind('.') + 1);
+  info.leaf = true;
+  if (const uint64_t before = (*of_name)[info.path]++; before > 0)
+    info.path += "#" + Digits(before);
+  one = {Py_TYPE(optimizer), runtime->operators->Intern(info)};
+  return one.op;
 }
 
-void RecordAll(OptimizerState* out, PyObject* states) {
-  const std::unordered_map<PyObject*, Owner> owners = NamedParameters();
-  std::string made;
-  PyObject *parameter, *values;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(states, &position, &parameter, &values)) {
-    const auto owner = owners.find(parameter);
-    if (owner == owners.end() || !PyDict_Check(values)) continue;
-    const auto name = Utf8Of(owner->second.name, &made);
-    if (name && out->Begin(owner->second.op, *name)) RecordStateOf(out, values);
+// "0.2": the third of the first group.
+std::unordered_map<PyObject*, std::string> PlacesInGroups(PyObject* optimizer) {
+  std::unordered_map<PyObject*, std::string> places;
+  PyObject* groups = PyObject_GetAttrString(optimizer, "param_groups");
+  for (Py_ssize_t g = 0; groups != nullptr && PyList_Check(groups) && g < PyList_GET_SIZE(groups);
+       ++g) {
+    PyObject* group = PyList_GET_ITEM(groups, g);
+    PyObject* list = PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr;
+    for (Py_ssize_t i = 0; list != nullptr && PyList_Check(list) && i < PyList_GET_SIZE(list); ++i)
+      places.try_emplace(PyList_GET_ITEM(list, i),
+                         Digits(static_cast<uint64_t>(g)) + "." + Digits(static_cast<uint64_t>(i)));
   }
+  Py_XDECREF(groups);
+  PyErr_Clear();
+  return places;
 }
+
+class OptimizerWalk {
+ public:
+  OptimizerWalk(Runtime* runtime, PyObject* optimizer)
+      : runtime_(runtime), optimizer_(optimizer), out_(runtime, optimizer) {}
+
+  void RecordAll(PyObject* states) {
+    const std::unordered_map<PyObject*, Owner> owners = NamedParameters();
+    std::string made;
+    PyObject *parameter, *values;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(states, &position, &parameter, &values)) {
+      if (!PyDict_Check(values)) continue;
+      const auto owner = owners.find(parameter);
+      if (owner == owners.end()) {
+        RecordAlone(parameter, values);
+      } else if (const auto name = Utf8Of(owner->second.name, &made)) {
+        Record(owner->second.op, *name, values);
+      }
+    }
+  }
+
+ private:
+  // A text instead of a parameter is what some keep of all of them.
+  void RecordAlone(PyObject* parameter, PyObject* values) {
+    if (!places_) places_ = PlacesInGroups(optimizer_);
+    const auto place = places_->find(parameter);
+    std::string made;
+    std::optional<std::string_view> name;
+    if (place != places_->end())
+      name = place->second;
+    else if (!IsTensor(parameter))
+      name = Utf8Of(parameter, &made);
+    if (!name) return;
+    Record(OperatorOf(runtime_, optimizer_), *name, values);
+  }
+
+  void Record(OperatorId op, std::string_view name, PyObject* values) {
+    if (!out_.Begin(op, name)) return;
+    StateWalk walk(&out_);
+    walk.All(values);
+    if (!walk.whole())
+      runtime_->sink->note(
+          "what an optimizer keeps of a parameter was left out in part: more than 100,000 values, "
+          "containers nested more than 32 deep, or an integer of more than 64 bits");
+  }
+
+  Runtime* runtime_;
+  PyObject* optimizer_;
+  OptimizerState out_;
+  std::optional<std::unordered_map<PyObject*, std::string>> places_;  // once it is asked for
+};
 
 }  // namespace
 
@@ -87,8 +237,8 @@ void RecordOptimizerState(PyObject* optimizer) {
   ErrorGuard guard;
   PyObject* states = PyObject_GetAttrString(optimizer, "state");
   try {
-    OptimizerState out(runtime, optimizer);
-    if (states != nullptr && PyDict_Check(states)) RecordAll(&out, states);
+    if (states != nullptr && PyDict_Check(states))
+      OptimizerWalk(runtime, optimizer).RecordAll(states);
   } catch (...) {  // out of memory
   }
   Py_XDECREF(states);

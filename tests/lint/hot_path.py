@@ -54,7 +54,6 @@ ALLOWED = {
     "collectors/python/flatten.cc": {"PyObject_Repr(value)": "a str that is not ASCII, an int beyond 64 bits"},
     "collectors/python/hooks.cc": {"std::snprintf(error": "a predicate that failed"},
     "collectors/python/local_parts.cc": {"PyObject_Str(object)": "once for each layout of a tensor"},
-    "collectors/python/optimizer_state.cc": {"std::to_string(i)": "an optimizer that keeps lists: LBFGS"},
     "collectors/python/tap.cc": {"PyObject_Str(object)": "a name or tag that is no str; of a str, itself"},
     "core/index_text.h": {"std::to_chars(to": "a position beyond the table"},
 }
