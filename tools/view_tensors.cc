@@ -158,11 +158,18 @@ class Viewer {
       }
       calls_.clear();
       head_.clear();
+      std::vector<uint64_t> others;
       const Status status = pass->reader->ForEachRecord([&](const io::Record& record) {
-        if (request_.filter.Takes(record)) Show(*pass, record);
+        if (!request_.filter.Takes(record)) return true;
+        // An element is looked for in those that have one there; without any the others say why.
+        if (request_.at && (!record.payload || !Holds(record, *request_.at)))
+          others.push_back(record.id);
+        else
+          Show(*pass, record);
         return true;
       });
       if (!status.ok()) Trouble(status);
+      if (found_ == 0) ShowAll(*pass, others);
       ShowCalls(*pass);
     }
     if (found_ == 0) return NothingFound();
@@ -180,6 +187,16 @@ class Viewer {
   }
   void Say(const std::string& text) {
     if (!request_.common.quiet && !request_.common.json) Print(text);
+  }
+
+  void ShowAll(const OpenPass& pass, const std::vector<uint64_t>& ids) {
+    for (const uint64_t id : ids) {
+      const auto record = pass.reader->Get(id);
+      if (record.ok())
+        Show(pass, *record);
+      else
+        Trouble(record.status());
+    }
   }
 
   void Show(const OpenPass& pass, const io::Record& record) {

@@ -39,6 +39,10 @@ void NoteThatOneCame(const Gate& gate) {
     came_in.store(pass, std::memory_order_relaxed);
 }
 
+// Hooks that wait in graphs. A graph that goes takes the last of them; an output that nobody uses
+// goes alone, while those of what runs before and beside it are there.
+std::atomic<uint64_t> waiting{0};
+
 constexpr const char* kNoneCame =
     "gradients were asked for, but calls ended without a backward: of these none is recorded";
 constexpr const char* kTooLate =
@@ -148,13 +152,16 @@ class WatchedView {
 class GradientHook final : public FunctionPreHook {
  public:
   explicit GradientHook(const at::TensorBase& tensor)
-      : output_(static_cast<uint32_t>(tensor.output_nr())) {
+      : output_(static_cast<uint32_t>(tensor.output_nr())), in_graph_(tensor.grad_fn() != nullptr) {
     view_.Watch(tensor);
+    if (in_graph_) waiting.fetch_add(1, std::memory_order_relaxed);
   }
   ~GradientHook() override {
+    if (in_graph_) waiting.fetch_sub(1, std::memory_order_relaxed);
     if (view_.rewritten())
       RecordAsLost();
-    else if (came_in.load(std::memory_order_relaxed) == 0)
+    else if (came_in.load(std::memory_order_relaxed) == 0 &&
+             waiting.load(std::memory_order_relaxed) == 0)
       NoteNoneCame();
     for (Place* place = places_.load(); place != nullptr;)
       GiveBack<Place>()(std::exchange(place, place->next));
@@ -204,6 +211,7 @@ class GradientHook final : public FunctionPreHook {
   }
 
   const uint32_t output_;
+  const bool in_graph_;  // not at a leaf
   WatchedView view_;
   std::atomic<Place*> places_{nullptr};  // the newest first
 };

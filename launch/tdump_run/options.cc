@@ -76,7 +76,7 @@ void AddSettings(CLI::App* app, Options* options, Words* words) {
       ->allow_extra_args(false)
       ->take_all();
   app->add_flag("--no-children", words->alone,
-                "only COMMAND itself: processes it starts get the environment as it was");
+                "only COMMAND itself: no tdump is loaded into processes that it starts");
 }
 
 void AddQuestions(CLI::App* app, Options* options) {

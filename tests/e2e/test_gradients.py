@@ -295,6 +295,22 @@ def test_a_job_without_a_backward_is_told(tmp_path, app):
     assert "gradients were asked for, but calls ended without a backward" in done.stderr
 
 
+def test_outputs_that_nobody_uses_are_no_calls_without_a_backward(tmp_path, app):
+    (tmp_path / "c.yaml").write_text("capture: [{leaf: true, role: [output, grad_output], level: hash}]\n")
+    job = app(
+        "import torch\nlstm, head = torch.nn.LSTM(4, 3), torch.nn.Linear(3, 1)\n"
+        "for n in range(2):\n    y, _ = lstm(torch.ones(5, 2, 4))\n    head(y).sum().backward()\n"
+    )
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, job], tmp_path)
+    assert "tdump: COMPLETE  " in done.stderr and "without a backward" not in done.stderr, done.stderr
+    import tdump
+
+    passes = [tdump.load_pass(path) for path in latest(tmp_path).passes(0)]
+    gradients = [record for p in passes for record in p.records() if record.role == "grad_output"]
+    assert {(record.root, record.arg) for record in gradients} == {("", "0"), ("Linear#1", "")}, gradients
+    assert len(gradients) == 4  # one of each in two steps
+
+
 # A view that its ReLU writes in place; where a module made another one, nothing is lost.
 IN_PLACE = """
 import torch

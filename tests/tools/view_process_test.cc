@@ -140,7 +140,8 @@ TEST_F(ViewProcessTest, AnElementAndThoseBesideIt) {
                     .bytes = BytesOf<int16_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
                     .dtype = "int16",
                     .bits = 16,
-                    .sizes = {2, 5}}})
+                    .sizes = {2, 5}},
+                   {.path = "fc", .bytes = "\1", .sizes = {}, .role = Role::kParam, .arg = "bias"}})
       .Exit(1);
   const auto at = [&](const std::string& place) {
     return View({"grid:0/0/fc", "--values", "3", "--at", place});
