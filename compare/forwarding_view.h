@@ -61,6 +61,10 @@ class ForwardingView : public StepView {
     const auto view = View();
     return view.ok() ? (*view)->LayoutOf(id) : "";
   }
+  bool IsJoined(uint64_t id) const override {
+    const auto view = View();
+    return view.ok() && (*view)->IsJoined(id);
+  }
   Status StateOf(uint64_t id) const override {
     TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());
     return view->StateOf(id);
@@ -76,6 +80,10 @@ class ForwardingView : public StepView {
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override {
     const auto view = View();
     return view.ok() ? (*view)->RankAt(id, position) : -1;
+  }
+  std::vector<int32_t> RanksApart(uint64_t id) const override {
+    const auto view = View();
+    return view.ok() ? (*view)->RanksApart(id) : std::vector<int32_t>();
   }
 
  protected:

@@ -21,7 +21,7 @@ bool HasSecond(const Shape& shape, uint64_t features) {
 }
 
 // Whether the features of ranks that hold gradients of their own rows lie one behind the other.
-bool IsJoined(const Shape& grad_output, uint64_t features) {
+bool LieBehind(const Shape& grad_output, uint64_t features) {
   const uint64_t of_one = grad_output.empty() ? 0 : grad_output.back();
   const uint64_t units = ProductOf(grad_output);
   return of_one > 0 && features > of_one && features % of_one == 0 && units % features == 0;
@@ -69,7 +69,8 @@ SumError GradientSums::ErrorOf(const TensorSize& gradient, uint64_t path, bool n
     const std::optional<TensorSize> of = size(term.sample);
     if (!of) continue;
     const uint64_t features = shape.front();
-    const bool last = HasLast(of->shape, features) || IsJoined(of->shape, features);
+    const bool last =
+        HasLast(of->shape, features) || (gradient.is_joined && LieBehind(of->shape, features));
     if (!last && (is_matrix || !HasSecond(of->shape, features))) continue;
     const uint64_t rows = ProductOf(of->shape) / features;
     const auto n = static_cast<double>(rows);

@@ -33,6 +33,7 @@ struct TensorSize {
   std::vector<uint64_t> shape;  // in elements
   double rms_a = 0, rms_b = 0;
   double sum_roundoff = 0;  // of the type that sums of it are made in
+  bool is_joined = false;   // of what several ranks hold
 };
 
 // Not thread-safe. Memory: some numbers for each term of the modules that are watched.

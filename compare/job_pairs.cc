@@ -1,7 +1,6 @@
 #include "compare/job_pairs.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -15,8 +14,8 @@
 #include "compare/load_shards.h"
 #include "compare/partial_sums.h"
 #include "compare/record_numbers.h"
+#include "compare/skipped_data.h"
 #include "compare/stored_alike.h"
-#include "compare/suggest_map.h"
 #include "compare/text.h"
 #include "compare/trim_heap.h"
 #include "compare/whole_tensors.h"
@@ -44,75 +43,21 @@ bool IsWanted(const JobStep& step, const Group& group, const WantRecord& wanted)
   return wanted(shared);
 }
 
-void NoteSkipped(const JobStep& step, char side, std::vector<std::string>* notes) {
-  constexpr size_t kMostNamed = 5;
-  std::vector<std::string> names;
-  size_t skipped = 0;
-  for (const Group& group : step.groups()) {
-    if (!group.skip || ++skipped > kMostNamed) continue;
-    names.push_back(ToText(group.key));
-  }
-  if (skipped == 0) return;
-  notes->push_back(fmt::format("{} of {} only, as the map says: {}{}", Plural(skipped, "tensor"),
-                               side, fmt::join(names, ", "), skipped > kMostNamed ? ", ..." : ""));
-}
-
-std::vector<int32_t> RanksOf(const JobStep& step, const Group& group) {
-  std::vector<int32_t> ranks;
-  for (const Member& member : group.members) ranks.push_back(step.RankOf(member));
-  return ranks;
+// Two notes on how a pair was made.
+std::string Also(const std::string& made, std::string_view more) {
+  return fmt::format("{}{}{}", made, made.empty() ? "" : "; ", more);
 }
 
 bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
   return layouts.ok() && layouts->a.shape() == layouts->b.shape();
 }
 
-bool HaveOtherData(const std::vector<SkippedRank>& ranks) {
-  return std::ranges::all_of(ranks, &SkippedRank::has_other_data);
-}
-
-bool RanIt(const std::vector<SkippedRank>& ranks) {
-  return std::ranges::all_of(ranks, &SkippedRank::ran_it);
-}
-
-// Ranks whose data had nothing for a tensor have no part in its layout.
-void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
-  std::vector<int32_t> ranks;
-  for (const SkippedRank& rank : lacking) {
-    if (!rank.has_other_data) ranks.push_back(rank.rank);
-  }
-  if (ranks.size() == lacking.size()) return;
-  for (const Shard& shard : shards->set.shards) ranks.push_back(shard.rank);
-  const auto leave_out = [&](Topology* topology) {
-    if (auto places = topology->Among(ranks)) *topology = *std::move(places);
-  };
-  leave_out(&shards->set.topology);
-  for (GivenDims& given : shards->set.given) leave_out(&given.topology);
-}
-
-// As it was captured.
-std::string NameOf(const JobStep& step, const Group& group) {
-  const auto data = step.DataOf(group.members.front());
-  const Key& key = data.ok() ? data->record.key : group.key;
-  return PlainName(key.root, key.path, key.op);
-}
-
-// Of ranks of which places alone say whether they were given what those were that ran it.
-std::string UnknownDataText(const JobStep& step, char side, const Group& group,
-                            const std::vector<SkippedRank>& lacking, bool has_other_data) {
-  std::vector<int32_t> ranks;
-  for (const SkippedRank& rank : lacking) {
-    if (!rank.is_data_known && rank.has_other_data == has_other_data) ranks.push_back(rank.rank);
-  }
-  if (ranks.empty()) return "";
-  const bool is_one = ranks.size() == 1;
-  return fmt::format(
-      "{} of {} {} no record of {}, and no hash tells whether {} given other data than {}; judged "
-      "as if {}, as the ranks lie (`signature: true` records such hashes)",
-      RanksText(ranks), side, is_one ? "has" : "have", NameOf(step, group),
-      is_one ? "it was" : "they were", RanksText(RanksOf(step, group)),
-      has_other_data ? (is_one ? "it was" : "they were")
-                     : (is_one ? "it was not" : "they were not"));
+// Whether a layout makes one tensor of what ranks of A hold: not where it takes for copies what
+// differs, and nobody said so.
+bool IsWhole(const LoadedShards& a, const Result<ResolvedLayouts>& layouts) {
+  if (!layouts.ok() || layouts->proof_a == Proof::kSaid) return layouts.ok();
+  const auto differing = DifferingReplicas(a.set, layouts->a.plan);
+  return differing.ok() && differing->empty();
 }
 
 // What ranks hold as copies of one tensor.
@@ -147,8 +92,10 @@ struct JobPairs::Step {
     const Group* left = nullptr;
     const Group* right = nullptr;
     std::string made;
-    LoadedShards of_a, of_b;
-    ResolvedLayouts layouts;
+    std::shared_ptr<LoadedPair> pair;
+    char side = 'A';                         // of the sum
+    std::shared_ptr<const LoadedPair> next;  // that may show that it was left out
+    std::string next_name;
   };
   std::vector<Held> held;
   // Of which side, and what was taken for given, a note tells (UnknownDataText).
@@ -184,17 +131,48 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     AddSkipped(left, right, of_a, of_b, std::move(layouts), made, skipped, step);
     return;
   }
+  if (status.ok() && LackAlike(left, right, skipped, *step) && !IsWhole(of_a, layouts)) {
+    return AddRankByRank(left, right, made,
+                         "what ranks hold is compared one by one, for others lack their parts on "
+                         "both sides",
+                         step);
+  }
+  if (layouts.ok() && IsUnjoinable(of_a, of_b, *layouts)) {
+    if (lie_alike_ && AreJoinedAlike(layouts->a, layouts->b) &&
+        RanksOf(*step->a, left) == RanksOf(*step->b, right))
+      return AddRankByRank(left, right, made,
+                           "what ranks hold is compared one by one, for what was kept of shards "
+                           "cannot be joined",
+                           step);
+    const std::string none = Also(made, "not compared, for statistics cannot be joined");
+    AddTensors(left, right, of_a, of_b, std::move(layouts), none, step);
+    return;
+  }
   if (layouts.ok()) {
     step->sums_a.Add(left.key, of_a, layouts->a, layouts->proof_a);
     step->sums_b.Add(right.key, of_b, layouts->b, layouts->proof_b);
-    if (IsInferredSum(of_a.set, layouts->a, layouts->proof_a) !=
-        IsInferredSum(of_b.set, layouts->b, layouts->proof_b)) {
-      step->held.push_back(
-          {&left, &right, made, std::move(of_a), std::move(of_b), *std::move(layouts)});
+    const auto pair = std::make_shared<LoadedPair>(
+        LoadedPair{std::move(of_a), std::move(of_b), *std::move(layouts)});
+    if (const auto side = SideOfSum(*pair)) {
+      step->held.push_back({&left, &right, made, pair, *side, nullptr, ""});
       return;
     }
+    KeepNext(right.key, pair, step);
+    const bool is_kept = pair.use_count() > 1;
+    AddTensors(left, right, pair->of_a, pair->of_b,
+               is_kept ? pair->layouts : std::move(pair->layouts), made, step);
+    return;
   }
   AddTensors(left, right, of_a, of_b, std::move(layouts), made, step);
+}
+
+// For sums that came before it.
+void JobPairs::KeepNext(const Key& key, const std::shared_ptr<const LoadedPair>& pair, Step* step) {
+  for (Step::Held& held : step->held) {
+    if (held.next || !MayShowSum(*held.pair, *pair, held.side)) continue;
+    held.next = pair;
+    held.next_name = PlainName(key.root, key.path, key.op);
+  }
 }
 
 bool JobPairs::Skipped::have_other_data() const { return HaveOtherData(a) && HaveOtherData(b); }
@@ -219,6 +197,7 @@ JobPairs::Skipped JobPairs::FindSkipped(const Group& left, const Group& right, S
   if (!of_a.skipped.empty() && !of_b.skipped.empty() &&
       SkipAlike(step->a->topology(), of_a, step->b->topology(), of_b)) {
     skipped.are_alike = is_all_other;
+    skipped.was_taken_out = !is_all_other;
     if (is_all_other) return skipped;
     for (auto* const lacking : {&skipped.a, &skipped.b})
       std::erase_if(*lacking, [](const SkippedRank& rank) { return !rank.has_other_data; });
@@ -245,10 +224,7 @@ void JobPairs::NoteOtherData(const Group& left, const Group& right, const Skippe
     const bool is_known = std::ranges::all_of(lacking, &SkippedRank::is_data_known);
     // Where it is not, another note tells.
     if (RanIt(lacking) || !is_known || !step->told_known.insert(side).second) return;
-    step->opened.notes.push_back(fmt::format(
-        "ranks of {} that have no record of {} were given other data than those that have, which "
-        "is taken for the reason",
-        side, NameOf(of, group)));
+    step->opened.notes.push_back(OtherDataText(of, side, group));
   };
   note(*step->a, 'A', left, skipped.a);
   note(*step->b, 'B', right, skipped.b);
@@ -298,36 +274,42 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
 }
 
 void JobPairs::AddHeld(Step* step) {
+  const auto sums_of = [&](const Step::Held& held) -> PartialSums& {
+    return held.side == 'A' ? step->sums_a : step->sums_b;
+  };
+  const auto key_of = [](const Step::Held& held) -> const Key& {
+    return held.side == 'A' ? held.left->key : held.right->key;
+  };
+  for (const Step::Held& held : step->held) {
+    if (held.next && ShowsSumLeftOut(*held.pair, *held.next, held.side))
+      sums_of(held).Blame(key_of(held), held.next_name);
+  }
   for (Step::Held& held : step->held) {
-    const bool of_a = IsInferredSum(held.of_a.set, held.layouts.a, held.layouts.proof_a);
-    const std::string fault =
-        of_a ? step->sums_a.Fault(held.left->key, 'A') : step->sums_b.Fault(held.right->key, 'B');
+    LoadedPair& pair = *held.pair;
+    const bool of_a = held.side == 'A';
+    const std::string fault = sums_of(held).Fault(key_of(held), held.side);
     if (!fault.empty()) {
-      LayoutCandidate& layout = of_a ? held.layouts.a : held.layouts.b;
-      auto copies = AsCopies((of_a ? held.of_a : held.of_b).set, layout);
+      LayoutCandidate& layout = of_a ? pair.layouts.a : pair.layouts.b;
+      auto copies = AsCopies((of_a ? pair.of_a : pair.of_b).set, layout);
       if (copies.ok()) {
-        (of_a ? held.layouts.how_a : held.layouts.how_b) = copies->how;
+        (of_a ? pair.layouts.how_a : pair.layouts.how_b) = copies->how;
         layout = *std::move(copies);
-        held.made += (held.made.empty() ? "" : "; ") + fault;
+        held.made = Also(held.made, fault);
       }
     }
-    AddTensors(*held.left, *held.right, held.of_a, held.of_b, std::move(held.layouts), held.made,
+    AddTensors(*held.left, *held.right, pair.of_a, pair.of_b, std::move(pair.layouts), held.made,
                step);
   }
   step->held.clear();
 }
 
-std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Group& right,
-                                                   const LoadedShards& of_a,
-                                                   const LoadedShards& of_b,
-                                                   Result<ResolvedLayouts> layouts,
-                                                   const std::string& made, Step* step) {
+JobPairs::Put JobPairs::PutPair(const Group& left, const Group& right, const LoadedShards& of_a,
+                                const LoadedShards& of_b, Result<ResolvedLayouts> layouts,
+                                const std::string& made, Step* step) {
   WholeTensor tensor_a, tensor_b;
   const bool loaded = of_a.status.ok() && of_b.status.ok();
   const bool other_size = loaded && !layouts.ok() && !MayHaveOneShape(of_a.set, of_b.set);
-  bool same_shape = false;
   if (layouts.ok()) {
-    same_shape = layouts->a.shape() == layouts->b.shape();
     tensor_a = TensorOf(of_a, layouts->a, std::move(layouts->how_a));
     tensor_b = TensorOf(of_b, layouts->b, std::move(layouts->how_b));
     HashJoined({&of_a, &layouts->a, &tensor_a}, {&of_b, &layouts->b, &tensor_b});
@@ -339,14 +321,8 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
     tensor_a = FailedTensor(of_a, layouts.status());
     tensor_b = FailedTensor(of_b, layouts.status());
   }
-  const std::vector<uint64_t> ids_a = step->a->Add(std::move(tensor_a), left.members.front());
-  const std::vector<uint64_t> ids_b = step->b->Add(std::move(tensor_b), right.members.front());
-  killed_a_.Add(left, {ids_a.front(), ids_b.front()}, step->a->Known(ids_a.front())->seen);
-  killed_b_.Add(right, {ids_a.front(), ids_b.front()}, step->b->Known(ids_b.front())->seen);
-  if (same_shape) {  // else it fails as a whole
-    lost_a_.Find(left, ids_a.front(), &step->opened.lost_a);
-    lost_b_.Find(right, ids_b.front(), &step->opened.lost_b);
-  }
+  Put ids = {.a = step->a->Add(std::move(tensor_a), left.members.front()),
+             .b = step->b->Add(std::move(tensor_b), right.members.front())};
   const uint64_t key_hash = std::hash<std::string>{}(ToText(right.key));
   RecordPairing& pairing = step->opened.pairing;
   const auto pair = [&](uint64_t a, uint64_t b) {
@@ -354,11 +330,69 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
     pairing.key_hashes.push_back(key_hash);
   };
   const size_t first = pairing.pairs.size();
-  for (const uint64_t b : ids_b) pair(ids_a.front(), b);
-  if (other_size) step->opened.other_sizes.push_back({ids_a.front(), ids_b.front()});
-  for (size_t i = 1; i < ids_a.size(); ++i) pair(ids_a[i], ids_b.front());
+  for (const uint64_t b : ids.b) pair(ids.a.front(), b);
+  if (other_size) step->opened.other_sizes.push_back({ids.a.front(), ids.b.front()});
+  for (size_t i = 1; i < ids.a.size(); ++i) pair(ids.a[i], ids.b.front());
   if (!made.empty()) pairing.made.push_back({first, pairing.pairs.size() - first, made});
-  return {ids_a.front(), ids_b.front()};
+  return ids;
+}
+
+std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Group& right,
+                                                   const LoadedShards& of_a,
+                                                   const LoadedShards& of_b,
+                                                   Result<ResolvedLayouts> layouts,
+                                                   const std::string& made, Step* step) {
+  const bool same_shape = HaveOneShape(layouts);
+  const Put put = PutPair(left, right, of_a, of_b, std::move(layouts), made, step);
+  const RecordIds ids = {put.a.front(), put.b.front()};
+  killed_a_.Add(left, ids, step->a->Known(ids.a)->seen);
+  killed_b_.Add(right, ids, step->b->Known(ids.b)->seen);
+  if (same_shape) FindLost(left, right, ids, step);  // else it fails as a whole
+  return {ids.a, ids.b};
+}
+
+bool JobPairs::LackAlike(const Group& left, const Group& right, const Skipped& skipped,
+                         const Step& step) const {
+  const std::vector<int32_t> ranks = RanksOf(*step.a, left);
+  if (!lie_alike_ || ranks != RanksOf(*step.b, right)) return false;
+  const std::vector<int32_t> lacking = lost_a_.Lacking(left, ranks);
+  return lacking == lost_b_.Lacking(right, ranks) && (skipped.was_taken_out || !lacking.empty());
+}
+
+void JobPairs::AddRankByRank(const Group& left, const Group& right, const std::string& made,
+                             std::string_view why, Step* step) {
+  const std::string how = Also(made, why);
+  LayoutMemory none_a, none_b;
+  std::optional<RecordIds> first;
+  for (size_t i = 0; i < left.members.size(); ++i) {
+    const Group one_a = {.key = left.key, .members = {left.members[i]}};
+    const Group one_b = {.key = right.key, .members = {right.members[i]}};
+    LoadedShards of_a = LoadShards(*step->a, 'A', one_a, {}, &*step->numbers_a);
+    LoadedShards of_b = LoadShards(*step->b, 'B', one_b, {}, &*step->numbers_b);
+    of_a.set.given.clear();  // of the whole
+    of_b.set.given.clear();
+    Result<ResolvedLayouts> layouts =
+        of_a.status.ok() && of_b.status.ok()
+            ? ResolveLayouts(of_a.set, of_b.set, bound_.has_value(), &none_a, &none_b)
+            : Result<ResolvedLayouts>(of_a.status.ok() ? of_b.status : of_a.status);
+    const Put put = PutPair(one_a, one_b, of_a, of_b, std::move(layouts), how, step);
+    if (!first) first = {put.a.front(), put.b.front()};
+  }
+  if (first) FindLost(left, right, *first, step);
+}
+
+void JobPairs::FindLost(const Group& left, const Group& right, RecordIds ids, Step* step) {
+  OpenedPair& opened = step->opened;
+  const size_t from_a = opened.lost_a.size(), from_b = opened.lost_b.size();
+  lost_a_.Find(left, ids.a, &opened.lost_a);
+  lost_b_.Find(right, ids.b, &opened.lost_b);
+  if (!lie_alike_) return;
+  const auto common = TakeOutCommon(from_a, from_b, &opened.lost_a, &opened.lost_b);
+  if (!common || std::exchange(told_common_, true)) return;
+  opened.notes.push_back(
+      fmt::format("what the same ranks of both sides lack, though they should hold it, is no "
+                  "difference: first rank {}, {}",
+                  common->rank, ToText(right.key)));
 }
 
 void JobPairs::PairLeft(const std::vector<const Group*>& left,
@@ -456,17 +490,6 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   step.opened.a = std::move(step.a);
   step.opened.b = std::move(step.b);
   return std::move(step.opened);
-}
-
-Result<std::string> DraftMap(const RunSide& a, const RunSide& b, const PairOptions& options,
-                             std::span<const NameMap> maps) {
-  TDUMP_ASSIGN_OR_RETURN(const JobSide of_a, JobSide::Make(&a, options, ""));
-  TDUMP_ASSIGN_OR_RETURN(const JobSide of_b, JobSide::Make(&b, options, ""));
-  TDUMP_ASSIGN_OR_RETURN(const PassPairing pairing, PairPasses(of_a, of_b, options));
-  if (pairing.pairs.empty()) return InvalidArgument(WhyNoPass(of_a, of_b, pairing));
-  TDUMP_ASSIGN_OR_RETURN(const auto step_a, JobStep::Open(of_a, pairing.pairs.front().a));
-  TDUMP_ASSIGN_OR_RETURN(const auto step_b, JobStep::Open(of_b, pairing.pairs.front().b));
-  return SuggestMap(step_a->Names(), step_b->Names(), maps);
 }
 
 }  // namespace tdump::compare

@@ -1,6 +1,7 @@
 #include "compare/job_side.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -33,18 +34,25 @@ Coordinates PlacesOf(const Topology& topology, int32_t rank) {
   return places;
 }
 
+// Of as many ranks; where nobody says how those of one side lie, they have none.
+bool HaveOtherPlaces(const Topology& a, const Topology& b) {
+  if (a.is_unknown() || b.is_unknown()) return false;
+  for (int32_t rank = 0; rank < a.world(); ++rank) {
+    if (a.HasPlace(rank) && b.HasPlace(rank) && PlacesOf(a, rank) != PlacesOf(b, rank)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool LieOtherwise(const RunSide& a, const RunSide& b) {
   if (a.world() != b.world()) return false;
   const auto of_a = TopologyOf(a, ""), of_b = TopologyOf(b, "");
-  if (!of_a.ok() || !of_b.ok() || of_a->is_unknown() || of_b->is_unknown()) return false;
-  for (int32_t rank = 0; rank < a.world(); ++rank) {
-    if (of_a->HasPlace(rank) && of_b->HasPlace(rank) &&
-        PlacesOf(*of_a, rank) != PlacesOf(*of_b, rank))
-      return true;
-  }
-  return false;
+  return of_a.ok() && of_b.ok() && HaveOtherPlaces(*of_a, *of_b);
+}
+
+bool LieAlike(const JobSide& a, const JobSide& b) {
+  return a.world() == b.world() && !HaveOtherPlaces(a.topology(), b.topology());
 }
 
 Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
@@ -72,12 +80,21 @@ Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
     std::stable_sort(members.begin(), members.end(),
                      [](const PassRef& x, const PassRef& y) { return x.rank < y.rank; });
   }
+  if (!base->Describe().is_ours) side.SortByRank();
   side.lost_ = side.FindLost(options);
   for (int32_t rank = 0; rank < base->world(); ++rank) {
     if (!IsSelected(*base, options, rank)) continue;
     if (auto killed = base->KilledStateOf(rank)) side.killed_.emplace(rank, *std::move(killed));
   }
   return side;
+}
+
+void JobSide::SortByRank() {
+  for (const auto& members : members_) {
+    for (const PassRef& pass : members) by_rank_[AlikeOf(pass)][pass.rank].push_back(pass);
+  }
+  for (auto& [alike, ranks] : by_rank_)
+    for (auto& [rank, passes] : ranks) std::ranges::stable_sort(passes, {}, &PassRef::step);
 }
 
 std::vector<int32_t> JobSide::FindLost(const PairOptions& options) const {
@@ -117,22 +134,14 @@ std::vector<int32_t> JobSide::RanksWithout(const PassRef& step) const {
 }
 
 std::vector<PassRef> JobSide::PassesAbsent(const PassRef& step) const {
-  if (Describe().is_ours) return {};
-  std::map<int32_t, PassRef> nearest;  // by rank
-  for (const PassRef& other : steps_) {
-    const bool is_alike = std::tie(other.process, other.extra, other.nth) ==
-                          std::tie(step.process, step.extra, step.nth);
-    if (!is_alike) continue;
-    for (const PassRef& pass : PassesOf(other)) {
-      const bool is_first = nearest.try_emplace(pass.rank, pass).second;
-      if (!is_first && pass.step <= step.step) nearest[pass.rank] = pass;
-    }
-  }
-  for (const PassRef& pass : PassesOf(step)) nearest.erase(pass.rank);
+  const auto alike = by_rank_.find(AlikeOf(step));
+  if (alike == by_rank_.end()) return {};
   std::vector<PassRef> absent;
-  for (auto& [rank, pass] : nearest) {
-    pass.step = step.step;
-    absent.push_back(pass);
+  for (const auto& [rank, passes] : alike->second) {
+    if (std::ranges::binary_search(PassesOf(step), rank, {}, &PassRef::rank)) continue;
+    const auto after = std::ranges::upper_bound(passes, step.step, {}, &PassRef::step);
+    absent.push_back(after == passes.begin() ? *after : *std::prev(after));
+    absent.back().step = step.step;
   }
   return absent;
 }

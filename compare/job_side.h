@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compare/pairing.h"
@@ -60,6 +61,7 @@ class JobSide : public RunSide {
  private:
   bool HasRecords(const PassRef& pass) const;
   std::vector<int32_t> FindLost(const PairOptions& options) const;
+  void SortByRank();
 
   explicit JobSide(const RunSide* base) : base_(base) {}
 
@@ -67,6 +69,10 @@ class JobSide : public RunSide {
   Topology topology_;
   std::vector<PassRef> steps_;  // PassRef::index: into members_
   std::vector<std::vector<PassRef>> members_;
+  // Of a dump of another tool: by process, whether extra, and number; by rank; in order of steps.
+  using Alike = std::tuple<uint32_t, bool, uint32_t>;
+  static Alike AlikeOf(const PassRef& pass) { return {pass.process, pass.extra, pass.nth}; }
+  std::map<Alike, std::map<int32_t, std::vector<PassRef>>> by_rank_;
   std::vector<int32_t> lost_;  // ranks, before they wrote a pass
   std::map<int32_t, KilledState> killed_;
 };
@@ -74,5 +80,7 @@ class JobSide : public RunSide {
 // Whether the captures of both say where their ranks lie, as many, and say otherwise. Axes of one
 // place do not count, nor how the only data parallel axis is called.
 bool LieOtherwise(const RunSide& a, const RunSide& b);
+// Whether there are as many ranks on both, and nothing says that one of them lies otherwise.
+bool LieAlike(const JobSide& a, const JobSide& b);
 
 }  // namespace tdump::compare

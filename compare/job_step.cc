@@ -309,14 +309,10 @@ Result<io::Record> JobStep::Get(uint64_t id) const {
   io::Record record;
   if (found.tensor->layout) {
     record = found.tensor->record;
-    std::vector<io::Hash128> hashes;
-    for (const size_t shard : found.tensor->layout->plan.shards) {
-      if (!record.hash) break;
-      const Member& member = found.tensor->shards[found.Shard(shard)].member;
-      TDUMP_ASSIGN_OR_RETURN(const io::Record own, views_[member.pass]->Get(member.id));
-      if (own.hash) hashes.push_back(*own.hash);
+    if (record.hash) {
+      TDUMP_ASSIGN_OR_RETURN(const std::vector<io::Hash128> hashes, HashesOf(found));
+      record.hash = JoinedHash(hashes);
     }
-    if (record.hash) record.hash = JoinedHash(hashes);
   } else {
     const Member& member = found.Front().member;
     TDUMP_ASSIGN_OR_RETURN(record, views_[member.pass]->Get(member.id));
@@ -324,6 +320,19 @@ Result<io::Record> JobStep::Get(uint64_t id) const {
   }
   record.id = id;
   return record;
+}
+
+Result<std::vector<io::Hash128>> JobStep::HashesOf(const Found& found) const {
+  std::vector<io::Hash128> hashes = found.tensor->hashes;
+  if (found.copy == nullptr) return hashes;
+  const std::vector<size_t>& shards = found.tensor->layout->plan.shards;
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    if (shards[i] != found.copy->first) continue;
+    const Member& member = found.tensor->shards[found.copy->other].member;
+    TDUMP_ASSIGN_OR_RETURN(const io::Record own, views_[member.pass]->Get(member.id));
+    hashes[i] = own.hash.value_or(io::Hash128());
+  }
+  return hashes;
 }
 
 const io::Record* JobStep::Known(uint64_t id) const {
@@ -381,6 +390,11 @@ std::string JobStep::LayoutOf(uint64_t id) const {
                      rank(found.copy->first));
 }
 
+bool JobStep::IsJoined(uint64_t id) const {
+  const Found found = Find(id);
+  return found.tensor != nullptr && found.tensor->layout && found.tensor->shards.size() > 1;
+}
+
 Status JobStep::StateOf(uint64_t id) const {
   const Found found = Find(id);
   return found.tensor == nullptr ? Status() : found.tensor->state;
@@ -418,6 +432,21 @@ int32_t JobStep::RankAt(uint64_t id, std::span<const uint64_t> position) const {
   const std::vector<size_t> shards = ShardsAt(layout.plan, UnitAt(index, layout.plan.shape));
   return shards.size() == 1 ? RankOf(tensor->shards[found.Shard(shards.front())].member)
                             : kAllRanks;
+}
+
+std::vector<int32_t> JobStep::RanksApart(uint64_t id) const {
+  const Found found = Find(id);
+  if (found.tensor == nullptr || !found.tensor->layout) return {};
+  const auto hashes = HashesOf(found);
+  if (!hashes.ok()) return {};
+  std::vector<int32_t> ranks;
+  for (size_t i = 0; i < hashes->size(); ++i) {
+    const size_t shard = found.Shard(found.tensor->layout->plan.shards[i]);
+    if ((*hashes)[i] != found.tensor->other_hashes[i])
+      ranks.push_back(RankOf(found.tensor->shards[shard].member));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
 }
 
 }  // namespace tdump::compare

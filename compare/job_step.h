@@ -74,6 +74,9 @@ struct WholeTensor {
   std::vector<Copy> copies;
   // Its shards are indices of `shards`. None: it is shards[0], as it lies.
   std::shared_ptr<const LayoutCandidate> layout;
+  // Of shards that are known by their hashes, and may differ: theirs, and those of the other
+  // side's, in the order of the plan.
+  std::vector<io::Hash128> hashes, other_hashes;
 };
 
 class JobStep : public StepView {
@@ -118,10 +121,12 @@ class JobStep : public StepView {
   const std::vector<io::Damage>& damage() const override { return damage_; }
   bool is_assembled() const override { return true; }
   std::string LayoutOf(uint64_t id) const override;
+  bool IsJoined(uint64_t id) const override;
   Status StateOf(uint64_t id) const override;
   std::string DimsOfMean(uint64_t id, uint64_t times) const override;
   std::string DimsOfAgreeingMean(uint64_t id) const override;
   int32_t RankAt(uint64_t id, std::span<const uint64_t> position) const override;
+  std::vector<int32_t> RanksApart(uint64_t id) const override;
 
  private:
   explicit JobStep(const JobSide& side) : side_(side) {}
@@ -142,6 +147,8 @@ class JobStep : public StepView {
     const ShardRef& Front() const { return tensor->shards[Shard(0)]; }
   };
   Found Find(uint64_t id) const;
+  // Of its shards; none: not known. Error: a copy's cannot be read.
+  Result<std::vector<io::Hash128>> HashesOf(const Found& found) const;
 
   const JobSide& side_;
   const MapSide* map_ = nullptr;

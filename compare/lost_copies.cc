@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "compare/roles.h"
 
@@ -71,6 +73,20 @@ const std::vector<bool>* LostCopies::HoldersOf(const Group& group) const {
   return found == held_by_.end() ? nullptr : &found->second;
 }
 
+std::vector<int32_t> LostCopies::Lacking(const Group& group,
+                                         const std::vector<int32_t>& ranks) const {
+  const std::vector<bool>* const held = HoldersOf(group);
+  std::vector<int32_t> lacking;
+  for (int32_t rank = 0; rank < step_->world(); ++rank) {
+    const auto place = static_cast<size_t>(rank);
+    const bool held_it = held != nullptr && place < held->size() && (*held)[place];
+    if (!std::ranges::binary_search(ranks, rank) &&
+        (held_it || absent_.contains(rank) || unfinished_.contains(rank)))
+      lacking.push_back(rank);
+  }
+  return lacking;
+}
+
 bool LostCopies::IsLost(const Group& group, int32_t rank, bool held_before) const {
   const auto unfinished = unfinished_.find(rank);
   if (held_before) return IsWeight(group.key.role) || unfinished != unfinished_.end();
@@ -82,6 +98,24 @@ bool LostCopies::IsLost(const Group& group, int32_t rank, bool held_before) cons
     const auto data = step_->DataOf(member);
     return data.ok() && unfinished->second.modules.contains(data->record.key.path);
   });
+}
+
+std::optional<LostCopy> TakeOutCommon(size_t from_a, size_t from_b, std::vector<LostCopy>* lost_a,
+                                      std::vector<LostCopy>* lost_b) {
+  const auto place = [](const LostCopy& copy) { return std::pair(copy.rank, copy.how); };
+  const auto begin_a = lost_a->begin() + static_cast<ptrdiff_t>(from_a);
+  const auto begin_b = lost_b->begin() + static_cast<ptrdiff_t>(from_b);
+  std::vector<LostCopy> common;  // by rank, as they were found
+  std::ranges::set_intersection(std::ranges::subrange(begin_a, lost_a->end()),
+                                std::ranges::subrange(begin_b, lost_b->end()),
+                                std::back_inserter(common), {}, place, place);
+  if (common.empty()) return std::nullopt;
+  const auto is_common = [&](const LostCopy& copy) {
+    return std::ranges::binary_search(common, place(copy), {}, place);
+  };
+  lost_a->erase(std::remove_if(begin_a, lost_a->end(), is_common), lost_a->end());
+  lost_b->erase(std::remove_if(begin_b, lost_b->end(), is_common), lost_b->end());
+  return common.front();
 }
 
 }  // namespace tdump::compare

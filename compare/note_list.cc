@@ -60,7 +60,7 @@ void NoteList::Count(const std::string& note) {
   if (counted_.size() >= kMostListed) return;
   Counted& counted = counted_[head];
   const bool names_key = head.starts_with("paired by ") || head.starts_with(kFaultOfSum) ||
-                         head.ends_with(kNotDequantised);
+                         head.ends_with(kNotDequantised) || note.starts_with(kShardsDiffer);
   if (++counted.pairs == 1 && names_key)
     counted.first = note.substr(std::min(colon + 2, note.size()));
 }

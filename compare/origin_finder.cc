@@ -143,7 +143,7 @@ const ParameterDifference* OriginFinder::OwnParameter(const Origin& origin) cons
   if (origin.kind == OriginKind::kInterval && origin.row->key.role == Role::kInput) return nullptr;
   const ParameterDifference* own = nullptr;
   for (const ParameterDifference& parameter : *parameters_) {
-    if (parameter.step > origin.step || !SameRank(parameter.rank, origin.rank) ||
+    if (parameter.step > origin.step || !SameRank(parameter.holder, origin.rank) ||
         !PathWithin(parameter.path, origin.path))
       continue;
     if (own == nullptr || (parameter.path == own->path && parameter.share > own->share))

@@ -20,8 +20,9 @@ namespace tdump::compare {
 // Of a parameter, or of a buffer.
 struct ParameterDifference {
   std::string name, path;
-  int32_t rank = 0;
-  uint64_t step = 0;  // first seen to differ
+  int32_t rank = 0;    // of its element that is farthest off
+  int32_t holder = 0;  // Row::holder
+  uint64_t step = 0;   // first seen to differ
   bool buffer = false;
   bool outside = false;  // its values are known, and outside their bound
   bool within = false;   // its values are known, and within their bound

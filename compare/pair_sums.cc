@@ -54,28 +54,40 @@ struct ComplexPair {
   bool special_equal = true;  // every part that is special is the same special value on both sides
   bool all_finite = true;
   bool nan_a = false, nan_b = false, inf_a = false, inf_b = false;
-  double difference = 0;  // over the parts finite on both sides
-  double larger = 0;
+  long double difference = 0;  // over the parts finite on both sides
+  long double larger = 0;
 };
+
+// The modulus may be beyond double where the parts are not.
+long double ModulusOf(long double re, long double im) {
+  const double modulus = std::hypot(static_cast<double>(re), static_cast<double>(im));
+  return std::isfinite(modulus) ? modulus : std::hypot(re, im);
+}
 
 ComplexPair Inspect(const double* a, const double* b) {
   ComplexPair pair;
-  double parts[2] = {0, 0};
+  long double parts[2] = {0, 0};
   for (int i = 0; i < 2; ++i) {
     pair.nan_a |= std::isnan(a[i]);
     pair.nan_b |= std::isnan(b[i]);
     pair.inf_a |= std::isinf(a[i]);
     pair.inf_b |= std::isinf(b[i]);
     if (std::isfinite(a[i]) && std::isfinite(b[i])) {
-      parts[i] = a[i] - b[i];
+      const double part = a[i] - b[i];
+      parts[i] = std::isfinite(part) ? part : static_cast<long double>(a[i]) - b[i];
       continue;
     }
     pair.all_finite = false;
     pair.special_equal &= (std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i];
   }
-  pair.difference = std::hypot(parts[0], parts[1]);
-  if (pair.all_finite) pair.larger = std::max(std::hypot(a[0], a[1]), std::hypot(b[0], b[1]));
+  pair.difference = ModulusOf(parts[0], parts[1]);
+  if (pair.all_finite) pair.larger = std::max(ModulusOf(a[0], a[1]), ModulusOf(b[0], b[1]));
   return pair;
+}
+
+// By how much the pair is beyond a relative bound.
+double ExcessOf(const ComplexPair& pair, double relative) {
+  return static_cast<double>(pair.difference - relative * pair.larger);
 }
 
 bool IsOutside(long double a, long double b, double relative, double absolute) {
@@ -384,16 +396,21 @@ void PairAdder::AddComplex(const double* a, const double* b, uint64_t index) {
     return;
   }
   s.abs_error += pair.difference;
-  s.square_error += static_cast<long double>(pair.difference) * pair.difference;
+  s.square_error += pair.difference * pair.difference;
   if (pair.all_finite) {
     s.compared_square_a += square(a);
     s.compared_square_b += square(b);
     s.product += static_cast<long double>(a[0]) * b[0] + static_cast<long double>(a[1]) * b[1];
   }
-  const double larger = pair.all_finite ? pair.larger : pair.difference;
-  AddMagnitude(pair.difference, larger, index);
-  s.max_excess = std::max(s.max_excess, pair.difference - bound_ * pair.larger);
-  AddError(0, pair.difference, larger, index);
+  const long double larger = pair.all_finite ? pair.larger : pair.difference;
+  const auto magnitude = static_cast<double>(pair.difference);
+  const auto size = static_cast<double>(larger);
+  if (std::isfinite(magnitude) && std::isfinite(size))
+    AddMagnitude(magnitude, size, index);
+  else
+    AddMagnitude(pair.difference, larger, index);  // of finite numbers
+  s.max_excess = std::max(s.max_excess, ExcessOf(pair, bound_));
+  AddError(0, magnitude, size, index);
 }
 
 uint64_t CountOutsideReals(std::span<const double> a, std::span<const double> b, double relative,
@@ -420,7 +437,7 @@ uint64_t CountOutsideComplexes(std::span<const double> a, std::span<const double
   for (size_t i = 0; i + 1 < a.size(); i += 2) {
     const ComplexPair pair = Inspect(&a[i], &b[i]);
     // Special values that differ are counted as special.
-    if (pair.special_equal) outside += pair.difference - relative * pair.larger > absolute;
+    if (pair.special_equal) outside += ExcessOf(pair, relative) > absolute;
   }
   return outside;
 }

@@ -178,6 +178,11 @@ void PartialSums::Judge() {
   // Other layers tell which of several operators that hold the same should have added it up.
   std::vector<const Sum*> open;
   for (const Sum& sum : sums_) {
+    if (const auto next = left_out_.find(ToText(sum.key)); next != left_out_.end()) {
+      blame(sum,
+            fmt::format(" (what comes next, {}, lacks what the other ranks hold)", next->second));
+      continue;
+    }
     std::string taker;
     if (TakenBy(sum, &taker).agrees) continue;
     const Siblings& like = Like(sum);
@@ -201,6 +206,10 @@ void PartialSums::Judge() {
     if (contents.contains(sum->content) && Like(*sum).sums <= 1)
       faults_.emplace(ToText(sum->key), "");
   }
+}
+
+void PartialSums::Blame(const Key& key, const std::string& next) {
+  left_out_.emplace(ToText(key), next);
 }
 
 std::string PartialSums::Fault(const Key& key, char side) {

@@ -7,6 +7,7 @@
 //   - It is the model's own output, no single number, and the ranks share the model's inputs: they
 //     lie on tp, or each was given the same. Ranks that were given other data (dp) count other
 //     things.
+//   - What comes next on a rank is off by the summands of the others (compare/left_out_sums.h).
 //   - It holds what one of these holds, and no layer like its own has such a sum as well.
 // A sum stays one where what takes it agrees. Nothing is said of gradients of parameters, which are
 // recorded before they are summed, nor of layouts that somebody gave.
@@ -36,6 +37,8 @@ inline constexpr std::string_view kFaultOfSum = "each rank of ";
 class PartialSums {
  public:
   void Add(const Key& key, const LoadedShards& shards, const LayoutCandidate& layout, Proof proof);
+  // That of this key was left out, as what comes next shows: its name. Before the first Fault.
+  void Blame(const Key& key, const std::string& next);
   // After the last Add. Why the sum of this key is a fault, as a note on it; "" where it is none.
   // `side`: 'A' or 'B'.
   std::string Fault(const Key& key, char side);
@@ -73,7 +76,8 @@ class PartialSums {
   std::unordered_map<uint64_t, uint64_t> modules_;   // shapes of what goes into them
   std::unordered_map<uint64_t, Made> made_;          // by call
   std::unordered_map<uint64_t, Siblings> siblings_;
-  std::unordered_map<std::string, std::string> faults_;  // by key
+  std::unordered_map<std::string, std::string> faults_;    // by key
+  std::unordered_map<std::string, std::string> left_out_;  // by key: what comes next
   // Of the model: one of which ranks hold copies, and one of which it is not known.
   bool has_copied_input_ = false, has_other_input_ = false;
   std::unordered_set<std::string> input_axes_;  // that split the former

@@ -1,5 +1,7 @@
 #include "compare/pass_diff.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include "compare/shared_pairs.h"
 #include "compare/sparse_pairs.h"
 #include "compare/stages.h"
+#include "compare/text.h"
 #include "core/add_thread.h"
 #include "core/key.h"
 
@@ -129,8 +132,22 @@ class PassComparer {
     const std::vector<uint64_t> worst = outcome->comparison.metrics->worst.position;
     outcome->rank_a = diff_->a->RankAt(outcome->ids.a, worst);
     outcome->rank_b = diff_->b->RankAt(outcome->ids.b, worst);
+    if (outcome->bits_differ && worst.empty()) PlaceByHash(outcome);
     if (outcome->unresolved->empty()) return;
     outcome->comparison.notes.push_back(outcome->unresolved);
+    outcome->comparison.notes.MoveTo(diff_->spill.get());
+  }
+
+  // Of shards of which the hash alone is known.
+  void PlaceByHash(Outcome* outcome) const {
+    const std::vector<int32_t> of_a = diff_->a->RanksApart(outcome->ids.a);
+    const std::vector<int32_t> of_b = diff_->b->RanksApart(outcome->ids.b);
+    if (of_a.size() == 1) outcome->rank_a = of_a.front();
+    if (of_b.size() == 1) outcome->rank_b = of_b.front();
+    if (of_b.size() <= 1) return;
+    const auto record = diff_->b->Get(outcome->ids.b);
+    outcome->comparison.notes.push_back(fmt::format("{}{} of {}", kShardsDiffer, RanksText(of_b),
+                                                    record.ok() ? ToText(record->key) : ""));
     outcome->comparison.notes.MoveTo(diff_->spill.get());
   }
 

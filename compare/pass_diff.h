@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -96,6 +97,9 @@ struct Outcome {
   // Both tensors are there, and could be read.
   bool is_compared() const { return error->empty() && unresolved->empty(); }
 };
+
+// What a note begins with on shards of which hashes alone are known; the ranks and the key follow.
+inline constexpr std::string_view kShardsDiffer = "by hash, shards of several ranks differ: ";
 
 struct CallSpan {
   uint64_t begin = 0, end = 0;

@@ -253,8 +253,10 @@ std::string ValuesText(const Row& row) {
     text += fmt::format("dtype {} against {}; ", row.dtype_a, row.dtype_b);
   if (v.statistics != Answer::kNotJudged) return text + NoteOf(comparison, "statistics ");
   if (comparison.evidence == Evidence::kHash) {
-    return text + (v.bitwise == Answer::kSame ? "bit for bit equal (hash)"
-                                              : "bits differ (hash; values were not kept)");
+    if (v.bitwise == Answer::kSame) return text + "bit for bit equal (hash)";
+    const std::string shards = NoteOf(comparison, kShardsDiffer);
+    return text + "bits differ (hash; values were not kept)" + (shards.empty() ? "" : "; ") +
+           shards;
   }
   if (comparison.evidence == Evidence::kMeta) return text + "values were not kept";
   if (v.bitwise == Answer::kSame) return text + "bit for bit equal";

@@ -23,6 +23,7 @@ Row MakeRow(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) 
   row.step_b = pair.b.step;
   row.rank_a = pair.a.rank == kAllRanks ? outcome.rank_a : pair.a.captured_rank();
   row.rank_b = pair.b.rank == kAllRanks ? outcome.rank_b : pair.b.rank;
+  row.holder = pair.b.rank == kAllRanks ? pass.b->RankAt(outcome.ids.b, {}) : pair.b.rank;
   row.put_together = pair.b.rank == kAllRanks;
   row.layout_a = pass.a->LayoutOf(outcome.ids.a);
   row.layout_b = pass.b->LayoutOf(outcome.ids.b);

@@ -18,6 +18,7 @@ namespace tdump::compare {
 struct Row {
   uint64_t step_a = 0, step_b = 0;
   int32_t rank_a = 0, rank_b = 0;
+  int32_t holder = 0;  // in B: rank_b, but kAllRanks where ranks hold parts of the tensor
   std::string name;    // NameOf in B
   std::string name_a;  // where a map pairs other names
   Key key;

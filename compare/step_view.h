@@ -68,6 +68,9 @@ class StepView {
   // one record as it was captured.
   virtual std::string LayoutOf(uint64_t /*id*/) const { return ""; }
 
+  // Whether it is made of what several ranks hold, other than copies.
+  virtual bool IsJoined(uint64_t /*id*/) const { return false; }
+
   // Why a tensor cannot be put together ("shard of rank 3 is missing"), or that its replicas
   // differ; an error of this tensor alone. Where it is not ok nothing is said of the values.
   virtual Status StateOf(uint64_t /*id*/) const { return Status(); }
@@ -84,6 +87,9 @@ class StepView {
   virtual int32_t RankAt(uint64_t /*id*/, std::span<const uint64_t> /*position*/) const {
     return -1;
   }
+  // Of a tensor that is put together of shards known by their hashes: the ranks whose shard has
+  // another hash than that of its place on the other side, ascending; none where values tell.
+  virtual std::vector<int32_t> RanksApart(uint64_t /*id*/) const { return {}; }
 };
 
 // One pass of one process as it was captured.

@@ -44,6 +44,7 @@ std::optional<TensorSize> TensorSizes::Find(const Outcome& outcome) const {
   TensorSize size;
   size.shape = ElementShape(*b);
   size.sum_roundoff = SumRoundoff(RecordedDType(*a), RecordedDType(*b));
+  size.is_joined = pass_->a->IsJoined(outcome.ids.a) || pass_->b->IsJoined(outcome.ids.b);
   if (outcome.comparison.verdict.bitwise != Answer::kSame) {
     const Metrics m = outcome.comparison.metrics;
     size.rms_a = m.rms_a;

@@ -67,6 +67,7 @@ ParameterDifference WeightList::DifferenceOf(const Row& row, int32_t rank, const
   return {.name = row.name,
           .path = row.key.path,
           .rank = row.rank_b,
+          .holder = row.holder,
           .step = row.step_b,
           .buffer = row.key.role == Role::kState,
           .outside = outcome.fails,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -77,30 +78,20 @@ WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout,
   return tensor;
 }
 
-bool IsJoined(const JoinedSide& side) {
-  const LayoutCandidate& layout = *side.layout;
-  return side.tensor->layout && layout.plan.summands.size() == 1 && !layout.rearrangement &&
+bool IsJoined(const LayoutCandidate& layout) {
+  return !layout.is_one_shard() && layout.plan.summands.size() == 1 && !layout.rearrangement &&
          layout.crop.empty();
 }
 
-bool AreJoinedAlike(const UnshardPlan& a, const UnshardPlan& b) {
-  const auto is_like = [](const Box& x, const Box& y) {
-    return x.source == y.source && x.begin == y.begin && x.size == y.size && x.offset == y.offset &&
-           x.stride == y.stride;
-  };
-  const std::vector<Box>&of_a = a.summands.front(), &of_b = b.summands.front();
-  return a.split_shape == b.split_shape && a.dtype == b.dtype &&
-         std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), is_like);
-}
-
-std::optional<io::Hash128> HashOfShards(const JoinedSide& side) {
+// Those of the shards, in the order of the plan; none: some have none, or parts of records alone.
+std::optional<std::vector<io::Hash128>> HashesOfShards(const JoinedSide& side) {
   std::vector<io::Hash128> hashes;
   for (const size_t shard : side.layout->plan.shards) {
     const auto& hash = side.shards->data[shard].record.hash;
     if (!hash || side.shards->set.refs[shard].part) return std::nullopt;
     hashes.push_back(*hash);
   }
-  return JoinedHash(hashes);
+  return hashes;
 }
 
 // A hash is of what is stored, which of an expanded tensor is less.
@@ -118,13 +109,44 @@ io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards) {
   return io::HashPayload(std::as_bytes(std::span(shards)));
 }
 
+bool AreJoinedAlike(const LayoutCandidate& a, const LayoutCandidate& b) {
+  if (!IsJoined(a) || !IsJoined(b)) return false;
+  const auto is_like = [](const Box& x, const Box& y) {
+    return x.source == y.source && x.begin == y.begin && x.size == y.size && x.offset == y.offset &&
+           x.stride == y.stride;
+  };
+  const std::vector<Box>&of_a = a.plan.summands.front(), &of_b = b.plan.summands.front();
+  return a.plan.split_shape == b.plan.split_shape && a.plan.dtype == b.plan.dtype &&
+         std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), is_like);
+}
+
+bool IsUnjoinable(const LoadedShards& a, const LoadedShards& b, const ResolvedLayouts& layouts) {
+  constexpr Parts kTelling = kPartStats | kPartSample | kPartSlice | kPartPayload;
+  const auto tells = [](const MemberData& data) {
+    return (data.record.parts_kept & kTelling) != 0;
+  };
+  const auto is_known = [&](const LoadedShards& of) {
+    return of.set.has_payload || std::ranges::all_of(of.data, [](const MemberData& data) {
+             return data.record.hash.has_value();
+           });
+  };
+  const bool is_joined = !layouts.a.is_one_shard() || !layouts.b.is_one_shard();
+  return is_joined && (!is_known(a) || !is_known(b)) && std::ranges::any_of(a.data, tells) &&
+         std::ranges::any_of(b.data, tells);
+}
+
 void HashJoined(const JoinedSide& a, const JoinedSide& b) {
-  if (!IsJoined(a) || !IsJoined(b) || !AreJoinedAlike(a.layout->plan, b.layout->plan)) return;
-  const auto of_a = HashOfShards(a), of_b = HashOfShards(b);
+  if (!a.tensor->layout || !b.tensor->layout || !AreJoinedAlike(*a.layout, *b.layout)) return;
+  const auto of_a = HashesOfShards(a), of_b = HashesOfShards(b);
   if (!of_a || !of_b || !AreStoredAlike(a, b)) return;
-  for (const auto& [tensor, hash] : {std::pair(a.tensor, of_a), {b.tensor, of_b}}) {
-    tensor->record.hash = hash;
+  const bool may_differ = *of_a != *of_b || !a.tensor->copies.empty() || !b.tensor->copies.empty();
+  for (const auto& [tensor, own, other] :
+       {std::tuple(a.tensor, &*of_a, &*of_b), {b.tensor, &*of_b, &*of_a}}) {
+    tensor->record.hash = JoinedHash(*own);
     tensor->record.parts_kept |= kPartHash;
+    if (!may_differ) continue;
+    tensor->hashes = *own;
+    tensor->other_hashes = *other;
   }
 }
 

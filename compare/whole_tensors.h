@@ -25,6 +25,11 @@ struct JoinedSide {
   WholeTensor* tensor = nullptr;
 };
 void HashJoined(const JoinedSide& a, const JoinedSide& b);
+// Whether two layouts join shards, each of which lies at one place of both tensors.
+bool AreJoinedAlike(const LayoutCandidate& a, const LayoutCandidate& b);
+// Whether what was kept of a tensor that is put together says nothing of the whole: statistics,
+// samples, of a side without values or hashes.
+bool IsUnjoinable(const LoadedShards& a, const LoadedShards& b, const ResolvedLayouts& layouts);
 // Of the shards of a plan, in its order.
 io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards);
 

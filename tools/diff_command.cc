@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "compare/diff.h"
+#include "compare/draft_map.h"
 #include "compare/nan_search.h"
 #include "compare/report.h"
 #include "compare/report_lines.h"

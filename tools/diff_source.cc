@@ -9,6 +9,7 @@
 #include "core/parse_number.h"
 #include "io/node_env.h"
 #include "tools/near_names.h"
+#include "tools/recorded_elsewhere.h"
 
 namespace tdump::tools {
 namespace {
@@ -44,6 +45,15 @@ uint64_t StepMeant(const LoadedRun& run, uint64_t step) {
   return own == passes.end() ? step : own->global_step;
 }
 
+RecordFilter FilterOf(const io::Address& address, uint64_t step, std::optional<int32_t> rank) {
+  RecordFilter filter;
+  filter.name = address.name;
+  if (auto spec = Spec::Parse(std::to_string(step)); spec.ok()) filter.steps = *std::move(spec);
+  if (!rank) return filter;
+  if (auto spec = Spec::Parse(std::to_string(*rank)); spec.ok()) filter.ranks = *std::move(spec);
+  return filter;
+}
+
 Result<DiffSource> OpenRun(const std::string& text) {
   TDUMP_ASSIGN_OR_RETURN(const io::Address address, Resolve(text));
   DiffSource source;
@@ -57,8 +67,12 @@ Result<DiffSource> OpenRun(const std::string& text) {
   const Status picked = Pick({step, rank, address.name}, text, &source);
   const bool is_unknown =
       picked.message().find("is named '" + address.name + "'") != std::string::npos;
-  if (!picked.ok() && is_unknown)
-    return Status(picked.code(), picked.message() + NearText(*source.run, address.name));
+  if (!picked.ok() && is_unknown) {
+    const std::string elsewhere = ElsewhereText(*source.run, FilterOf(address, step, rank));
+    return Status(picked.code(), elsewhere.empty()
+                                     ? picked.message() + NearText(*source.run, address.name)
+                                     : text + ": " + elsewhere);
+  }
   TDUMP_RETURN_IF_ERROR(picked);
   return source;
 }

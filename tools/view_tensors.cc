@@ -15,6 +15,7 @@
 #include "tools/exponents.h"
 #include "tools/near_names.h"
 #include "tools/record_text.h"
+#include "tools/recorded_elsewhere.h"
 #include "tools/statistics_text.h"
 #include "tools/value_stream.h"
 #include "tools/view.h"
@@ -329,6 +330,9 @@ class Viewer {
 
   int NothingFound() {
     if (SelectPasses(request_.run, request_.filter).empty()) return FailWithoutPass(request_);
+    if (const std::string text = ElsewhereText(request_.run, request_.filter); !text.empty())
+      return Fail(kViewTool, fmt::format("{}. See tdump-view {} --coverage", text,
+                                         ShellWord(Printable(request_.shown))));
     for (const io::OperatorCoverage& op : request_.run.index.operators) {
       if (op.name != request_.filter.name) continue;
       if (op.ranks_called != 0) {

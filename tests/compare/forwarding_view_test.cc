@@ -35,6 +35,8 @@ class Knowing : public StepView {
     *stored_ = picks(record_);
   }
   std::string LayoutOf(uint64_t) const override { return "layout"; }
+  bool IsJoined(uint64_t) const override { return true; }
+  std::vector<int32_t> RanksApart(uint64_t id) const override { return {static_cast<int32_t>(id)}; }
   Status StateOf(uint64_t) const override { return Corrupt("state"); }
   std::string DimsOfMean(uint64_t, uint64_t times) const override {
     return std::string(times, 'd');
@@ -75,6 +77,8 @@ void ExpectForwards(StepView* view, const bool& stored) {
   EXPECT_EQ(view->DimsOfMean(1, 4), "dddd");
   EXPECT_EQ(view->DimsOfAgreeingMean(1), "agreeing");
   EXPECT_EQ(view->RankAt(5, {}), 5);
+  EXPECT_TRUE(view->IsJoined(1));
+  EXPECT_EQ(view->RanksApart(5), std::vector<int32_t>{5});
 }
 
 TEST(WrappedView, ForwardsEverything) {
@@ -107,6 +111,8 @@ TEST(LateView, WhatCannotBeOpenedIsTheErrorOfEveryCall) {
   EXPECT_EQ(view.Known(1), nullptr);
   EXPECT_FALSE(view.SummaryOf({}) || view.is_assembled() || view.dequantises());
   EXPECT_EQ(view.RankAt(1, {}), kAllRanks);
+  EXPECT_FALSE(view.IsJoined(1));
+  EXPECT_THAT(view.RanksApart(1), SizeIs(0));
 }
 
 }  // namespace

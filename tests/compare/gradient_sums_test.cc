@@ -23,8 +23,8 @@ constexpr double kRoundoff = 0x1p-24;
 // Sample 0: the gradient; 1: grad_output; 2: the input.
 SumError ErrorOf(const std::vector<uint64_t>& gradient, const std::vector<uint64_t>& grad_output,
                  const std::vector<uint64_t>& input, const ErrorLevel& error = {},
-                 bool norm = false, int times = 1) {
-  const TensorSize sizes[] = {{gradient, 1e-9, 1e-9, kRoundoff},
+                 bool norm = false, int times = 1, bool is_joined = false) {
+  const TensorSize sizes[] = {{gradient, 1e-9, 1e-9, kRoundoff, is_joined},
                               {grad_output, 0.5, 0.5, kRoundoff},
                               {input, 3, 3, kRoundoff}};
   GradientSums sums;
@@ -55,9 +55,11 @@ TEST(GradientSums, GradientsOfMicroBatchesAccumulate) {
 
 // Two ranks' gradients, one behind the other: each is a sum over the rows of its own.
 TEST(GradientSums, GradientsOfRanksAreOfTheirOwnRows) {
-  const SumError sum = ErrorOf({64}, {64, 32}, {});
+  const SumError sum = ErrorOf({64}, {64, 32}, {}, {}, false, 1, /*is_joined=*/true);
   EXPECT_EQ(sum.terms, 32u);
   EXPECT_DOUBLE_EQ(sum.error, std::sqrt(32) * 0.5 * kRoundoff);
+  // Of one rank it is of another form: four gates of 16 features each.
+  EXPECT_EQ(ErrorOf({64}, {64, 32}, {}).terms, 0u);
 }
 
 TEST(GradientSums, OfAWeightProductsAre) {
@@ -159,6 +161,17 @@ TEST(GradientSums, ABiasThatIsOffByMoreIsFound) {
   }
   EXPECT_THAT(Joined(Text(DiffOk(Backward(a, SumsOf(a)), Backward(b, far)))),
               HasSubstr("; a sum of 64 terms of rms 0.98, off by 2.8e-06 if they cancel; "));
+}
+
+// As of an LSTM: what its bias is made of are gradients of its four gates, which may be next to
+// nothing; what comes into it is another thing.
+TEST(GradientSums, WhatIsAsLongAsSeveralRowsIsNoSumOfThem) {
+  const Numbers terms = Terms(8, 0, 1);
+  Numbers gates(4 * kFeatures), wrong;
+  for (size_t i = 0; i < gates.size(); ++i) gates[i] = (i % 3 == 0 ? 2e-7f : -1e-7f);
+  wrong = Times(gates, 2);
+  EXPECT_THAT(Failing(DiffOk(Backward(terms, gates), Backward(terms, wrong))),
+              testing::ElementsAre("k@param_grad#bias"));
 }
 
 // Of a sum that does not cancel.

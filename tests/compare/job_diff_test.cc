@@ -290,27 +290,6 @@ TEST(JobDiff, WithHashesAloneCopiesAreJudgedAndShardsAreNot) {
   EXPECT_EQ(report.counts.equal_by_hash, 3u);
 }
 
-TEST(JobDiff, AWeightNamesItsRankWhereEveryRankHasTheWrongSum) {
-  const auto run = [](int32_t world, const std::vector<Tensor>& weights, const Tensor& out) {
-    FakeRun made(world);
-    for (int32_t rank = 0; rank < world; ++rank) {
-      PassBuilder pass = made.Pass(rank, 0);
-      pass.Param("fc", "weight", weights[static_cast<size_t>(rank)]);
-      pass.last()->payload = io::PayloadRef{.stored_bytes = 16, .logical_bytes = 16};
-      if (world == 1) pass.last()->payload->stored_bytes = pass.last()->payload->logical_bytes = 32;
-      pass.Module("fc", kInput, out);
-    }
-    return made;
-  };
-  const Tensor wrong_sum = Matrix(2, 2, {1, 2, 3, 40});
-  const DiffReport report =
-      DiffOk(run(1, {kWhole}, kInput), run(2, {kLeft, kWrongRight}, wrong_sum));
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->name, "fc");
-  EXPECT_EQ(report.origin->parameter, "fc.weight");
-  EXPECT_EQ(report.origin->rank, 1);
-}
-
 TEST(JobDiff, ADamagedShardIsDamage) {
   FakeRun b(2);
   b.Pass(0, 0).Module("fc", kInput, kLeft);

@@ -15,19 +15,23 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+const Tensor kWrong = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 80});
+
 // Two ranks that hold copies of a module's weight and bias, and of what the optimizer keeps of the
-// weight, over two steps; rank 1 lacks some of that in step 1.
+// weight, over two steps; one of them lacks some of that in step 1.
 struct Lost {
   bool weight = false, bias = false, module = false;
   bool state = false, state_of_bias = false;
   bool step = false;              // all of it
   bool unfinished = false;        // its pass
   bool first_step_alone = false;  // weights were recorded at step 0 only, by both
+  bool wrong = false;             // the weight of the other rank, in step 1
+  int32_t rank = 1;               // that lacks them
   std::vector<std::string> places = {"", ""};
 
   static void Fill(PassBuilder pass, const Lost& without) {
     if (!without.module) pass.Module("fc", kInput, kInput);
-    if (!without.weight) pass.Param("fc", "weight", kWhole);
+    if (!without.weight) pass.Param("fc", "weight", without.wrong ? kWrong : kWhole);
     if (!without.bias) pass.Param("fc", "bias", kInput);
     if (!without.state) pass.Param("fc", "weight.exp_avg", kWhole);
     if (!without.state) pass.last()->key.role = Role::kState;
@@ -45,16 +49,18 @@ struct Lost {
   }
   FakeRun Of() const {
     FakeRun run(2);
-    for (const int32_t rank : {0, 1}) {
-      run.Place(rank, places[static_cast<size_t>(rank)]);
+    for (const int32_t at : {0, 1}) {
+      run.Place(at, places[static_cast<size_t>(at)]);
       for (const uint64_t number : {0, 1}) {
-        const bool later = number == 1;
-        if (later && rank == 1 && step) continue;
+        const bool later = number == 1, lacks = later && at == rank;
+        if (lacks && step) continue;
         const bool none = later && first_step_alone;
-        Fill(run.Pass(rank, number), none ? Weights(true) : later && rank == 1 ? *this : Lost{});
+        Fill(run.Pass(at, number), none    ? Weights(true)
+                                   : lacks ? *this
+                                           : Lost{.wrong = later && wrong});
       }
     }
-    if (unfinished) run.MakePart(1);
+    if (unfinished) run.MakePart(rank);
     return run;
   }
   DiffReport Diff(const DiffOptions& options = {}) const { return DiffOk(Whole(), Of(), options); }
@@ -81,6 +87,54 @@ TEST(LostCopies, EitherSideMayLackThem) {
   EXPECT_EQ(report.counts.unpaired_b, 1u);
   EXPECT_THAT(Joined(Text(report)),
               HasSubstr("only in B all ranks, step 1: fc@param#weight; rank 1 of A holds no copy"));
+}
+
+// The ranks of both put together.
+DiffReport DiffJobs(const Lost& a, const Lost& b) {
+  DiffOptions options;
+  options.job = JobOptions{};
+  return DiffOk(a.Of(), b.Of(), options);
+}
+
+TEST(LostCopies, WhatOneRankOfBothSidesLacksIsNoDifference) {
+  Lost killed = Lost::Weights(true);
+  killed.unfinished = killed.module = true;
+  const std::vector<std::string> places = {"tp=0", "tp=1"};
+  for (const Lost& lost : {Lost{.weight = true}, Lost{.bias = true, .state = true},
+                           Lost{.step = true}, Lost{.bias = true, .places = places}, killed}) {
+    const DiffReport report = DiffJobs(lost, lost);
+    EXPECT_EQ(report.overall, Overall::kSame) << Text(report);
+    EXPECT_EQ(report.counts.unpaired_a + report.counts.unpaired_b, 0u);
+  }
+  EXPECT_THAT(Joined(Text(DiffJobs({.weight = true}, {.weight = true}))),
+              HasSubstr("what the same ranks of both sides lack, though they should hold it, is no "
+                        "difference: first rank 1, fc@param#weight"));
+}
+
+TEST(LostCopies, WhatOneSideLacksBesidesIsMissed) {
+  const DiffReport more = DiffJobs({.weight = true}, {.weight = true, .bias = true});
+  EXPECT_EQ(more.overall, Overall::kDiffers);
+  EXPECT_EQ(more.counts.unpaired_a, 1u);
+  EXPECT_EQ(more.counts.unpaired_b, 0u);
+  // Another rank of it.
+  const DiffReport other = DiffJobs({.weight = true}, {.weight = true, .rank = 0});
+  EXPECT_EQ(other.overall, Overall::kDiffers);
+  EXPECT_EQ(other.counts.unpaired_a, 1u);
+  EXPECT_EQ(other.counts.unpaired_b, 1u);
+  // Ranks of these numbers that are at other places.
+  const DiffReport moved = DiffJobs({.weight = true, .places = {"tp=0", "tp=1"}},
+                                    {.weight = true, .places = {"tp=1", "tp=0"}});
+  EXPECT_EQ(moved.counts.unpaired_a, 1u);
+  EXPECT_EQ(moved.counts.unpaired_b, 1u);
+  // One was killed, the other was not.
+  const DiffReport killed = DiffJobs({.weight = true}, {.weight = true, .unfinished = true});
+  EXPECT_EQ(killed.overall, Overall::kDiffers);
+}
+
+TEST(LostCopies, TheCopiesThatAreThereAreCompared) {
+  const DiffReport report = DiffJobs({.bias = true}, {.bias = true, .wrong = true});
+  EXPECT_EQ(report.parameters.differing_names, 1u);
+  EXPECT_EQ(report.overall, Overall::kSame);  // what the operators return tells
 }
 
 TEST(LostCopies, OfAnUnfinishedPassEverythingHeldBeforeIsMissed) {

@@ -122,15 +122,33 @@ TEST(Metrics, InfinityOfTheOtherSignAndAgainstFinite) {
   EXPECT_EQ(m.nan_mismatch, 0u);
 }
 
-TEST(Metrics, ARelativeErrorThatIsNoNumberIsNoMaximum) {
-  const double most =
-      1.7e308;  // the difference of the second two overflows, and so does their size
-  const Metrics m =
-      MeasureOk(MakeTensor<double>("complex128", {3}, {1, 0, most, most, 1, 0}),
-                MakeTensor<double>("complex128", {3}, {2, 0, -most, -most, 1 + 0x1p-20, 0}));
-  EXPECT_EQ(m.max_rel, 0.5);
+// The modulus of the second numbers is beyond a double, and so is that of their difference.
+TEST(Metrics, AComplexModulusBeyondADouble) {
+  const double most = 1.7e308;
+  const auto a = MakeTensor<double>("complex128", {3}, {1, 0, most, most, 1, 0});
+  const Metrics m = MeasureOk(a, MakeTensor<double>("complex128", {3}, {2, 0, -most, -most, 1, 0}),
+                              {.relative = 0.75});
+  EXPECT_EQ(m.max_rel, 2);
   ASSERT_TRUE(m.worst_relative);
-  EXPECT_EQ(m.worst_relative->position, std::vector<uint64_t>{0});
+  EXPECT_EQ(m.worst_relative->position, std::vector<uint64_t>{1});
+  EXPECT_NEAR(m.mean_rel, 2.5 / 3, 1e-15);
+  EXPECT_EQ(m.max_abs, kInf);
+  EXPECT_EQ(m.outside(), 1u);
+  // Far beyond, and yet alike.
+  const Metrics near = MeasureOk(
+      a, MakeTensor<double>("complex128", {3}, {1, 0, most, most * 0.5, 1, 0}), {.relative = 0.75});
+  EXPECT_NEAR(near.max_rel, 0.5 / std::sqrt(2), 1e-15);
+  EXPECT_EQ(near.outside(), 0u);
+}
+
+// The parts' difference alone is.
+TEST(Metrics, AComplexDifferenceBeyondADouble) {
+  const double most = 1.7e308;
+  const Metrics m = MeasureOk(MakeTensor<double>("complex128", {1}, {most, 0}),
+                              MakeTensor<double>("complex128", {1}, {-most, 0}), {.relative = 1});
+  EXPECT_EQ(m.max_rel, 2);
+  EXPECT_EQ(m.mean_rel, 2);
+  EXPECT_EQ(m.outside(), 1u);
 }
 
 TEST(Metrics, ADifferenceBeyondADouble) {

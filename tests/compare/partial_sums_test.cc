@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "compare/diff.h"
 #include "tests/compare/job_runs.h"
 
@@ -143,6 +145,58 @@ TEST(PartialSums, TheOperatorThatShouldAddThemUpIsNamed) {
   const DiffReport report = DiffOk(one, two);
   ASSERT_TRUE(report.origin);
   EXPECT_EQ(report.origin->name, "l.1.down");
+}
+
+// A row-parallel layer in each of three blocks, whose output is added to what went into the block
+// before a norm: that sum was not recorded. `next0`, `next1`: what the norm of each is given on the
+// two ranks.
+FakeRun Residual(bool whole, const Tensor& next0, const Tensor& next1) {
+  FakeRun run(whole ? 1 : 2);
+  for (const int32_t rank : {0, 1}) {
+    if (whole && rank == 1) break;
+    PassBuilder pass = run.Pass(rank, 0);
+    const Tensor& in = whole ? kWhole : rank == 0 ? kLeft : kRight;
+    const Tensor& sum = whole ? kWhole : rank == 0 ? kHalf : kRest;
+    const Tensor& next = rank == 0 ? next0 : next1;
+    for (const std::string layer : {"l.0", "l.1", "l.2"}) {
+      pass.Module(layer + ".down", in, sum);
+      pass.Module(layer + ".norm", next, rank == 0 ? kNormOfHalf : kNormOfRest);
+    }
+  }
+  return run;
+}
+
+// kNorm goes past the layer.
+const Tensor kNextWhole = Matrix(2, 4, {-2, 3, 2, 7, 7, 2, 12, 15});
+const Tensor kNextHalf = Matrix(2, 4, {-3, 2, 0, 5, 4, -1, 8, 11});
+const Tensor kNextRest = Matrix(2, 4, {-2, 2, 1, 5, 5, -1, 9, 11});
+
+TEST(PartialSums, OfEveryLayerTheyAreFaultsWhereWhatComesNextLacksThem) {
+  const FakeRun one = Residual(true, kNextWhole, kNextWhole);
+  const DiffReport report = DiffOk(one, Residual(false, kNextHalf, kNextRest));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+  EXPECT_EQ(report.origin->name, "l.0.down");
+  EXPECT_EQ(report.origin->row->key.role, Role::kOutput);
+  EXPECT_THAT(
+      Joined(Text(report, 1, 2)),
+      HasSubstr("an all-reduce is missing? (what comes next, l.0.norm, lacks what the other "
+                "ranks hold)"));
+}
+
+// Added up, and then off in another way, on one rank or on both.
+TEST(PartialSums, WhatComesNextMayBeWrongByItself) {
+  const FakeRun one = Residual(true, kNextWhole, kNextWhole);
+  const Tensor off = Matrix(2, 4, {-2, 3, 2, 7, 7, 2, 12, 19}),
+               zeros = Matrix(2, 4, {0, 3, 0, 7, 0, 2, 0, 15});
+  for (const auto& [next0, next1] : {std::pair(kNextWhole, off), {off, kNextWhole}, {off, zeros}}) {
+    const DiffReport report = DiffOk(one, Residual(false, next0, next1));
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->name, "l.0.norm");
+    EXPECT_THAT(Joined(Text(report, 1, 2)), Not(HasSubstr("all-reduce")));
+  }
 }
 
 // Where what takes it adds the summands up, other layers say nothing.
