@@ -1,6 +1,6 @@
 """tdump: record what the operators of a distributed job computed, and read it back.
 
-In a job: ``step``, ``tap``, ``watch``. They do nothing where tdump does not run or torch is missing.
+In a job: ``step``, ``tap``, ``tap_grad``, ``watch``. They do nothing where tdump does not run or torch is missing.
 Afterwards: ``load_pass(file)`` for one pass, ``open(run)`` for a whole run (``tdump.reader``).
 
 Importing this package loads neither numpy nor torch nor a compiled module; reading does, when it is first asked for.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tdump._api import step, tap, watch
+from tdump._api import step, tap, tap_grad, watch
 
 if TYPE_CHECKING:
     from tdump.reader import (
@@ -39,6 +39,7 @@ __all__ = [
     "open",
     "step",
     "tap",
+    "tap_grad",
     "watch",
 ]
 
