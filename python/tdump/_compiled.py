@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tdump import _naming, _ranks, _torch, _traced_values
+from tdump import _naming, _ranks, _torch, _traced_values, _tracers
 from tdump._traced_values import NotHere
 
 _OUTPUTS, _OUTPUT_GRADIENTS, _INPUTS, _INPUT_GRADIENTS = 1, 2, 4, 8  # bits of _torch.traced_wants()
@@ -38,17 +38,7 @@ def keep_out(*hooks: Any) -> None:
     compile them, and their ``is_compiling()`` be True for good."""
     global _codes
     _codes = tuple(hook.__code__ for hook in hooks)
-    try:
-        from torch._C._dynamo.eval_frame import (  # type: ignore[attr-defined]
-            _FrameAction,
-            _FrameExecStrategy,
-            set_code_exec_strategy,
-        )
-
-        for code in _codes:
-            set_code_exec_strategy(code, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
-    except Exception:  # another torch: what is said of compiled modules stays right
-        pass
+    _tracers.never_compile_alone(*_codes)
 
 
 def before() -> None:

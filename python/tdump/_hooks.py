@@ -193,6 +193,11 @@ def _tap(value: Any, name: str, tags: tuple[str, ...], phase: str, ranks: Any, f
         _torch.note(f"tdump.tap({name!r}): {type(error).__name__}: {error}")
 
 
+def record(value: torch.Tensor, name: str) -> None:
+    """A tap that is below no module, so that it has the same name wherever it is called from."""
+    _torch.tap(value, name, (), _VALUE, False)
+
+
 def _whole(value: Any) -> Any:
     """Of DTensors all of it: their ranks communicate."""
     if hasattr(value, "full_tensor"):

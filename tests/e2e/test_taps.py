@@ -1,13 +1,14 @@
-"""Both halves of tdump.tap, tdump.tap_grad, taps on some ranks, and lazy ones; in eager and compiled code."""
+"""Both halves of tdump.tap, tdump.tap_grad, taps on some ranks, lazy ones, and of DTensors; in eager and compiled code."""
 
 from __future__ import annotations
 
 import sys
 
 import pytest
+import tdump
 import torch
-from compiled_runs import FREE, Runs
-from conftest import TDUMP_RUN, Run, execute
+from compiled_runs import FREE, JOBS, Runs
+from conftest import TDUMP_RUN, Run, execute, mpirun
 
 TAPS = {
     "./both@output#0",
@@ -25,6 +26,11 @@ def taps(tmp_path_factory):
     return Runs("taps.py", tmp_path_factory.mktemp("taps"))
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return Runs("recorded_modules.py", tmp_path_factory.mktemp("recorded"), taps="off")
+
+
 def of_taps(captured):
     return {key: value for key, value in captured.items() if value[0].kind == "tap"}
 
@@ -40,6 +46,19 @@ def test_each_tap_gives_the_halves_it_is_asked_for(taps, how):
     assert torch.equal(found[0, "./gradient@grad_output#~b"][1], value * 2)
     assert torch.equal(found[0, "./both@grad_output#0~b"][1], value * 2)
     assert torch.equal(found[0, "./here@output#"][1], value)
+
+
+@pytest.mark.parametrize("how", ["plain", "eager", "aot_eager"])
+def test_compiled_code_records_modules_by_class_and_path(recorded, how):
+    bare, dumped, captured, _ = recorded(how)
+    assert dumped == bare
+    found = of_taps(captured)
+    names = {"Linear:0.0", "Tanh:0.1", "Sequential:0", "Linear:1", "Sequential:."}
+    assert {(record.name, record.phase) for record, _ in found.values()} == {
+        (name, phase) for name in names for phase in ("forward", "backward")
+    }
+    for key, (_, tensor) in of_taps(recorded("plain")[2]).items():
+        assert torch.equal(found[key][1], tensor), key
 
 
 ODD = """
@@ -81,3 +100,30 @@ def test_a_tensor_that_needs_no_gradient_is_told(taps):
     (folder,) = (taps.folder / "plain" / "outputs" / "latest").resolve().glob("rank0_*")
     told = b"the gradient of the tap 'no gradient' is not recorded: the tensor needs none"
     assert told in (folder / "manifest.tdm").read_bytes()
+
+
+@pytest.mark.parametrize("how", ["plain", "aot_eager"])
+def test_dtensors_by_part_or_whole(tmp_path, how):
+    (tmp_path / "c.yaml").write_text("signature: false\ncapture: [{level: full}]\n")
+    environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29591"}
+    command = [sys.executable, JOBS / "whole_dtensor.py", how]
+    if how == "plain":
+        command = [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", *command]
+    script = 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE exec "$@"'
+    done = mpirun(2, ["sh", "-c", script, "sh", *command], tmp_path, FREE | environment)
+    assert done.returncode == 0, done.stderr
+    whole, gradient = [2.0, 4.0, 6.0, 8.0], [4.0, 8.0, 12.0, 16.0]
+    for rank, printed in enumerate(done.printed):
+        part = slice(2 * rank, 2 * rank + 2)
+        lines = printed.splitlines()
+        assert lines[:2] == [f"[rank {rank}][part][fwd] {whole[part]}", f"[rank {rank}][whole][fwd] {whole}"]
+        if rank == 1:
+            assert lines.pop(2) == "[rank 1] torch.Size([4]) tensor([2., 4., 6., 8.])"
+        assert sorted(lines[2:]) == [
+            f"[rank {rank}][part][bwd] {gradient[part]}",
+            f"[rank {rank}][whole][bwd] {gradient}",
+        ]
+    if how == "plain":
+        found = [tdump.load_pass(file) for rank in range(2) for file in Run(tmp_path / "run").passes(rank)]
+        assert [p["part"].tolist() for p in found] == [[3.0, 6.0], [9.0, 12.0]]
+        assert found[0]["whole"].tolist() == [3.0, 6.0, 9.0, 12.0] and "whole" not in found[1]
