@@ -168,10 +168,21 @@ PyObject* RootPrefixes(PyObject*, PyObject*) {
   return PyUnicode_FromString(runtime != nullptr ? runtime->root_prefixes : "");
 }
 
-// tap(value, name, tags)
+// tap(value, name, tags, half, owned): half 1 the value, 2 the gradient, 3 both; owned: by the open
+// module
 PyObject* TapValue(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count == 3) Tap(args[0], args[1], args[2]);
+  if (count == 3) Tap(args[0], args[1], args[2], TapHalf::kBoth, TapOwner::kOpenModule);
+  if (count != 5) Py_RETURN_NONE;
+  const long half = PyLong_AsLong(args[3]);
+  if (half < 1 || half > 3) return PyErr_Format(PyExc_ValueError, "no half of a tap: %ld", half);
+  Tap(args[0], args[1], args[2], static_cast<TapHalf>(half),
+      PyObject_IsTrue(args[4]) == 1 ? TapOwner::kOpenModule : TapOwner::kNone);
   Py_RETURN_NONE;
+}
+
+PyObject* Armed(PyObject*, PyObject*) {
+  const Runtime* runtime = CurrentRuntime();
+  return PyBool_FromLong(runtime != nullptr && runtime->gate->armed() && runtime->collect_taps);
 }
 
 PyObject* KeepOptimizerState(PyObject*, PyObject* optimizer) {
@@ -309,7 +320,8 @@ PyMethodDef methods[] = {
     {"ignore", Quiet<Ignore>, METH_O, "ignore(module): a wrapper."},
     {"stale", Quiet<Stale>, METH_O, "stale(root_number): its modules were moved or added."},
     {"root_prefixes", Quiet<RootPrefixes>, METH_NOARGS, "names.roots of the configuration."},
-    {"tap", Fast(QuietFast<TapValue>), METH_FASTCALL, "tap(value, name, tags)"},
+    {"tap", Fast(QuietFast<TapValue>), METH_FASTCALL, "tap(value, name, tags[, half, owned])"},
+    {"armed", Quiet<Armed>, METH_NOARGS, "Whether a tap would be recorded now."},
     {"optimizer_state", Quiet<KeepOptimizerState>, METH_O,
      "optimizer_state(optimizer): after its step."},
     {"set_members", Quiet<SetMembers>, METH_VARARGS, "set_members(root_number, modules)"},
@@ -324,7 +336,7 @@ PyMethodDef methods[] = {
     {"traced_wants_tap", Quiet<TracedWantsTap>, METH_VARARGS, "The same of a tap in a module."},
     {"traced_taps", Quiet<TracedTaps>, METH_NOARGS, "Whether taps are collected."},
     {"traced_site", Quiet<TracedSiteOf>, METH_VARARGS,
-     "traced_site(path, in_root, tap, tags, part, gradients, [(is_input, arg, late), ...])"},
+     "traced_site(path, in_root, tap, tags, part, keeps, gradients, [(is_input, arg, late), ...])"},
     {"traced_root", Quiet<TracedRootOf>, METH_VARARGS, "traced_root(module, witness)"},
     {"note", Quiet<Note>, METH_O, "note(text): a line for the coverage."},
     {nullptr, nullptr, 0, nullptr},

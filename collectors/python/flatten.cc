@@ -282,9 +282,11 @@ void Flattener::VisitJagged(PyObject* tensor) {
 
 void Flattener::VisitTensor(PyObject* tensor) {
   ++leaves_;
-  Capture(recorder_, scope_, {role_, *path_, late_, SubclassOf(tensor)}, TensorOf(tensor));
-  if (SubclassOf(tensor) == kJaggedClass) VisitJagged(tensor);
-  if (gradients_) WatchGradient(*scope_, GradientOf(role_), *path_, late_, TensorOf(tensor));
+  const at::TensorBase& seen = TensorOf(tensor);
+  if (values_) Capture(recorder_, scope_, {role_, *path_, late_, SubclassOf(tensor)}, seen);
+  if (values_ && SubclassOf(tensor) == kJaggedClass) VisitJagged(tensor);
+  if (gradients_) WatchGradient(*scope_, GradientOf(role_), *path_, late_, seen);
+  watches_ = watches_ || (gradients_ && RequiresGradient(tensor));
 }
 
 void Flattener::NoteValue(PyObject* value) {

@@ -42,6 +42,15 @@ class Flattener {
         late_(late),
         gradients_(WantsGradient(recorder, *scope, GradientOf(role))) {}
 
+  // Before a visit: only values, or only gradients, as far as these are wanted. Returns whether
+  // gradients are.
+  bool Take(bool values, bool gradients) {
+    values_ = values;
+    return gradients_ = gradients_ && gradients;
+  }
+  // Whether a tensor was visited whose gradient is watched.
+  bool watches() const { return watches_; }
+
   void Visit(PyObject* value, std::string_view arg);
   // The items of a tuple of positional arguments, of a dict of keyword
   // arguments: "0", "kwargs.mask".
@@ -68,6 +77,8 @@ class Flattener {
   Role role_;
   bool late_;
   bool gradients_;
+  bool values_ = true;
+  bool watches_ = false;
   ThreadText path_;
   std::array<PyObject*, 32> above_{};  // containers that are being visited, outermost first
   int depth_ = 0;

@@ -9,7 +9,6 @@
 #include "collectors/torch/capture.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
-#include "collectors/torch/tap.h"
 #include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
@@ -37,7 +36,8 @@ void AddTags(Recorder::CallScope* scope, PyObject* tags) {
   }
 }
 
-void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tags) {
+void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tags, TapHalf half,
+                TapOwner owned) {
   Activate(runtime);
   const char* region = TracingRegion();
   if (region == nullptr && !runtime->gate->armed()) return;
@@ -54,25 +54,30 @@ void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tag
   const ModuleFrame* inside = calls.top();
   const bool recompute = inside != nullptr && inside->recompute;
   const bool backward = inside == nullptr && InBackward();
-  const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
+  const bool owns = inside != nullptr && owned == TapOwner::kOpenModule;
+  const OperatorId owner = owns ? inside->op : kNoOperator;
   TapCall call;
   if (!runtime->recorder->Begin(TapOperator(runtime, owner, text), nullptr,
                                 backward ? Phase::kBackward : Phase::kForward, recompute,
                                 call.scope()))
     return;
   AddTags(call.scope(), tags);
-  Flattener(*runtime->recorder, call.scope(), Role::kOutput, /*late=*/false).Visit(value, "");
+  Flattener flattener(*runtime->recorder, call.scope(), Role::kOutput, /*late=*/false);
+  const bool wanted = flattener.Take(HasValue(half), HasGradient(half));
+  flattener.Visit(value, "");
+  if (half == TapHalf::kGradient && !(wanted && flattener.watches()))
+    NoteTapWithoutGradient(runtime, text, wanted);
   runtime->recorder->End(call.scope(), /*threw=*/false);
 }
 
 }  // namespace
 
-void Tap(PyObject* value, PyObject* name, PyObject* tags) {
+void Tap(PyObject* value, PyObject* name, PyObject* tags, TapHalf half, TapOwner owner) {
   Runtime* runtime = CurrentRuntime();
   if (Inert(runtime) || !runtime->collect_taps) return;
   ErrorGuard guard;
   try {
-    TapOrThrow(runtime, value, name, tags);
+    TapOrThrow(runtime, value, name, tags, half, owner);
   } catch (...) {  // out of memory: nothing is recorded
   }
 }

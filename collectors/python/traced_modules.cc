@@ -247,10 +247,10 @@ int WantedOfTap(PyObject* module, const char* name) {
 
 long long AddSite(PyObject* arguments) {
   const char *path, *tap;
-  int in_root, part, gradients;
+  int in_root, part, keeps, gradients;
   PyObject *tags, *values;
-  if (!PyArg_ParseTuple(arguments, "zpzO!ipO!", &path, &in_root, &tap, &PyTuple_Type, &tags, &part,
-                        &gradients, &PyList_Type, &values))
+  if (!PyArg_ParseTuple(arguments, "zpzO!ippO!", &path, &in_root, &tap, &PyTuple_Type, &tags, &part,
+                        &keeps, &gradients, &PyList_Type, &values))
     return -1;
   TracedSite site;
   if (path != nullptr) site.path = path;
@@ -262,6 +262,7 @@ long long AddSite(PyObject* arguments) {
     site.tags.push_back(tag);
   }
   site.part = static_cast<TracedSite::Part>(part);
+  site.keeps = keeps != 0;
   site.gradients = gradients != 0;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values); ++i) {
     int is_input, late;

@@ -21,8 +21,8 @@ PyObject* Twins(PyObject* module);
 int WantedOf(PyObject* module);
 // The same of a tap `name` in a module, or in none (None).
 int WantedOfTap(PyObject* module, const char* name);
-// (path, in_root, tap, tags, part, gradients, [(role, arg, late), ...]); -1 with an error set:
-// other arguments.
+// (path, in_root, tap, tags, part, keeps, gradients, [(role, arg, late), ...]); -1 with an error
+// set: other arguments.
 long long AddSite(PyObject* arguments);
 // For traced_root: the module, and the keys in `_modules` and at last in `_parameters` or
 // `_buffers` of its witness ("0.mlp.weight", "" for none).

@@ -3,6 +3,7 @@
 #include <ATen/core/TensorBase.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "collectors/torch/capture.h"
@@ -107,10 +108,20 @@ void End(void* token, bool threw) noexcept {
   calls.Pop(runtime, threw);
 }
 
+void Tap(const void* tensor, const char* name, std::span<const char* const> tags,
+         TapHalf half) noexcept {
+  if (Runtime* runtime = Running(); runtime != nullptr && runtime->collect_taps)
+    Tap(runtime, *static_cast<const at::TensorBase*>(tensor), name, tags, half);
+}
+
 void ApiTap(const void* tensor, const char* name, const char* const* tags,
             size_t tag_count) noexcept {
-  if (Runtime* runtime = Running(); runtime != nullptr && runtime->collect_taps)
-    Tap(runtime, *static_cast<const at::TensorBase*>(tensor), name, {tags, tag_count});
+  Tap(tensor, name, {tags, tag_count}, TapHalf::kBoth);
+}
+
+void ApiTapGrad(const void* tensor, const char* name, const char* const* tags,
+                size_t tag_count) noexcept {
+  Tap(tensor, name, {tags, tag_count}, TapHalf::kGradient);
 }
 
 void ApiWatch(const void* module, const char* root) noexcept try {
@@ -154,9 +165,9 @@ void ApiStep(int64_t number) noexcept {
   TellClock(runtime, boundary);
 }
 
-constexpr TdumpApi kApi = {TDUMP_API_VERSION, sizeof(TdumpApi), ApiTap,
-                           ApiWatch,          ApiScopeBegin,    ApiScopeInput,
-                           ApiScopeOutput,    ApiScopeEnd,      ApiStep};
+constexpr TdumpApi kApi = {TDUMP_API_VERSION, sizeof(TdumpApi), ApiTap,         ApiWatch,
+                           ApiScopeBegin,     ApiScopeInput,    ApiScopeOutput, ApiScopeEnd,
+                           ApiStep,           ApiTapGrad};
 
 }  // namespace
 

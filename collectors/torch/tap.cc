@@ -52,6 +52,13 @@ OperatorId TapOperator(Runtime* runtime, OperatorId owner, std::string_view name
   return id;
 }
 
+void NoteTapWithoutGradient(Runtime* runtime, std::string_view name, bool is_wanted) {
+  std::string text = "the gradient of the tap '";
+  text.append(name).append(is_wanted ? "' is not recorded: the tensor needs none"
+                                     : "' is not recorded: no rule asks for its grad_output");
+  runtime->sink->note(text);
+}
+
 TapCall::TapCall() {
   TapThread& thread = OfThread();
   if (thread.depth == thread.scopes.size())
@@ -63,7 +70,7 @@ TapCall::TapCall() {
 TapCall::~TapCall() { --OfThread().depth; }
 
 void Tap(Runtime* runtime, const at::TensorBase& tensor, const char* name,
-         std::span<const char* const> tags) noexcept try {
+         std::span<const char* const> tags, TapHalf half) noexcept try {
   Activate(runtime);
   if (const char* region = TracingRegion()) {
     std::string text = region;
@@ -78,12 +85,16 @@ void Tap(Runtime* runtime, const at::TensorBase& tensor, const char* name,
   TapCall call;
   Recorder::CallScope* scope = call.scope();
   const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
-  if (!runtime->recorder->Begin(TapOperator(runtime, owner, name != nullptr ? name : ""), nullptr,
-                                phase, recompute, scope))
+  if (name == nullptr) name = "";
+  if (!runtime->recorder->Begin(TapOperator(runtime, owner, name), nullptr, phase, recompute,
+                                scope))
     return;
-  Capture(*runtime->recorder, scope, {Role::kOutput, ""}, tensor);
-  if (WantsGradient(*runtime->recorder, *scope, Role::kGradOutput))
-    WatchGradient(*scope, Role::kGradOutput, "", /*late=*/false, tensor);
+  const bool gradient =
+      HasGradient(half) && WantsGradient(*runtime->recorder, *scope, Role::kGradOutput);
+  if (HasValue(half)) Capture(*runtime->recorder, scope, {Role::kOutput, ""}, tensor);
+  if (gradient) WatchGradient(*scope, Role::kGradOutput, "", /*late=*/false, tensor);
+  if (!HasValue(half) && !(gradient && tensor.requires_grad()))
+    NoteTapWithoutGradient(runtime, name, gradient);
   for (const char* tag : tags) scope->text.AddText("tag", tag);
   runtime->recorder->End(scope, /*threw=*/false);
 } catch (...) {  // out of memory

@@ -194,7 +194,7 @@ void HandOver(Runtime* runtime, at::TensorList values, int64_t run, const Traced
   if (site.part == Part::kEnd) scope = TakeOpen(runtime, slot, pass);
   if (scope == nullptr) scope = BeginTraced(runtime, site);
   if (scope == nullptr) return;
-  Keep(runtime, scope.get(), site, values);
+  if (site.keeps) Keep(runtime, scope.get(), site, values);
   if (site.gradients && RunsAsItIs()) {
     Watch(runtime, *scope, site, values);
   } else if (site.gradients && run != 0) {

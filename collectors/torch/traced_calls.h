@@ -50,7 +50,8 @@ struct TracedSite {
   std::optional<std::string> tap;  // its name
   std::vector<std::string> tags;
   Part part = Part::kWhole;
-  bool gradients = false;  // those of its values are wanted
+  bool keeps = true;       // its values are wanted
+  bool gradients = false;  // those of its values are
   std::vector<Value> values;
 };
 

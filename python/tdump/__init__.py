@@ -1,6 +1,7 @@
 """tdump: record what the operators of a distributed job computed, and read it back.
 
-In a job: ``step``, ``tap``, ``watch``. They do nothing where tdump does not run or torch is missing.
+In a job: ``step``, ``tap``, ``tap_grad``, ``watch``. They do nothing where tdump does not run or torch is missing.
+To look at values while a program runs, with tdump or without: ``print``, ``inspector``, ``instrument``.
 Afterwards: ``load_pass(file)`` for one pass, ``open(run)`` for a whole run (``tdump.reader``).
 
 Importing this package loads neither numpy nor torch nor a compiled module; reading does, when it is first asked for.
@@ -8,11 +9,15 @@ Importing this package loads neither numpy nor torch nor a compiled module; read
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from tdump._api import step, tap, watch
+from tdump._api import step, tap, tap_grad, watch
 
 if TYPE_CHECKING:
+    from tdump._inspect import inspector as inspector
+    from tdump._inspect import print as print
+    from tdump._instrument import instrument as instrument
     from tdump.reader import (
         CallRecord,
         Damage,
@@ -39,23 +44,26 @@ __all__ = [
     "open",
     "step",
     "tap",
+    "tap_grad",
     "watch",
 ]
+# Not for `import *`: they need torch, and print is Python's own there.
+_NEEDS_TORCH = {"inspector": "tdump._inspect", "print": "tdump._inspect", "instrument": "tdump._instrument"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ and name not in _NEEDS_TORCH:
         raise AttributeError(f"module 'tdump' has no attribute {name!r}")
-    return globals().setdefault(name, getattr(_reader(name), name))
+    module = importlib.import_module(_NEEDS_TORCH[name]) if name in _NEEDS_TORCH else _reader(name)
+    return globals().setdefault(name, getattr(module, name))
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_NEEDS_TORCH})
 
 
 def _reader(wanted: str) -> Any:
     """``tdump.reader``, or what to do where its compiled half is missing."""
-    import importlib
     import sys
 
     try:

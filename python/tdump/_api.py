@@ -3,9 +3,11 @@ nothing here ever raises."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Ranks = int | Iterable[int] | str | None  # one, several, "all" or None for all
 
 _collector: Any = None  # tdump._hooks, once its hooks are installed
 
@@ -20,16 +22,29 @@ def step(number: int | None = None) -> None:
         _collector.step(number)
 
 
-def tap(tensor: T, name: str, *tags: str) -> T:
+def tap(tensor: T, name: str, *tags: str, phase: str = "both", ranks: Ranks = None, full: bool = False) -> T:
     """Records ``tensor`` as it is now, under ``name`` below the module that is being called; returns ``tensor`` itself.
 
-    Tuples, dicts and the like are recorded tensor by tensor. ``tags`` are kept with the call. In a region that
-    ``torch.compile`` compiles this needs ``compile: {taps: on}``; there and where a program is exported or traced
-    otherwise, the coverage says what is not recorded.
+    Tuples, dicts and the like are recorded tensor by tensor. ``tags`` are kept with the call. The rules decide what is
+    kept: of the value (role ``output``), and of its gradient when that arrives (``grad_output``). ``phase="forward"``
+    leaves out the gradient, ``"backward"`` the value. ``ranks``: a number, a set of numbers, or all.
+
+    A function in place of a tensor is called for it in steps that are recorded, without gradients. Of a DTensor each
+    rank records its own part; ``full=True`` records the value of the whole, without its gradient. To put it together
+    all ranks communicate, so each has to come here in every step, whatever ``ranks`` says.
+
+    In a region that ``torch.compile`` compiles this needs ``compile: {taps: on}``; there and where a program is
+    exported or traced otherwise, the coverage says what is not recorded.
     """
     if _collector is not None:
-        _collector.tap(tensor, name, tags)
+        _collector.tap(tensor, name, tags, phase, ranks, full)
     return tensor
+
+
+def tap_grad(tensor: T, name: str, *tags: str, ranks: Ranks = None) -> T:
+    """Records the gradient of ``tensor`` when it arrives, as ``grad_output`` of the tap ``name``: the backward half of
+    ``tap``. Where there will be none, or no rule asks for it, the coverage says so. Returns ``tensor``."""
+    return tap(tensor, name, *tags, phase="backward", ranks=ranks)
 
 
 def watch(module: Any, name: str | None = None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tdump import _naming, _torch, _traced_values
+from tdump import _naming, _ranks, _torch, _traced_values, _tracers
 from tdump._traced_values import NotHere
 
 _OUTPUTS, _OUTPUT_GRADIENTS, _INPUTS, _INPUT_GRADIENTS = 1, 2, 4, 8  # bits of _torch.traced_wants()
@@ -38,17 +38,7 @@ def keep_out(*hooks: Any) -> None:
     compile them, and their ``is_compiling()`` be True for good."""
     global _codes
     _codes = tuple(hook.__code__ for hook in hooks)
-    try:
-        from torch._C._dynamo.eval_frame import (  # type: ignore[attr-defined]
-            _FrameAction,
-            _FrameExecStrategy,
-            set_code_exec_strategy,
-        )
-
-        for code in _codes:
-            set_code_exec_strategy(code, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
-    except Exception:  # another torch: what is said of compiled modules stays right
-        pass
+    _tracers.never_compile_alone(*_codes)
 
 
 def before() -> None:
@@ -66,7 +56,12 @@ def tap() -> None:
     _trace(_Graph.tap, "taps")
 
 
-for _traced in (before, after, tap):
+def tracing_taps() -> bool:
+    """Whether a value that is computed for a tap alone has to be."""
+    return _torch.traced_taps() and _torch.traced_start()
+
+
+for _traced in (before, after, tap, tracing_taps):
     _traced._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
@@ -205,18 +200,28 @@ class _Graph:
             self.end_root(tx, module)
 
     def tap(self, tx: Any) -> None:
-        name = _traced_values.text(_traced_values.constant(tx.symbolic_locals["name"]))
-        tags = tuple(map(_traced_values.text, _traced_values.constant(tx.symbolic_locals["tags"])))
+        said = tx.symbolic_locals
+        name = _traced_values.text(_traced_values.constant(said["name"]))
+        tags = tuple(map(_traced_values.text, _traced_values.constant(said["tags"])))
+        phase, ranks, full = (_traced_values.constant(said[word]) for word in ("phase", "ranks", "full"))
+        if full:
+            raise NotHere("a tap of a whole DTensor")
+        if not _ranks.includes(_ranks.as_text(ranks)):
+            return
         owner, root = _owner(tx), self.innermost_root()
         path = self.path_of(owner) if owner is not None else None if root is None else ""
         if (owner is not None and path is None) or (root is not None and root.begin is None):
             raise NotHere("a tap in a module of which nothing can be told")
+        keeps = phase != "backward"
         wanted = self.wanted_of_tap(path, name)
+        wanted &= (_OUTPUTS if keeps else 0) | (_OUTPUT_GRADIENTS if phase != "forward" else 0)
+        if not keeps and not wanted:
+            _torch.note(f"the gradient of the tap '{name}' is not recorded: no rule asks for its grad_output")
         if wanted:
             self.check(tx)
             values = [(False, a, False, v) for a, v in _traced_values.values(tx, tx.symbolic_locals["value"], "")]
             site = (path, root is not None, name, tags)
-            self.emit_values(tx, site, _WHOLE, wanted & _OUTPUT_GRADIENTS, values, self.new_slot())
+            self.emit_values(tx, site, _WHOLE, wanted & _OUTPUT_GRADIENTS, values, self.new_slot(), keeps)
 
     def wanted_of_tap(self, path: str | None, name: str) -> int:
         """Of any module that runs this code; without a path in whichever is open then."""
@@ -355,10 +360,11 @@ class _Graph:
         gradients: int,
         values: list[tuple[bool, str, bool, Any]],
         slot: int,
+        keeps: bool = True,
     ) -> None:
         """``site``: the path of the module, whether it is below a root; the name and tags of a tap."""
         named = [(is_input, arg, late) for is_input, arg, late, _ in values]
-        key = (*site, part, gradients != 0, tuple(named))
+        key = (*site, part, keeps, gradients != 0, tuple(named))
         if key not in _sites:
             _sites[key] = _torch.traced_site(*key[:-1], named)
         ticket = self.ticket_of(tx) if gradients else None

@@ -18,7 +18,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
-from tdump import _api, _compiled, _naming, _predicates, _torch, _tracers
+from tdump import _api, _compiled, _naming, _predicates, _ranks, _torch, _tracers
 
 _pre = _torch.pre
 _post = _torch.post
@@ -28,6 +28,7 @@ _leave = _torch.leave
 _trace_before = _compiled.before
 _trace_after = _compiled.after
 _trace_tap = _compiled.tap
+_tracing_taps = _compiled.tracing_taps
 _installed = False
 
 
@@ -156,11 +157,55 @@ def _on_new_parameter(module: torch.nn.Module, name: str, parameter: Any) -> Non
 # ---- what tdump/_api.py calls ----
 
 
-def tap(value: Any, name: str, tags: tuple[str, ...]) -> None:
+_VALUE, _GRADIENT = 1, 2  # TapHalf
+HALVES = {"forward": _VALUE, "backward": _GRADIENT, "both": _VALUE | _GRADIENT}
+
+
+def tap(value: Any, name: str, tags: tuple[str, ...], phase: str, ranks: Any, full: bool) -> None:
     if is_compiling():
+        if _tracing_taps() and callable(value):
+            with torch.no_grad():
+                value = value()
         _trace_tap()
-        return
-    _torch.tap(value, name, tags)
+    elif phase == "both" and ranks is None and not full and not callable(value):
+        _torch.tap(value, name, tags)
+    else:
+        _tap(value, name, tags, phase, ranks, full)
+
+
+def _tap(value: Any, name: str, tags: tuple[str, ...], phase: str, ranks: Any, full: bool) -> None:
+    try:
+        half = HALVES.get(phase)
+        if half is None:
+            _torch.note(f"tdump.tap({name!r}): phase {phase!r} is none of {', '.join(HALVES)}; both are taken")
+            half = HALVES["both"]
+        if full and half != _GRADIENT:
+            value, half = _whole(value), _VALUE
+        if not _ranks.includes(_ranks.as_text(ranks)):
+            return
+        if callable(value) and not isinstance(value, (type, torch.nn.Module)):
+            if not _torch.armed():
+                return
+            with torch.no_grad():
+                value = value()
+        _torch.tap(value, name, tags, half, True)
+    except Exception as error:
+        _torch.note(f"tdump.tap({name!r}): {type(error).__name__}: {error}")
+
+
+def record(value: torch.Tensor, name: str) -> None:
+    """A tap that is below no module, so that it has the same name wherever it is called from."""
+    _torch.tap(value, name, (), _VALUE, False)
+
+
+def _whole(value: Any) -> Any:
+    """Of DTensors all of it: their ranks communicate."""
+    if hasattr(value, "full_tensor"):
+        with torch.no_grad():
+            return value.full_tensor()
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    return type(value)(map(_whole, value)) if type(value) in (tuple, list) else value
 
 
 def step(number: Any) -> None:

@@ -24,15 +24,18 @@ def bases(source: Any) -> Iterator[Any]:
 
 
 def constant(variable: Any) -> Any:
-    items = () if _is_unused(variable) else getattr(variable, "items", ())
+    from torch._dynamo.variables import ConstantVariable
+
+    plain = _is_unused(variable) or isinstance(variable, ConstantVariable)
+    items = () if plain else getattr(variable, "items", ())
     for value in (variable, *items):
         # To look at an argument, or at what differs from module to module, would compile anew for each value.
-        if _is_unused(value) and type(value.source).__name__ != "GlobalSource":
-            raise NotHere("a tap whose name or tags are arguments or attributes")
+        if _is_unused(value) and type(value.source).__name__ not in ("GlobalSource", "DefaultsSource"):
+            raise NotHere("a tap whose name, tags, phase or ranks are arguments or attributes")
     try:
         return real(variable).as_python_constant()
     except NotImplementedError:
-        raise NotHere("a tap whose name or tags are computed") from None
+        raise NotHere("a tap whose name, tags, phase or ranks are computed") from None
 
 
 def text(value: Any) -> str:

@@ -1,10 +1,11 @@
-"""Places where torch acts on the mere presence of global module hooks. Those of tdump are empty under a tracer, so they
-are made not to count there."""
+"""Places where torch acts on the mere presence of module hooks. Those of tdump are empty under a tracer, so they are
+made not to count there."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -29,6 +30,22 @@ def stay_out_of_the_warning(*hooks: Callable[..., Any]) -> None:
     _ours = hooks
     if hasattr(torch_module, "_has_any_global_hook"):
         torch_module._has_any_global_hook = has_global_hooks_of_the_job
+
+
+def never_compile_alone(*codes: CodeType) -> None:
+    """Dynamo looks at every function that is called where a compiled one runs. This code is traced within others
+    only."""
+    try:
+        from torch._C._dynamo.eval_frame import (  # type: ignore[attr-defined]
+            _FrameAction,
+            _FrameExecStrategy,
+            set_code_exec_strategy,
+        )
+
+        for code in codes:
+            set_code_exec_strategy(code, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    except Exception:  # another torch: what is said of compiled modules stays right
+        pass
 
 
 def stay_out_of_strict_export() -> None:

@@ -102,6 +102,29 @@ TEST_F(CxxApiTest, InputsOutputsAndTapsAreSnapshots) {
   EXPECT_EQ(rig.sink.calls[0].parent, rig.sink.calls[1].begin);
 }
 
+TEST_F(CxxApiTest, TheGradientOfATapIsRecordedWhenItArrives) {
+  at::Tensor x = at::ones({2}).requires_grad_();
+  const at::Tensor y = x * 2;
+  const long uses = y.use_count();
+  EXPECT_EQ(&::tdump::tap_grad(y, "late", {"g"}), &y);
+  EXPECT_EQ(y.use_count(), uses);
+  EXPECT_EQ(rig.Calls(), Names{"/late"});
+  EXPECT_EQ(rig.sink.texts[0], "tag=g");
+  EXPECT_TRUE(rig.sink.kept.empty());
+  (y * 5).sum().backward();
+  ASSERT_EQ(Kept(Role::kGradOutput), Names{"/late#"});
+  EXPECT_EQ(rig.sink.kept.size(), 1u);
+  EXPECT_EQ(Values(rig.sink.kept[0]), (std::vector<float>{5, 5}));
+  EXPECT_EQ(x.grad().sum().item<float>(), 20);
+}
+
+TEST_F(CxxApiTest, ATapOfAGradientThatNeverComesIsTold) {
+  ::tdump::tap_grad(at::ones({2}), "never");
+  EXPECT_TRUE(rig.sink.kept.empty());
+  EXPECT_EQ(rig.sink.notes,
+            Names{"the gradient of the tap 'never' is not recorded: the tensor needs none"});
+}
+
 TEST_F(CxxApiTest, ParametersOncePerPass) {
   Pair pair;
   Watch(pair);

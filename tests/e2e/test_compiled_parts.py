@@ -53,7 +53,8 @@ def test_under_compiled_autograd_the_job_runs_as_without_tdump(backend, tmp_path
 
 NOT_CAPTURED = {
     "functional_transform": "a transform of torch.func inside the compiled region; not captured",
-    "a_tap_whose_name_is_an_argument": "a tap whose name or tags are arguments or attributes; not captured",
+    "a_tap_whose_name_is_an_argument": "a tap whose name, tags, phase or ranks are arguments or attributes; "
+    "not captured",
     "a_backend_of_the_job": "a region of the backend backend, which may not know operators of tdump; not captured",
 }
 

@@ -5,6 +5,7 @@
 //   tdump::scope scope(this, x);             first line of a module's forward(x): a call of it
 //   return scope.output(y);                  what it returns
 //   tdump::tap(partial, "partial");          this tensor, now, under a name of its own
+//   tdump::tap_grad(partial, "partial");     its gradient, when it arrives
 //   tdump::step(n);                          the job's step n begins here
 //
 // A watched model needs no scope for the modules of torch::nn whose forward takes one to four
@@ -19,6 +20,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
@@ -35,12 +37,13 @@
 namespace tdump {
 namespace detail {
 
-// Null where tdump is not in this process.
+// Null where tdump is not in this process. One that is older than this header has a shorter table,
+// of which the first functions can be called.
 inline const TdumpApi* Api() {
   static const TdumpApi* const api = [] {
     const void* found = tdump_api != nullptr ? tdump_api(TDUMP_API_VERSION) : nullptr;
     const auto* table = static_cast<const TdumpApi*>(found);
-    return table != nullptr && table->bytes >= sizeof(TdumpApi) ? table : nullptr;
+    return table != nullptr && table->bytes >= offsetof(TdumpApi, tap_grad) ? table : nullptr;
   }();
   return api;
 }
@@ -104,6 +107,16 @@ void watch(const torch::nn::ModuleHolder<Contained>& holder, const std::string& 
 inline const at::Tensor& tap(const at::Tensor& tensor, const char* name,
                              std::initializer_list<const char*> tags = {}) {
   if (const TdumpApi* api = detail::Api()) api->tap(&tensor, name, tags.begin(), tags.size());
+  return tensor;
+}
+
+// Records the gradient of `tensor` when it arrives, under `name`, below the module whose forward is
+// running: as `grad_output` of a tap of that name. Nothing of a tensor that needs no gradient.
+inline const at::Tensor& tap_grad(const at::Tensor& tensor, const char* name,
+                                  std::initializer_list<const char*> tags = {}) {
+  const TdumpApi* api = detail::Api();
+  if (api != nullptr && api->bytes >= sizeof(TdumpApi))
+    api->tap_grad(&tensor, name, tags.begin(), tags.size());
   return tensor;
 }
 

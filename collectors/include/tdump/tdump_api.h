@@ -35,6 +35,8 @@ typedef struct TdumpApi {
   void (*scope_end)(void* scope, int threw);
   /* The job's own step begins; number < 0: it has none. */
   void (*step)(int64_t number);
+  /* Records the gradient of `tensor`, when it arrives, under `name` below the open scope. */
+  void (*tap_grad)(const void* tensor, const char* name, const char* const* tags, size_t tag_count);
 } TdumpApi;
 
 /* Default visibility: a program built with -fvisibility=hidden must still find it elsewhere. */
