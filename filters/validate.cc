@@ -32,6 +32,23 @@ void CheckRanks(const Spec& ranks, int world, Position at, Mistakes* mistakes) {
                 world == 1 ? "0" : "numbers from 0 to " + last + ", or -1 for the last");
 }
 
+void CheckKernelRule(const Config& config, const Rule& rule, Position at, Mistakes* mistakes) {
+  if (rule.kernel.empty()) return;
+  if (config.kernels == KernelMode::kOff) {
+    mistakes->Add(at, "rule with 'kernel', but compiled kernels are not collected",
+                  "'collect: {kernels: save}' beside it");
+  }
+  if (!rule.op.empty() || (rule.has_leaf && !rule.leaf)) {
+    mistakes->Add(at, "rule with 'kernel' and 'op' or 'leaf: false' matches nothing",
+                  "one of the two keys");
+  }
+  const auto of_kernels = [](Role role) { return role == Role::kBefore || role == Role::kAfter; };
+  if (std::none_of(rule.role.begin(), rule.role.end(), of_kernels)) {
+    mistakes->Add(at, "rule with 'kernel' and neither of the roles before and after",
+                  "'role: [before, after]', or no 'role'");
+  }
+}
+
 void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mistakes) {
   const Position at{rule.line, rule.column};
   if (!rule.op.empty() && !config.aten) {
@@ -46,6 +63,7 @@ void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mist
     mistakes->Add(at, "rule with 'op' and roles of gradients only matches nothing",
                   "'phase: backward' for the ATen operators that make gradients");
   }
+  CheckKernelRule(config, rule, at, mistakes);
   CheckRanks(rule.ranks, world, at, mistakes);
   if (rule.where.empty()) return;
   const Status where = CheckPredicate(rule.where);
