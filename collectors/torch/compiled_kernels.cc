@@ -32,10 +32,36 @@ struct Event {
   const void* site;
 };
 
-// A compiled model or graph, as one thread runs it.
+// A compiled model or graph in a run of it.
 struct Model {
   KernelBuffers buffers;
   std::shared_ptr<const KernelSources> sources;
+};
+
+// The models of a run, by where they are mapped. A model may be unloaded between two runs, and
+// another be mapped in its place.
+class Models {
+ public:
+  Model* Of(const void* site) {
+    Model*& model = sites_[site];
+    if (model != nullptr) return model;
+    Dl_info info{};
+    ::dladdr(site, &info);
+    std::unique_ptr<Model>& known = models_[info.dli_fbase];
+    if (known == nullptr) {
+      known = std::make_unique<Model>();
+      known->sources = KernelSources::Of(info.dli_fname != nullptr ? info.dli_fname : "");
+    }
+    return model = known.get();
+  }
+  void Clear() {
+    sites_.clear();
+    models_.clear();
+  }
+
+ private:
+  std::unordered_map<const void*, std::unique_ptr<Model>> models_;
+  std::unordered_map<const void*, Model*> sites_;
 };
 
 struct Pending {
@@ -50,7 +76,7 @@ struct Launch {
   KernelReports* crumbs = nullptr;  // null: it leaves none
   std::string kernel;
   OperatorId op = kNoOperator;
-  Model* model = nullptr;
+  Model* model = nullptr;  // null: its buffers are not followed
   const void* first_site = nullptr;
   size_t before = 0, after = 0;    // arguments seen
   std::vector<const char*> taken;  // arguments that this stage has
@@ -58,34 +84,23 @@ struct Launch {
   Recorder::CallScope scope;
 };
 
-// A run of an AOTInductor model; the first stands for what is in none.
+// A run of an AOTInductor model; the first stands for what is in none: graphs of torch.compile,
+// which stay for good.
 struct Run {
   Launch launch;
+  Models models;
   uint64_t frame = 0;  // serial of the outermost call that it is for the clock
 };
 
 struct KernelThread {
   KnownNames known;
-  std::unordered_map<const void*, std::unique_ptr<Model>> models;  // by where they are mapped
-  std::unordered_map<const void*, Model*> sites;
+  std::vector<bool> told;  // by operator: the coverage knows that it is a kernel
   std::vector<std::unique_ptr<Run>> runs;
   size_t depth = 0;  // of open runs
 
   Run& top() {
     while (runs.size() <= depth) runs.push_back(std::make_unique<Run>());
     return *runs[depth];
-  }
-  Model* ModelOf(const void* site) {
-    Model*& model = sites[site];
-    if (model != nullptr) return model;
-    Dl_info info{};
-    ::dladdr(site, &info);
-    std::unique_ptr<Model>& known_model = models[info.dli_fbase];
-    if (known_model == nullptr) {
-      known_model = std::make_unique<Model>();
-      known_model->sources = KernelSources::Of(info.dli_fname != nullptr ? info.dli_fname : "");
-    }
-    return model = known_model.get();
   }
 };
 
@@ -141,8 +156,22 @@ void Close(Runtime* runtime, Launch* launch, bool threw) {
   if (launch->scope.call.begin != 0) runtime->recorder->End(&launch->scope, threw);
 }
 
-void Open(Runtime* runtime, KernelThread* thread, Launch* launch, const Event& event) {
+// Once a kernel is recorded it is one that the coverage expects.
+void Expect(Runtime* runtime, KernelThread* thread, OperatorId op) {
+  if (op >= thread->told.size()) thread->told.resize(op + 64);
+  if (thread->told[op]) return;
+  thread->told[op] = true;
+  runtime->sink->expect(op);
+}
+
+// Whether buffers are followed: from the begin of a run of the model on, as steps are recorded.
+bool Follows(const Runtime& runtime, const Event& event) {
+  return event.reports->mode() != KernelMode::kNames && runtime.gate->armed();
+}
+
+void Open(Runtime* runtime, KernelThread* thread, Run* run, const Event& event) {
   Activate(runtime);
+  Launch* launch = &run->launch;
   launch->open = true;
   launch->returned = false;
   launch->kernel = event.kernel;
@@ -151,17 +180,19 @@ void Open(Runtime* runtime, KernelThread* thread, Launch* launch, const Event& e
   launch->taken.clear();
   launch->pending.clear();
   launch->scope.call.begin = 0;
-  launch->model = thread->ModelOf(event.site);
-  launch->model->buffers.BeginLaunch();
+  launch->model = Follows(*runtime, event) ? run->models.Of(event.site) : nullptr;
+  if (launch->model != nullptr) launch->model->buffers.BeginLaunch();
   launch->op = KernelOperator(runtime, thread, event.kernel);
   const bool wanted = IsWanted(runtime, launch->op);
   launch->crumbs = wanted && event.reports->leaves_crumbs() ? event.reports : nullptr;
-  if (wanted && event.reports->mode() != KernelMode::kNames) {
+  if (wanted && launch->model != nullptr) {
     const ModuleFrame* inside = ModuleCalls::OfThread().top();
     const bool recompute = inside != nullptr && inside->recompute;
     const Phase phase = !recompute && InBackward() ? Phase::kBackward : Phase::kForward;
-    if (runtime->recorder->Begin(launch->op, nullptr, phase, recompute, &launch->scope))
+    if (runtime->recorder->Begin(launch->op, nullptr, phase, recompute, &launch->scope)) {
+      Expect(runtime, thread, launch->op);
       launch->model->sources->AddTo(&launch->scope.text, event.kernel, event.arg);
+    }
   }
   if (launch->crumbs != nullptr) launch->crumbs->Began(launch->op);
 }
@@ -182,19 +213,15 @@ const void* StorageOf(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().data() : nullptr;
 }
 
-// Whether buffers are followed: from the begin of a run of the model on, as steps are recorded.
-bool Follows(const Runtime& runtime, const Event& event) {
-  return event.reports->mode() != KernelMode::kNames && runtime.gate->armed();
-}
-
 void Before(Runtime* runtime, KernelThread* thread, const Event& event) {
-  Launch& launch = thread->top().launch;
+  Run& run = thread->top();
+  Launch& launch = run.launch;
   const bool again = launch.returned || launch.first_site == event.site;
   if (launch.open && (again || launch.kernel != event.kernel))
     Close(runtime, &launch, /*threw=*/!launch.returned);
-  if (!launch.open) Open(runtime, thread, &launch, event);
+  if (!launch.open) Open(runtime, thread, &run, event);
   ++launch.before;
-  if (!Follows(*runtime, event)) return;
+  if (launch.model == nullptr) return;
   KernelBuffers& buffers = launch.model->buffers;
   const KernelBuffers::Verdict verdict =
       buffers.Before(event.site, event.kernel, event.arg, StorageOf(event.tensor));
@@ -209,13 +236,14 @@ void Before(Runtime* runtime, KernelThread* thread, const Event& event) {
 }
 
 void After(Runtime* runtime, KernelThread* thread, const Event& event) {
-  Launch& launch = thread->top().launch;
+  Run& run = thread->top();
+  Launch& launch = run.launch;
   if (launch.open && launch.kernel != event.kernel)
     Close(runtime, &launch, /*threw=*/!launch.returned);
-  if (!launch.open) Open(runtime, thread, &launch, event);
+  if (!launch.open) Open(runtime, thread, &run, event);
   Returned(&launch);
   ++launch.after;
-  if (Follows(*runtime, event)) launch.model->buffers.After(event.arg, StorageOf(event.tensor));
+  if (launch.model != nullptr) launch.model->buffers.After(event.arg, StorageOf(event.tensor));
   if (launch.scope.call.begin != 0)
     Record(runtime, &launch, event.reports, Role::kAfter, event.arg, event.tensor);
   if (launch.after >= launch.before) Close(runtime, &launch, /*threw=*/false);
@@ -243,6 +271,7 @@ void BeginRun() {
   ++thread.depth;
   thread.top().frame = 0;
   thread.top().launch.open = false;
+  thread.top().models.Clear();
   if (runtime == nullptr || !calls.empty()) return;
   const ModuleIdentity identity{.told_as = "AOTInductor", .cls = "AOTInductor model"};
   const ModuleFrame* frame = calls.Push(runtime, identity, 0);

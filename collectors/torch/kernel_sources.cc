@@ -9,6 +9,7 @@ namespace tdump::collectors {
 namespace {
 
 constexpr size_t kMostBytes = 64 << 20;
+constexpr size_t kMostKnown = 256;  // models; a server may load packages again and again
 
 // The text in `line` between `open` and the next `close`.
 std::optional<std::string_view> Between(std::string_view line, std::string_view open,
@@ -82,6 +83,7 @@ std::shared_ptr<const KernelSources> KernelSources::Of(const std::string& path) 
   static std::mutex mutex;
   static auto* const known = new std::map<std::string, std::shared_ptr<const KernelSources>>;
   std::lock_guard lock(mutex);
+  if (known->size() > kMostKnown) known->clear();
   std::shared_ptr<const KernelSources>& sources = (*known)[path];
   if (sources == nullptr) sources = std::make_shared<const KernelSources>(Parse(ReadSource(path)));
   return sources;

@@ -67,7 +67,7 @@ void SaveTensor(void* tensor, const char* arg, const char* stage, const char* ke
         take(reports, tensor, arg, stage, kernel, __builtin_return_address(0)) != 0)
       return;
   }
-  const auto next = reinterpret_cast<Save>(
+  static const auto next = reinterpret_cast<Save>(
       tdump_shim_next("aoti_torch_save_tensor_handle", nullptr, "libtorch_cpu.so"));
   if (next != nullptr) next(tensor, arg, stage, kernel);
 }
@@ -82,7 +82,7 @@ void PrintTensor(void* tensor, const char* message) {
     const auto take = reinterpret_cast<Take>(Collector("tdump_torch_kernel_message", &found));
     if (take != nullptr && take(reports, tensor, message, __builtin_return_address(0)) != 0) return;
   }
-  const auto next = reinterpret_cast<Print>(
+  static const auto next = reinterpret_cast<Print>(
       tdump_shim_next("aoti_torch_print_tensor_handle", nullptr, "libtorch_cpu.so"));
   if (next != nullptr) next(tensor, message);
 }
