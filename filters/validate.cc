@@ -22,13 +22,14 @@ std::vector<const Rule*> AllRules(const Config& config) {
   return rules;
 }
 
-void CheckRanks(const Spec& ranks, int world, Position at, Mistakes* mistakes) {
+void CheckRanks(const Spec& ranks, int world, Position at, Mistakes* mistakes,
+                std::string_view key = "ranks") {
   std::string misfit;
   if (world <= 0 || ranks.FitsIn(static_cast<uint64_t>(world), &misfit)) return;
   const std::string last = std::to_string(world - 1);
   mistakes->Add(at,
-                "ranks: " + misfit + " is out of range: the job has " + std::to_string(world) +
-                    (world == 1 ? " rank" : " ranks"),
+                std::string(key) + ": " + misfit + " is out of range: the job has " +
+                    std::to_string(world) + (world == 1 ? " rank" : " ranks"),
                 world == 1 ? "0" : "numbers from 0 to " + last + ", or -1 for the last");
 }
 
@@ -70,6 +71,16 @@ void CheckRule(const Config& config, const Rule& rule, int world, Mistakes* mist
   if (!where.ok()) mistakes->Add(at, "where: " + where.message());
 }
 
+void CheckBreadcrumbs(const Config& config, int world, Mistakes* mistakes) {
+  if (config.crumb_ranks.is_none()) return;
+  if (config.kernels == KernelMode::kOff) {
+    mistakes->Add({}, "breadcrumbs.ranks: nothing leaves breadcrumbs, kernels are not collected",
+                  "'collect: {kernels: names}' beside it");
+  }
+  if (!config.crumb_ranks.is_all())
+    CheckRanks(config.crumb_ranks, world, {}, mistakes, "breadcrumbs.ranks");
+}
+
 }  // namespace
 
 Status ValidateForWorld(const Config& config, int world) {
@@ -77,6 +88,7 @@ Status ValidateForWorld(const Config& config, int world) {
   CheckUses(config, &mistakes);
   CheckRanks(config.ranks, world, {config.ranks_line, config.ranks_column}, &mistakes);
   CheckTopology(config, world, &mistakes);
+  CheckBreadcrumbs(config, world, &mistakes);
   for (const Rule* rule : AllRules(config)) CheckRule(config, *rule, world, &mistakes);
   return mistakes.ToStatus();
 }

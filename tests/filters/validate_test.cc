@@ -60,6 +60,16 @@ TEST(Validate, RulesForKernels) {
   EXPECT_THAT(Invalid(on + "  - {kernel: mm, leaf: false}\n"), HasSubstr("matches nothing"));
 }
 
+TEST(Validate, BreadcrumbsOfNothing) {
+  EXPECT_THAT(Invalid("breadcrumbs: {ranks: all}\n"),
+              HasSubstr("nothing leaves breadcrumbs, kernels are not collected; expected 'collect: "
+                        "{kernels: names}' beside it"));
+  EXPECT_EQ(Invalid("collect: {kernels: save}\nbreadcrumbs: {ranks: all}\n", 4), "");
+  EXPECT_EQ(Invalid("collect: {kernels: save}\nbreadcrumbs: {ranks: [0, -1]}\n", 4), "");
+  EXPECT_THAT(Invalid("collect: {kernels: save}\nbreadcrumbs: {ranks: 4}\n", 4),
+              HasSubstr("breadcrumbs.ranks: 4 is out of range: the job has 4 ranks"));
+}
+
 TEST(Validate, AllAtOnceInTheListsToo) {
   const std::string told =
       Invalid("filters:\n  f:\n    - {op: x}\ncapture:\n  - {op: y}\nranks: 9\n", 2);
