@@ -1,5 +1,5 @@
 // A table of atomics by dense index that grows without moving, so that readers need no lock.
-// Private to filters.
+// Used by filters and launch only.
 #pragma once
 
 #include <atomic>

@@ -19,6 +19,8 @@ bool IsCollected(const Config& config, OperatorKind kind) {
       return config.taps != Tri::kOff;
     case OperatorKind::kAten:
       return config.aten;
+    case OperatorKind::kKernel:
+      return config.kernels != KernelMode::kOff;
     default:
       return false;
   }
@@ -65,8 +67,38 @@ void UniteSlices(const Rule& rule, Decision* decision) {
     decision->parts |= kPartPayload;
 }
 
+bool NamesKernels(const Config& config) {
+  const auto names = [](const std::vector<Rule>& rules) {
+    return std::any_of(rules.begin(), rules.end(),
+                       [](const Rule& rule) { return !rule.kernel.empty(); });
+  };
+  return std::any_of(config.capture.begin(), config.capture.end(),
+                     [&](const FilterSet& set) { return names(set.rules); }) ||
+         std::any_of(config.filters.begin(), config.filters.end(),
+                     [&](const auto& list) { return names(list.second); });
+}
+
+Rule EveryKernel() {
+  Rule rule;
+  rule.text = "{kernel: .} (collect.kernels)";
+  rule.kernel = {"."};
+  rule.role = {Role::kBefore, Role::kAfter};
+  rule.phase = {Phase::kForward, Phase::kBackward};
+  return rule;
+}
+
+// Where kernels are collected and no rule is for them, there is one for all, in place of the
+// default rule: nobody asked for modules then.
+void AddKernels(Config* config) {
+  if (config->kernels == KernelMode::kOff || NamesKernels(*config)) return;
+  if (config->capture == DefaultConfig().capture) config->capture.clear();
+  if (config->capture.empty()) config->capture.emplace_back();
+  config->capture.front().rules.push_back(EveryKernel());
+}
+
 // Rules with what they inherit filled in.
 Config Complete(Config config) {
+  AddKernels(&config);
   const auto complete = [&config](std::vector<Rule>* rules) {
     for (Rule& rule : *rules) rule.compress = rule.compress.value_or(config.compress);
   };
@@ -168,6 +200,7 @@ std::vector<CompiledPlan::Hit> CompiledPlan::Try(const OperatorInfo& info,
     if (!matcher.name.Matches(names, &hit.name, gave_up)) continue;
     if (!matcher.cls.Matches({info.cls}, &hit.cls, gave_up)) continue;
     if (!matcher.op.Matches({info.op}, &hit.op, gave_up)) continue;
+    if (!matcher.kernel.Matches({info.op}, &hit.kernel, gave_up)) continue;
     if (Satisfies(*matcher.rule, info, subject)) hits.push_back(hit);
   }
   return hits;
@@ -241,6 +274,7 @@ RuleId CompiledPlan::Decide(OperatorId op, const OperatorInfo& info, const void*
     tally.name |= hit.name;
     tally.cls |= hit.cls;
     tally.op |= hit.op;
+    tally.kernel |= hit.kernel;
   }
   return rule;
 }
@@ -342,6 +376,7 @@ std::vector<RuleCount> CompiledPlan::Counts() const {
     add(matcher.name, tally.name);
     add(matcher.cls, tally.cls);
     add(matcher.op, tally.op);
+    add(matcher.kernel, tally.kernel);
   }
   return counts;
 }

@@ -96,11 +96,11 @@ class CompiledPlan final : public Plan {
   // A rule that applies to an operator, and which of its patterns did (bit = pattern).
   struct Hit {
     size_t matcher = 0;
-    uint64_t name = 0, cls = 0, op = 0;
+    uint64_t name = 0, cls = 0, op = 0, kernel = 0;
   };
   struct Tally {
     uint64_t matched = 0;
-    uint64_t name = 0, cls = 0, op = 0;
+    uint64_t name = 0, cls = 0, op = 0, kernel = 0;
   };
 
   CompiledPlan(const Config& config, Options options);

@@ -6,17 +6,18 @@ namespace tdump::filters {
 namespace {
 
 auto Meaning(const Rule& r) {
-  return std::tie(r.use, r.has_leaf, r.leaf, r.name, r.arg, r.cls, r.op, r.role, r.phase, r.dtype,
-                  r.numel, r.call, r.max, r.where, r.steps, r.ranks, r.level, r.sample, r.slice,
-                  r.compress, r.dims);
+  return std::tie(r.use, r.has_leaf, r.leaf, r.name, r.arg, r.cls, r.op, r.kernel, r.role, r.phase,
+                  r.dtype, r.numel, r.call, r.max, r.where, r.steps, r.ranks, r.level, r.sample,
+                  r.slice, r.compress, r.dims);
 }
 
 auto Meaning(const Config& c) {
   return std::tie(c.dir, c.error_if_exists, c.limit_bytes, c.ring, c.layout, c.durability, c.direct,
                   c.compress, c.mode, c.steps, c.boundary, c.first_step, c.skip_steps, c.micro,
-                  c.ranks, c.topology_order, c.topology_size, c.modules, c.taps, c.aten, c.compiled,
-                  c.roots, c.capture, c.filters, c.host_bytes, c.device_bytes, c.full_arena,
-                  c.max_block_percent, c.thread, c.signature, c.strict, c.log, c.drain_seconds);
+                  c.ranks, c.topology_order, c.topology_size, c.modules, c.taps, c.aten, c.kernels,
+                  c.compiled, c.roots, c.capture, c.filters, c.host_bytes, c.device_bytes,
+                  c.full_arena, c.max_block_percent, c.thread, c.signature, c.crumb_ranks,
+                  c.crumb_dir, c.strict, c.log, c.drain_seconds);
 }
 
 }  // namespace

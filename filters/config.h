@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels.h"
 #include "core/plan.h"
 #include "core/spec.h"
 #include "core/types.h"
@@ -35,7 +36,7 @@ struct Rule {
   std::string text;  // the rule as written, one line; for coverage and --explain
   int line = 0, column = 0;
   bool has_leaf = false, leaf = false;
-  std::vector<std::string> name, arg, cls, op;  // regexes, search semantics
+  std::vector<std::string> name, arg, cls, op, kernel;  // regexes, search semantics
   std::vector<Role> role = {Role::kOutput};
   std::vector<Phase> phase = {Phase::kForward};
   std::vector<std::string> dtype;  // exact names
@@ -87,6 +88,7 @@ struct Config {
   // collect
   Tri modules = Tri::kAuto, taps = Tri::kAuto;
   bool aten = false;
+  KernelMode kernels = KernelMode::kOff;
   Tri compiled = Tri::kAuto;                 // compile.taps
   std::map<std::string, std::string> roots;  // class -> prefix
   std::vector<FilterSet> capture;
@@ -98,6 +100,9 @@ struct Config {
   uint64_t max_block_percent = 20;  // of a step's time; 100: no limit
   bool thread = true;
   bool signature = true;
+  // breadcrumbs
+  Spec crumb_ranks;       // default none
+  std::string crumb_dir;  // "": auto
   bool strict = false;
   std::string log = "info";
   double drain_seconds = 30;

@@ -17,6 +17,7 @@ constexpr size_t kMaxDirBytes = 4000;  // leaves room below PATH_MAX for the nam
 
 // Words that stand for the values of an enum, in its order.
 constexpr const char* kLayouts[] = {"auto", "pass", "packed", "node"};
+constexpr const char* kKernelModes[] = {"off", "save", "print", "names"};
 constexpr const char* kSyncLevels[] = {"none", "pass", "step", "finalize"};
 
 }  // namespace
@@ -246,6 +247,37 @@ void ReadDirect(Reader& r, const Setting& s, Config* c) {
 }
 
 std::string PrintDirect(const Config& c) { return c.direct ? "auto" : "off"; }
+
+void ReadKernels(Reader& r, const Setting& s, Config* c) {
+  if (s.node.text == "on") {
+    c->kernels = KernelMode::kSave;
+    return;
+  }
+  const int word = r.Word(s, {kKernelModes[0], kKernelModes[1], kKernelModes[2], kKernelModes[3]});
+  if (word >= 0) c->kernels = static_cast<KernelMode>(word);
+}
+
+std::string PrintKernels(const Config& c) { return kKernelModes[static_cast<int>(c.kernels)]; }
+
+void ReadCrumbRanks(Reader& r, const Setting& s, Config* c) {
+  r.Specification(s, true, &c->crumb_ranks);
+}
+
+void ReadCrumbDir(Reader& r, const Setting& s, Config* c) {
+  std::string dir;
+  if (!r.Text(s, &dir)) return;
+  if (dir == "auto")
+    c->crumb_dir.clear();
+  else if (!dir.starts_with('/') || dir.size() > kMaxDirBytes ||
+           dir.find('\0') != std::string::npos)
+    r.Bad(s, Describe(s.node), "auto, or the absolute path of a directory on a local disk");
+  else
+    c->crumb_dir = dir;
+}
+
+std::string PrintCrumbDir(const Config& c) {
+  return c.crumb_dir.empty() ? "auto" : YamlScalar(c.crumb_dir);
+}
 
 // Settings that have one meaning in this version.
 void ReadProfile(Reader& r, const Setting& s, Config*) {

@@ -27,6 +27,7 @@ bool Found(const PatternList& list, const std::vector<std::string>& subjects) {
 
 bool IsCollected(const Config& config, OperatorKind kind) {
   if (kind == OperatorKind::kAten) return config.aten;
+  if (kind == OperatorKind::kKernel) return config.kernels != KernelMode::kOff;
   return (kind == OperatorKind::kTap ? config.taps : config.modules) != Tri::kOff;
 }
 
@@ -37,10 +38,13 @@ std::string Against(const Config& config, const RuleMatcher& matcher, const Oper
   if (!IsCollected(config, info.kind)) return "'collect' leaves out operators of this kind";
   if (!matcher.AppliesTo(info.kind, info.leaf)) {
     if (!rule.op.empty() && info.kind != OperatorKind::kAten) return KeyText("op", rule.op);
+    if (!rule.kernel.empty() && info.kind != OperatorKind::kKernel)
+      return KeyText("kernel", rule.kernel);
     return std::string("leaf: ") + (rule.has_leaf ? (rule.leaf ? "true" : "false") : "any");
   }
   if (!Found(matcher.name, SearchedNames(info))) return KeyText("name", rule.name);
   if (!Found(matcher.op, {info.op})) return KeyText("op", rule.op);
+  if (!Found(matcher.kernel, {info.op})) return KeyText("kernel", rule.kernel);
   if (class_known && !Found(matcher.cls, {info.cls})) return KeyText("class", rule.cls);
   return "";
 }

@@ -47,6 +47,7 @@ Result<std::unique_ptr<RuleMatcher>> RuleMatcher::Compile(const Rule& rule, uint
   TDUMP_ASSIGN_OR_RETURN(matcher->arg, PatternList::Compile(rule.arg));
   TDUMP_ASSIGN_OR_RETURN(matcher->cls, PatternList::Compile(rule.cls));
   TDUMP_ASSIGN_OR_RETURN(matcher->op, PatternList::Compile(rule.op));
+  TDUMP_ASSIGN_OR_RETURN(matcher->kernel, PatternList::Compile(rule.kernel));
   for (Role role : rule.role) matcher->roles |= 1u << static_cast<int>(role);
   for (Phase phase : rule.phase) matcher->phases |= 1u << static_cast<int>(phase);
   return matcher;
@@ -54,6 +55,7 @@ Result<std::unique_ptr<RuleMatcher>> RuleMatcher::Compile(const Rule& rule, uint
 
 bool RuleMatcher::AppliesTo(OperatorKind kind) const {
   const bool leaves = rule->has_leaf && rule->leaf;
+  if ((kind == OperatorKind::kKernel) == kernel.empty()) return false;
   switch (kind) {
     case OperatorKind::kModule:
       return op.empty();
@@ -62,6 +64,7 @@ bool RuleMatcher::AppliesTo(OperatorKind kind) const {
     case OperatorKind::kAten:
       return op.empty() ? leaves : (!rule->has_leaf || rule->leaf);
     case OperatorKind::kKernel:
+      return op.empty() && (!rule->has_leaf || rule->leaf);
     case OperatorKind::kCollective:
       return false;
   }

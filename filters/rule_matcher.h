@@ -36,7 +36,7 @@ struct RuleMatcher {
   uint32_t filter_set = 0;  // bit in Decision::filter_sets
   uint32_t number = 0;      // of the rule in its set, from 1
   const Rule* rule = nullptr;
-  PatternList name, arg, cls, op;
+  PatternList name, arg, cls, op, kernel;
   uint32_t roles = 0;   // bit = Role
   uint32_t phases = 0;  // bit = Phase
 

@@ -81,7 +81,14 @@ constexpr KeySpec<Rule> kKeys[] = {
         .path = "kernel",
         .type = "regexes",
         .value = "[]",
-        .doc = "Name of a compiled kernel.",
+        .doc = "Searched in the name of a kernel that Inductor made or calls, such as "
+               "`cpp_fused_relu_0` or `aoti_torch_cpu_addmm_out`; the rule then applies to kernels "
+               "only, and no other rule does. Needs `collect: {kernels: save}` or another of its "
+               "modes, where it holds as well. `role` is then `before`, `after` or both, which is "
+               "the default, and `phase` both.",
+        .example = "'^triton_poi_fused'",
+        .read = ReadRegexes<&Rule::kernel>,
+        .print = PrintList<&Rule::kernel>,
     },
     {
         .path = "comm",
@@ -95,7 +102,8 @@ constexpr KeySpec<Rule> kKeys[] = {
         .value = "[output]",
         .doc =
             "`input`, `output`: what is passed and returned. `before`, `after`: an argument that "
-            "an ATen operator writes. `grad_input`, `grad_output`: the gradients of a module's "
+            "an ATen operator writes, or that a compiled kernel is given. `grad_input`, "
+            "`grad_output`: the gradients of a module's "
             "inputs and outputs. `param`: parameters. `param_grad`: the gradient of a parameter "
             "each time it was accumulated. `state`: buffers, and what the optimizer keeps of a "
             "parameter. Left out with `level: off`: all.",
@@ -231,6 +239,13 @@ void WidenExclusion(const YamlNode& node, Rule* rule) {
   if (!Has(node, "phase")) rule->phase = {Phase::kForward, Phase::kBackward};
 }
 
+// What a rule for kernels leaves out is what kernels have.
+void WidenForKernels(const YamlNode& node, Rule* rule) {
+  if (rule->kernel.empty()) return;
+  if (!Has(node, "role")) rule->role = {Role::kBefore, Role::kAfter};
+  if (!Has(node, "phase")) rule->phase = {Phase::kForward, Phase::kBackward};
+}
+
 void CheckPhaseOfGradients(Reader& reader, const Setting& s, const Rule& rule) {
   if (std::find(rule.phase.begin(), rule.phase.end(), Phase::kBackward) != rule.phase.end()) return;
   for (Role role : rule.role) {
@@ -255,6 +270,7 @@ void ReadRule(Reader& reader, const Setting& s, std::vector<Rule>* out) {
     reader.Bad(s, "'use' stands for whole rules", "no other key beside it");
   }
   if (Has(s.node, "phase")) CheckPhaseOfGradients(reader, s, rule);
+  WidenForKernels(s.node, &rule);
   WidenExclusion(s.node, &rule);
   out->push_back(std::move(rule));
 }
@@ -267,6 +283,9 @@ std::string PrintLevel(Parts level) { return PrintLevel(Level{level, 0, {}}); }
 
 std::string PrintRule(const Rule& rule) {
   Rule plain;
+  plain.kernel = rule.kernel;
+  WidenForKernels({}, &plain);
+  plain.kernel.clear();
   if (rule.level == kPartNone) {
     plain.level = kPartNone;
     WidenExclusion({}, &plain);

@@ -246,9 +246,16 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "collect.kernels",
-        .type = "on | off",
+        .type = "off | save | print | names",
         .value = "off",
-        .doc = "Launches of compiled kernels.",
+        .doc = "Launches of the kernels in what Inductor compiled with its debug printer. `save` "
+               "(or `on`): what each is given, before and after. `print`: name, shape, dtype, "
+               "statistics and first values of it on standard error, nothing on the disk. `names`: "
+               "only a breadcrumb of each launch, which outlives a crash. Without a rule that "
+               "names a `kernel`: all of them; without `capture`: nothing else.",
+        .example = "save",
+        .read = ReadKernels,
+        .print = PrintKernels,
     },
     {
         .path = "names.profile",
@@ -377,13 +384,21 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "breadcrumbs.ranks",
         .type = "SPEC",
         .value = "none",
-        .doc = "Ranks that leave their last operators behind when they crash.",
+        .doc = "Ranks that leave behind which kernel each thread began last, for `tdump-view "
+               "--crash`. With `collect: {kernels: names}`, none stands for all.",
+        .example = "all",
+        .read = ReadCrumbRanks,
+        .print = PrintIndices<&Config::crumb_ranks>,
     },
     {
         .path = "breadcrumbs.dir",
         .type = "path",
         .value = "auto",
-        .doc = "Node-local place of breadcrumbs.",
+        .doc = "Node-local directory of breadcrumbs, 256 KiB a rank; auto is the run directory "
+               "where that is on a local disk, else /dev/shm.",
+        .example = "/dev/shm",
+        .read = ReadCrumbDir,
+        .print = PrintCrumbDir,
     },
     {
         .path = "signal",

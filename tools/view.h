@@ -45,6 +45,7 @@ int ViewRecords(const ViewRequest& request);   // a table of records
 int ViewTensors(const ViewRequest& request);   // the records of one name, with values
 int ViewLog(const ViewRequest& request);       // the calls of each pass, as a tree
 int ViewNan(const ViewRequest& request);       // the first NaN in time
+int ViewCrash(const ViewRequest& request);     // what each process was in when it ended
 int ViewText(const ViewRequest& request, const std::string& path);  // exports
 int ViewVerify(const ViewRequest& request);                         // reads every byte
 

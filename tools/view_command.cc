@@ -28,6 +28,7 @@ constexpr const char* kTeach =
     "  tdump-view latest --records --step 0 --rank 2 --role output\n"
     "  tdump-view latest --nan                       where NaN came up first in time\n"
     "  tdump-view latest --log --step 0 --rank 0     every call in its place: what ran in what\n"
+    "  tdump-view latest --crash                     which kernel each rank was in when it ended\n"
     "  tdump-view latest --records --sort nan        the records with most NaN first\n"
     "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --values 8\n"
     "  tdump-view latest:0/2/encoder.layer.3.attention.self.query --at 3,21,0    beside an "
@@ -93,10 +94,10 @@ ViewCommand::ViewCommand() : options_(kViewTool, kAbout, kTeach) {
   options_.Text("--txt", &txt_, "FILE",
                 "write exact text; DIR/ for one file a record, - for stdout");
   options_.Flag("--nan", &nan_, "where NaN came up first, and what that operator was given");
+  options_.Flag("--crash", &crash_,
+                "which kernel each rank was in when it ended, from its breadcrumbs");
   options_.Flag("--verify", &verify_, "read every byte and check it; exit 1 when damaged");
   options_.Number("-j,--jobs", &jobs_, "N", "threads; default: one a core, at most 16");
-  options_.Later("--crash", false,
-                 "no breadcrumbs are written yet; --coverage tells the last step");
   options_.Later("--stage", true, "name the ranks: --rank SPEC");
 }
 
@@ -154,13 +155,14 @@ Status ViewCommand::Read() {
 
 // What options say against each other, or "".
 std::string ViewCommand::Contradiction() const {
-  if (coverage_ + names_ + records_ + verify_ + nan_ + log_ > 1)
-    return "--coverage, --names, --records, --log, --nan and --verify: one at a time";
+  if (coverage_ + names_ + records_ + verify_ + nan_ + crash_ + log_ > 1)
+    return "--coverage, --names, --records, --log, --nan, --crash and --verify: one at a time";
   if (txt_.empty()) return "";
   for (const auto& [given, option] : {std::pair(coverage_, "--coverage"),
                                       {names_, "--names"},
                                       {log_, "--log"},
                                       {nan_, "--nan"},
+                                      {crash_, "--crash"},
                                       {verify_, "--verify"},
                                       {exponents_, "--exponents"}}) {
     if (given) return fmt::format("--txt and {}: one at a time", option);
@@ -181,6 +183,7 @@ int ViewCommand::Run(int argc, char** argv) {
   if (!txt_.empty()) return ViewText(request_, txt_);
   if (log_) return ViewLog(request_);
   if (nan_) return ViewNan(request_);
+  if (crash_) return ViewCrash(request_);
   if (verify_) return ViewVerify(request_);
   if (names_) return ViewNames(request_);
   if (coverage_) return ViewCoverage(request_);

@@ -23,7 +23,7 @@ class ViewCommand {
   Options options_;
   std::vector<std::string> what_;  // RUN or ADDRESS
   bool coverage_ = false, records_ = false, verify_ = false, names_ = false, nan_ = false,
-       log_ = false;
+       crash_ = false, log_ = false;
   std::string names_pattern_, steps_, ranks_, roles_, sort_ = "none", txt_, at_;
   std::vector<std::string> arg_, select_;
   int values_ = -1;

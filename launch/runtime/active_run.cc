@@ -179,6 +179,10 @@ void ActiveRun::OpenAgreement(std::unique_ptr<coordinator::AgreementTransport> m
       std::move(transport), slots.get(), manifest.get());
 }
 
+std::string ActiveRun::crumbs() const {
+  return JoinPath(directory_.clock_directory, directory_.name + ".crumbs");
+}
+
 void ActiveRun::FirstStep(const std::string& rule) noexcept {
   try {
     facts.rule = rule;

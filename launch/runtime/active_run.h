@@ -59,6 +59,8 @@ class ActiveRun {
   std::unique_ptr<coordinator::SlotWriter> slots;
   std::unique_ptr<coordinator::Agreement> agreement;
   const std::string& directory() const { return directory_.run; }
+  // Where the breadcrumbs of this process are looked for.
+  std::string crumbs() const;
 
  private:
   Status WriteIdentity();

@@ -70,6 +70,11 @@ void tdump_runtime_remark(const char* text) {
   if (Session* session = Session::Current()) session->Remark(text);
 }
 
+tdump::KernelReports* tdump_runtime_kernels() {
+  Session* session = Session::Current();
+  return session != nullptr ? session->kernels() : nullptr;
+}
+
 void tdump_on_first_operator() {
   tdump::launch::Tell({.kind = tdump::BoundaryKind::kFirstOperator});
 }

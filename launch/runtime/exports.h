@@ -2,6 +2,7 @@
 // of them throws, waits for another rank or fails the job.
 #pragma once
 
+#include "core/kernels.h"
 #include "core/runtime.h"
 
 #define TDUMP_RUNTIME_EXPORT __attribute__((visibility("default")))
@@ -30,6 +31,9 @@ TDUMP_RUNTIME_EXPORT void tdump_runtime_torch_unseen();
 // A line for the coverage by which nothing is missing, once per distinct text. (What is missing
 // goes to Sink::note.)
 TDUMP_RUNTIME_EXPORT void tdump_runtime_remark(const char* text);
+
+// Null: compiled kernels are not collected (collect.kernels: off). Else as long as the process.
+TDUMP_RUNTIME_EXPORT tdump::KernelReports* tdump_runtime_kernels();
 
 // For a process whose collectors could not be opened: who it is goes on
 // record at its first call of a module.

@@ -130,6 +130,7 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
               .report = [this](const std::string& text) { Report(text); }}),
       recorder_(&gate_, &operators_, &plan_, &sink_, &clock_),
       optimizers_(&clock_),
+      kernels_(config_, &operators_),
       root_prefixes_(JoinRoots(config_.roots)) {
   runtime_.recorder = &recorder_;
   runtime_.gate = &gate_;
@@ -198,11 +199,19 @@ coordinator::Activation Session::Activate(const tdump::Boundary& boundary,
   session->selected = active_->selected;
   session->passes = active_->sink.get();
   session->manifest = active_->manifest.get();
-  session->agreement = active_->agreement.get();
+  session->agreement = kernels_.Watch(active_->agreement.get());
   for (const std::string& remark : remarks_) NoteRemark(remark);
+  OpenBreadcrumbs();
   TellMissingRanks();
   TellMisfitOfTopology();
   return coordinator::Activation::kActive;
+}
+
+void Session::OpenBreadcrumbs() {
+  const Status opened = kernels_.Open(active_->identity, active_->selected, active_->crumbs());
+  if (opened.ok()) return;
+  active_->Note(opened.message());
+  Report(opened.message());
 }
 
 // tdump-run knows the number of ranks only where its launcher makes them, or torchrun is told it.
@@ -361,6 +370,7 @@ void Session::Close(int status) noexcept {
     Introduce("none seen");
     active_->Close(*plan_.get(), counts);
     sink_.Detach();
+    kernels_.Close(status == 0);
   } catch (const std::exception& error) {
     TellUser(fmt::format("closing the run failed: {}", error.what()));
   }
@@ -371,6 +381,7 @@ void Session::InForkedChild() noexcept {
   Session* session = Current();
   if (session == nullptr) return;
   session->sink_.Detach();
+  session->kernels_.InForkedChild();
   if (session->active_ != nullptr && session->active_->sink != nullptr)
     session->active_->sink->AbandonAfterFork();
   session->active_ = nullptr;

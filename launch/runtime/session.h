@@ -26,6 +26,7 @@
 #include "filters/config.h"
 #include "launch/runtime/active_run.h"
 #include "launch/runtime/forked_work.h"
+#include "launch/runtime/kernel_monitor.h"
 #include "launch/runtime/late_plan.h"
 #include "launch/runtime/late_sink.h"
 #include "launch/runtime/mpi_link.h"
@@ -42,6 +43,7 @@ class Session final : public coordinator::Activator {
 
   Runtime* runtime() { return &runtime_; }
   Optimizers& optimizers() { return optimizers_; }
+  KernelReports* kernels() { return kernels_.reports(); }
   // Nothing of torch can be captured in this process; `reason` goes to
   // the user and into the coverage.
   void TorchDoesNotFit(const std::string& reason) noexcept;
@@ -69,6 +71,7 @@ class Session final : public coordinator::Activator {
   static void InForkedChild() noexcept;
   void AdoptPlan(const Identity& identity);
   void Introduce(const std::string& rule);
+  void OpenBreadcrumbs();
   void TellMissingRanks();
   void TellMisfitOfTopology();
   void TellForkedWork();
@@ -86,6 +89,7 @@ class Session final : public coordinator::Activator {
   coordinator::StepClock clock_;
   Recorder recorder_;
   Optimizers optimizers_;
+  KernelMonitor kernels_;
   std::unique_ptr<RuntimePredicates> predicates_;
   Runtime runtime_;
   std::string root_prefixes_;

@@ -23,6 +23,9 @@ OperatorInfo Module(const std::string& path, const std::string& cls = "torch.nn.
 OperatorInfo Aten(const std::string& path, const std::string& op) {
   return {.kind = OperatorKind::kAten, .path = path, .op = op, .cls = "Owner"};
 }
+OperatorInfo Kernel(const std::string& path, const std::string& name) {
+  return {.kind = OperatorKind::kKernel, .path = path, .op = name, .leaf = true};
+}
 OperatorInfo Tap(const std::string& path, const std::string& name) {
   return {.kind = OperatorKind::kTap, .path = path, .op = name};
 }
@@ -165,6 +168,46 @@ TEST(CompiledPlan, OperatorsCountAsLeavesOnceCollected) {
   EXPECT_EQ(Asked("collect: {aten: on}\n").Level(Aten("a", "aten::mm")), "full");
   EXPECT_EQ(Asked("collect: {aten: on}\ncapture: [{name: a}]\n").Level(Aten("a", "aten::mm")),
             "off");
+}
+
+TEST(CompiledPlan, KernelsAreOfTheRulesThatNameOne) {
+  Asked asked(
+      "collect: {kernels: save}\n"
+      "capture: [{kernel: relu, level: off}, {kernel: [fused, _mm_], level: hash}, {leaf: "
+      "true}]\n");
+  const ObservationKey before{.role = Role::kBefore}, after{.role = Role::kAfter};
+  const ObservationKey backward{.role = Role::kAfter, .phase = Phase::kBackward};
+  EXPECT_EQ(asked.Level(Kernel("a", "cpp_fused_mul_0"), before), "hash");
+  EXPECT_EQ(asked.Level(Kernel("a", "cpp_fused_mul_0"), after), "hash");
+  EXPECT_EQ(asked.Level(Kernel("a", "cpp_fused_mul_0"), backward), "hash");
+  EXPECT_EQ(asked.Level(Kernel("a", "cpp_fused_relu_0"), after), "off");
+  EXPECT_EQ(asked.Level(Kernel("", "aoti_torch_cpu_mm_out"), after), "hash");
+  EXPECT_EQ(asked.Level(Kernel("", "aoti_torch_cpu_bmm_out"), after), "off");
+  EXPECT_EQ(asked.Level(Module("fused_relu")), "full");  // of its own rule
+  EXPECT_TRUE(asked.plan().wants_kind(OperatorKind::kKernel));
+}
+
+TEST(CompiledPlan, WithoutARuleForThemAllKernelsAreWanted) {
+  Asked all("collect: {kernels: print}\ncapture: [{name: '^x', level: hash}]\n");
+  EXPECT_EQ(all.Level(Kernel("", "k"), {.role = Role::kBefore}), "full");
+  EXPECT_EQ(all.Level(Module("a")), "off");
+  Asked only("collect: {kernels: save}\n");
+  EXPECT_EQ(only.Level(Kernel("", "k"), {.role = Role::kBefore}), "full");
+  EXPECT_EQ(only.Level(Module("a")), "off");
+  Asked none("collect: {kernels: print}\ncapture: {}\n");
+  EXPECT_EQ(none.Level(Kernel("", "k"), {.role = Role::kAfter}), "full");
+  Asked off("");
+  EXPECT_EQ(off.Level(Kernel("", "k"), {.role = Role::kAfter}), "off");
+  EXPECT_FALSE(off.plan().wants_kind(OperatorKind::kKernel));
+}
+
+TEST(CompiledPlan, KernelPatternsThatMatchNothingAreCounted) {
+  Asked asked("collect: {kernels: save}\ncapture: [{kernel: [relu, gelu]}]\n");
+  asked.Op(Kernel("", "cpp_fused_relu_0"));
+  const auto counts = asked.plan().Counts();
+  ASSERT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts[0].matched, 1u);
+  EXPECT_EQ(counts[1].selector, "gelu");
 }
 
 TEST(CompiledPlan, KindsThatAreNotCollected) {

@@ -135,9 +135,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "c.yaml:1:9: strict: 'ture'; expected true | false; did you mean 'true'?"},
         Mistake{"signature: ~\n", "c.yaml:1:12: signature: '~'; expected true | false"},
         Mistake{"collect: {aten: auto}\n", "c.yaml:1:17: collect.aten: 'auto'; expected on | off"},
-        Mistake{"collect: {kernels: on}\n",
-                "c.yaml:1:20: collect.kernels: 'on' is not in this version; expected off, which is "
-                "the default"},
+        Mistake{"collect: {kernels: saves}\n",
+                "c.yaml:1:20: collect.kernels: 'saves'; expected off | save | print | names; did "
+                "you mean 'save'?"},
+        Mistake{"breadcrumbs: {dir: here}\n",
+                "c.yaml:1:20: breadcrumbs.dir: 'here'; expected auto, or the absolute path of a "
+                "directory on a local disk"},
+        Mistake{
+            "breadcrumbs: {ranks: most}\n",
+            "c.yaml:1:22: breadcrumbs.ranks: 'most', position 0: expected a number (like 0-9, 3,7, "
+            "0-511:8, all, none)"},
         Mistake{
             "output: {layout: nodes}\n",
             "c.yaml:1:18: output.layout: 'nodes'; expected auto | pass | packed | node; did you "

@@ -77,6 +77,7 @@ class Any {
     rule.arg = Patterns();
     rule.cls = Patterns();
     rule.op = Patterns();
+    rule.kernel = Patterns();
     static const Parts kLevels[] = {kPartNone, kPartMeta, kPartMeta | kPartHash, kLevelFull};
     rule.level = kLevels[Below(4)];
     rule.role = {Role::kState};
@@ -88,6 +89,7 @@ class Any {
       for (int role = 0; role < kRoleCount; ++role) rule.role.push_back(static_cast<Role>(role));
     }
     if (Coin()) rule.role = {Role::kOutput};
+    if (Coin()) rule.role = {Role::kBefore, Role::kAfter};
     if (Coin()) rule.phase = {Phase::kBackward};
     if (Coin()) rule.phase = {Phase::kForward, Phase::kBackward};
     if (Coin()) rule.dtype = {"bfloat16", "float8_e4m3fn"};
@@ -120,6 +122,9 @@ class Any {
     c.modules = static_cast<Tri>(Below(3));
     c.taps = static_cast<Tri>(Below(3));
     c.aten = Coin();
+    c.kernels = static_cast<KernelMode>(Below(4));
+    c.crumb_ranks = Indices(true);
+    c.crumb_dir = Coin() ? "" : "/dev/" + Text();
     if (Coin()) c.roots[Text()] = Text();
     c.filters["list a"] = Rules(false);
     if (Coin()) c.filters[Text()] = Rules(true);
@@ -180,6 +185,7 @@ collect:
   modules: auto
   taps: auto
   aten: off
+  kernels: off
 names:
   roots: auto
 filters: {}
@@ -192,6 +198,9 @@ memory:
   thread: true
   max_block: 20%
 signature: true
+breadcrumbs:
+  ranks: none
+  dir: auto
 compile:
   taps: auto
 exit:

@@ -91,7 +91,7 @@ TEST(RuleSchema, Mistakes) {
   EXPECT_THAT(BadRule("{dtype: torch.float32}"), HasSubstr("did you mean 'float32'?"));
   EXPECT_THAT(BadRule("{max: 0}"), HasSubstr("expected all, or a number above 0"));
   EXPECT_THAT(BadRule("{layers: 0-3}"), HasSubstr("is not in this version"));
-  EXPECT_THAT(BadRule("{kernel: x}"), HasSubstr("is not in this version"));
+  EXPECT_THAT(BadRule("{comm: x}"), HasSubstr("is not in this version"));
   EXPECT_THAT(BadRule("{where: nonsense}"),
               HasSubstr("pkg.mod:fn, /path/f.py:fn or /path/l.so:fn"));
   EXPECT_THAT(BadRule("{leaf: maybe}"), HasSubstr("expected true | false"));

@@ -46,6 +46,30 @@ TEST(Validate, RulesThatCanMatchNothing) {
   EXPECT_EQ(Invalid("collect: {aten: on}\ncapture:\n  - {op: 'aten::mm'}\n"), "");
 }
 
+TEST(Validate, RulesForKernels) {
+  EXPECT_EQ(Invalid("capture:\n  - {kernel: mm}\n"),
+            "c.yaml:2:5: rule with 'kernel', but compiled kernels are not collected; expected "
+            "'collect: {kernels: save}' beside it");
+  const std::string on = "collect: {kernels: names, aten: on}\ncapture:\n";
+  EXPECT_EQ(Invalid(on + "  - {kernel: mm}\n"), "");
+  EXPECT_EQ(Invalid(on + "  - {kernel: mm, role: [before]}\n"), "");
+  EXPECT_EQ(Invalid(on + "  - {kernel: mm, level: off}\n"), "");
+  EXPECT_THAT(Invalid(on + "  - {kernel: mm, role: [output]}\n"),
+              HasSubstr("neither of the roles"));
+  EXPECT_THAT(Invalid(on + "  - {kernel: mm, op: mm}\n"), HasSubstr("matches nothing"));
+  EXPECT_THAT(Invalid(on + "  - {kernel: mm, leaf: false}\n"), HasSubstr("matches nothing"));
+}
+
+TEST(Validate, BreadcrumbsOfNothing) {
+  EXPECT_THAT(Invalid("breadcrumbs: {ranks: all}\n"),
+              HasSubstr("nothing leaves breadcrumbs, kernels are not collected; expected 'collect: "
+                        "{kernels: names}' beside it"));
+  EXPECT_EQ(Invalid("collect: {kernels: save}\nbreadcrumbs: {ranks: all}\n", 4), "");
+  EXPECT_EQ(Invalid("collect: {kernels: save}\nbreadcrumbs: {ranks: [0, -1]}\n", 4), "");
+  EXPECT_THAT(Invalid("collect: {kernels: save}\nbreadcrumbs: {ranks: 4}\n", 4),
+              HasSubstr("breadcrumbs.ranks: 4 is out of range: the job has 4 ranks"));
+}
+
 TEST(Validate, AllAtOnceInTheListsToo) {
   const std::string told =
       Invalid("filters:\n  f:\n    - {op: x}\ncapture:\n  - {op: y}\nranks: 9\n", 2);

@@ -1,0 +1,105 @@
+#include "collectors/torch/kernel_sources.h"
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
+
+namespace tdump::collectors {
+namespace {
+
+constexpr size_t kMostBytes = 64 << 20;
+constexpr size_t kMostKnown = 256;  // models; a server may load packages again and again
+
+// The text in `line` between `open` and the next `close`.
+std::optional<std::string_view> Between(std::string_view line, std::string_view open,
+                                        std::string_view close) {
+  const size_t begin = line.find(open);
+  if (begin == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(begin + open.size());
+  const size_t end = line.find(close);
+  if (end == std::string_view::npos) return std::nullopt;
+  return line.substr(0, end);
+}
+
+std::string KeyOf(std::string_view kernel, std::string_view arg) {
+  std::string key(kernel);
+  return key.append(1, ' ').append(arg);
+}
+
+// What a line that calls the printer before a launch says: kernel and argument, as one key.
+std::optional<std::string> LaunchOf(std::string_view line) {
+  if (line.find("aoti_torch_save_tensor_handle(") != std::string_view::npos) {
+    // (buf0, "buf0", "before_launch", "kernel");
+    const auto arg = Between(line, ", \"", "\"");
+    const auto kernel = Between(line, "\"before_launch\", \"", "\"");
+    if (arg && kernel) return KeyOf(*kernel, *arg);
+  } else if (line.find("aoti_torch_print_tensor_handle(") != std::string_view::npos) {
+    // (buf0, "before_launch - kernel - buf0");
+    const auto kernel = Between(line, "\"before_launch - ", " - ");
+    const auto rest = Between(line, "\"before_launch - ", "\"");
+    if (kernel && rest) return KeyOf(*kernel, rest->substr(kernel->size() + 3));
+  }
+  return std::nullopt;
+}
+
+std::string ReadSource(const std::string& object) {
+  const std::string source = std::filesystem::path(object).replace_extension(".cpp").string();
+  std::ifstream file(source, std::ios::binary);
+  std::string text;
+  if (!file) return text;
+  std::error_code failed;
+  const auto bytes = std::filesystem::file_size(source, failed);
+  if (failed || bytes > kMostBytes) return text;
+  text.resize(bytes);
+  file.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
+}  // namespace
+
+KernelSources KernelSources::Parse(std::string_view source) {
+  KernelSources sources;
+  Origin origin;
+  bool fresh = false;  // the comment is of the next launch
+  while (!source.empty()) {
+    const std::string_view line = source.substr(0, source.find('\n'));
+    source.remove_prefix(std::min(line.size() + 1, source.size()));
+    if (const auto nodes = Between(line, "Source Nodes: [", "]"); nodes) {
+      origin = {std::string(*nodes),
+                std::string(Between(line, "Original ATen: [", "]").value_or(""))};
+      fresh = true;
+    } else if (line.find("\"after_launch") != std::string_view::npos) {
+      fresh = false;
+    } else if (const auto launch = fresh ? LaunchOf(line) : std::nullopt; launch) {
+      sources.origins_.emplace(*launch, origin);
+    }
+  }
+  return sources;
+}
+
+std::shared_ptr<const KernelSources> KernelSources::Of(const std::string& path) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::string, std::shared_ptr<const KernelSources>>;
+  std::lock_guard lock(mutex);
+  if (known->size() > kMostKnown) known->clear();
+  std::shared_ptr<const KernelSources>& sources = (*known)[path];
+  if (sources == nullptr) sources = std::make_shared<const KernelSources>(Parse(ReadSource(path)));
+  return sources;
+}
+
+const KernelSources::Origin* KernelSources::Find(std::string_view kernel,
+                                                 std::string_view arg) const {
+  const auto found = origins_.find(KeyOf(kernel, arg));
+  return found != origins_.end() ? &found->second : nullptr;
+}
+
+void KernelSources::AddTo(CallText* text, std::string_view kernel, std::string_view arg) const {
+  const Origin* origin = Find(kernel, arg);
+  if (origin == nullptr) return;
+  if (!origin->aten.empty()) text->AddText("aten", origin->aten);
+  if (!origin->nodes.empty()) text->AddText("nodes", origin->nodes);
+}
+
+}  // namespace tdump::collectors
