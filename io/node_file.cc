@@ -95,9 +95,10 @@ class NodeReader {
   }
 
   // The extents below `end`, each with its page.
-  // The result is the first place where there is none; what follows is looked for at each page.
+  // The result is the first place where there is none; what follows is looked for at each page, if
+  // `search` says so.
   template <class Visit>
-  std::optional<uint64_t> ForEach(uint64_t end, Visit visit) const {
+  std::optional<uint64_t> ForEach(uint64_t end, bool search, Visit visit) const {
     std::optional<uint64_t> damaged;
     for (uint64_t at = kExtentPage; at < end;) {
       std::array<std::byte, kMemberSizeAt + sizeof(MemberSize)> page;
@@ -108,7 +109,7 @@ class NodeReader {
                          header->bytes < uint64_t{1} << 62;
       if (holds) visit(*header, page);
       if (!holds && !damaged) damaged = at;
-      if (!is_there) break;
+      if (!is_there || (damaged && !search)) break;
       at += kExtentPage + (holds ? header->bytes : 0);
     }
     return damaged;
@@ -170,7 +171,8 @@ uint64_t RoomOf(const NodeMember& member) {
   return member.extents.back().offset + member.extents.back().bytes;
 }
 
-Result<NodeContents> Contents(const NodeReader& reader) {
+// `search`: behind a damaged place as well.
+Result<NodeContents> Contents(const NodeReader& reader, bool search) {
   TDUMP_ASSIGN_OR_RETURN(const std::optional<NodeState> state, reader.State());
   std::map<uint64_t, Gathered> members;  // by their first extents
   const auto add = [&](const ExtentHeader& header, std::span<const std::byte> page) {
@@ -184,7 +186,7 @@ Result<NodeContents> Contents(const NodeReader& reader) {
     gathered.member = {std::string(name->text, name->length), size ? size->bytes : 0, {}};
   };
   NodeContents contents;
-  contents.damaged = reader.ForEach(state ? state->end : reader.size(), add);
+  contents.damaged = reader.ForEach(state ? state->end : reader.size(), search, add);
   if (!state) contents.damaged = kNodeStateAt;
   contents.changes = state ? state->changes : 0;
   for (auto& [first, gathered] : members) {
@@ -221,10 +223,11 @@ bool IsNodeFileName(std::string_view name) {
 Result<NodeContents> ReadNodeFile(Env* env, const std::string& path) {
   TDUMP_ASSIGN_OR_RETURN(const NodeReader reader, OpenNodeFile(env, path));
   // Extents may become one while they are walked over.
-  Result<NodeContents> contents = Contents(reader);
-  for (int reading = 1; reading < kReadings && contents.ok() && contents->damaged; ++reading)
-    contents = Contents(reader);
-  return contents;
+  for (int reading = 1; reading < kReadings; ++reading) {
+    Result<NodeContents> contents = Contents(reader, /*search=*/false);
+    if (!contents.ok() || !contents->damaged) return contents;
+  }
+  return Contents(reader, /*search=*/true);
 }
 
 Result<NodeMoment> ReadNodeMoment(Env* env, const std::string& path, const NodeMember* member) {
@@ -258,10 +261,17 @@ std::array<std::byte, kExtentPage> PageOf(const ExtentHeader& header, const std:
 
 // The file while the lock is held.
 struct NodeWriter::Shared {
+  Env* env;
+  const std::string& path;
   std::unique_ptr<WritableFile> file;
   NodeState state;
   NodeContents contents;
 
+  Status ReadContents() {
+    TDUMP_ASSIGN_OR_RETURN(const NodeReader reader, OpenNodeFile(env, path));
+    TDUMP_ASSIGN_OR_RETURN(contents, Contents(reader, /*search=*/true));
+    return Status();
+  }
   Status CountChange() {
     ++state.changes;
     return WriteState();
@@ -318,7 +328,7 @@ struct NodeWriter::Shared {
 
 Status NodeWriter::Locked(const std::function<Status(Shared*)>& body) {
   return env_->WithLock(path_, kLockMs, [&]() -> Status {
-    Shared shared;
+    Shared shared{.env = env_, .path = path_, .file = nullptr, .state = {}, .contents = {}};
     TDUMP_ASSIGN_OR_RETURN(shared.file, env_->OpenShared(path_, 0600));
     TDUMP_ASSIGN_OR_RETURN(const FileInfo info, env_->Stat(path_));
     // One that was killed before its first state was whole leaves nothing that counts.
@@ -368,7 +378,7 @@ Result<NodeExtent> NodeWriter::Create(const std::string& name, uint64_t bytes) {
     return InvalidArgument(fmt::format("{}: '{}' is too long a name", path_, name));
   NodeExtent made;
   TDUMP_RETURN_IF_ERROR(Locked([&](Shared* shared) -> Status {
-    TDUMP_ASSIGN_OR_RETURN(shared->contents, ReadNodeFile(env_, path_));
+    TDUMP_RETURN_IF_ERROR(shared->ReadContents());
     if (shared->Find(name) != nullptr)
       return Status(StatusCode::kAlreadyExists, fmt::format("{} has '{}' already", path_, name));
     TDUMP_ASSIGN_OR_RETURN(made, Append(shared, 0, 0, bytes, &name));
@@ -390,7 +400,7 @@ Status NodeWriter::Rename(const std::string& from, const std::string& to) {
   if (to.empty() || to.size() > sizeof ExtentName::text)
     return InvalidArgument(fmt::format("{}: '{}' is too long a name", path_, to));
   return Locked([&](Shared* shared) -> Status {
-    TDUMP_ASSIGN_OR_RETURN(shared->contents, ReadNodeFile(env_, path_));
+    TDUMP_RETURN_IF_ERROR(shared->ReadContents());
     const NodeMember* member = shared->Find(from);
     if (member == nullptr) return NotFound(fmt::format("{} has no '{}'", path_, from));
     if (from == to) return Status();
@@ -408,7 +418,7 @@ Status NodeWriter::Rename(const std::string& from, const std::string& to) {
 
 Status NodeWriter::Remove(const std::string& name) {
   return Locked([&](Shared* shared) -> Status {
-    TDUMP_ASSIGN_OR_RETURN(shared->contents, ReadNodeFile(env_, path_));
+    TDUMP_RETURN_IF_ERROR(shared->ReadContents());
     const NodeMember* member = shared->Find(name);
     if (member == nullptr) return NotFound(fmt::format("{} has no '{}'", path_, name));
     // Where blocks cannot be given back, a ring that takes names away gains nothing.

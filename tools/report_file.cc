@@ -61,11 +61,12 @@ std::string NameOfFile(std::string path) {
 
 // A name that tensors have: what stands there may be what is compared.
 bool HoldsTensors(const std::string& path) {
-  constexpr std::string_view kEndings[] = {".tdp", ".tdm", ".tdn", ".npy",        ".npz",
-                                           ".pt",  ".pth", ".bin", ".safetensors"};
-  return std::filesystem::exists(path) &&
-         std::any_of(std::begin(kEndings), std::end(kEndings),
-                     [&](std::string_view ending) { return path.ends_with(ending); });
+  constexpr std::string_view kEndings[] = {".tdp", ".tdm", ".tdn", ".npy",
+                                           ".npz", ".pt",  ".pth", ".safetensors"};
+  struct stat info {};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return path.ends_with(ending); }) &&
+         ::stat(path.c_str(), &info) == 0;
 }
 
 // For writing; -1 with errno.

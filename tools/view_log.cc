@@ -32,6 +32,7 @@ struct Placed {
 
 struct Line {
   io::CallRecord record;
+  std::string cls;  // as its records have it
   size_t depth = 0;
   bool taken = false;        // by the filter
   bool around = false;       // a taken one ran in it
@@ -64,6 +65,10 @@ class PassLog {
     });
     PlaceInTree();
     return reader_.ForEachRecordMeta([this](const io::Record& record) {
+      const auto line = by_begin_.find(record.call_begin);
+      if (line == by_begin_.end()) return true;
+      if (!record.cls.empty()) lines_[line->second].cls = record.cls;
+      if (!lines_[line->second].taken) return true;
       if (!record.placements.empty() || !record.subclass.empty() || !record.global_shape.empty())
         placed_.insert_or_assign(
             {record.call_begin, record.key.role, record.key.arg},
@@ -73,6 +78,9 @@ class PassLog {
   }
 
   const std::vector<Line>& lines() const { return lines_; }
+  bool takes_any() const {
+    return std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.taken; });
+  }
 
   const Placed* PlacedOf(const io::CallRecord& call, const ArgumentMeta& argument) const {
     const auto found = placed_.find({call.call.begin, argument.role, argument.arg});
@@ -104,12 +112,11 @@ class PassLog {
 
   // A parent began before what ran in it, so it stands before it.
   void PlaceInTree() {
-    std::unordered_map<uint64_t, size_t> by_begin;
     for (size_t i = 0; i < lines_.size(); ++i) {
       const Call& call = lines_[i].record.call;
-      by_begin.emplace(call.begin, i);
-      const auto parent = call.parent < call.begin ? by_begin.find(call.parent) : by_begin.end();
-      if (parent == by_begin.end()) continue;
+      by_begin_.emplace(call.begin, i);
+      const auto parent = call.parent < call.begin ? by_begin_.find(call.parent) : by_begin_.end();
+      if (parent == by_begin_.end()) continue;
       const Line& outer = lines_[parent->second];
       const io::CallRecord& record = lines_[i].record;
       lines_[i].depth = outer.depth + 1;
@@ -127,6 +134,7 @@ class PassLog {
   const RecordFilter& filter_;
   const io::PassReader& reader_;
   std::vector<Line> lines_;
+  std::unordered_map<uint64_t, size_t> by_begin_;
   std::unordered_map<size_t, size_t> parents_;
   std::map<std::tuple<uint64_t, Role, std::string>, Placed> placed_;
 };
@@ -143,11 +151,9 @@ class LogPrinter {
     if (request_.common.json)
       Show("{\n  \"run\": " + JsonLine(request_.run.ref.path) + ",\n  \"passes\": [");
     for (const io::IndexedPass* place : passes) ShowPass(*place);
-    if (request_.common.json)
-      Show("\n  ]\n}\n");
-    else if (calls_ == 0 && !trouble_)
-      return FailWithoutCalls();
+    if (request_.common.json) Show("\n  ]\n}\n");
     Flush();
+    if (calls_ == 0 && !trouble_) return FailWithoutCalls();
     return trouble_ || calls_ == 0 ? kExitTrouble : kExitOk;
   }
 
@@ -160,8 +166,7 @@ class LogPrinter {
 
   // Names near the one asked for are those of operators that have records.
   int FailWithoutCalls() const {
-    if (!request_.filter.name.empty() || !request_.select.empty())
-      return FailWithoutRecords(request_);
+    if (seen_ != 0) return FailWithoutRecords(request_);
     return Fail(kViewTool, "no call was recorded of these steps and ranks; see tdump-view --names");
   }
 
@@ -170,12 +175,13 @@ class LogPrinter {
     if (!pass.ok()) return Trouble(pass.status());
     PassLog log(request_, *pass->reader);
     if (const Status status = log.Read(); !status.ok()) Trouble(status);
+    seen_ += log.lines().size();
     const int32_t rank = pass->process->identity.rank;
     if (request_.common.json) {
       Show(fmt::format("{}\n    {{\"step\": {}, \"rank\": {}, \"process\": {}, \"calls\": [",
                        passes_++ == 0 ? "" : ",", place.global_step, rank,
                        pass->process->identity.process));
-    } else {
+    } else if (log.takes_any()) {
       Show(fmt::format("step {}, rank {}{}\n", place.global_step, rank,
                        place.extra ? ", extra" : ""));
     }
@@ -192,8 +198,10 @@ class LogPrinter {
     if (request_.common.json) Show(first ? "]}" : "\n    ]}");
   }
 
-  std::string_view ClassOf(const io::CallRecord& call) const {
+  std::string_view ClassOf(const Line& line) const {
+    const io::CallRecord& call = line.record;
     if (!call.op.empty()) return {};
+    if (!line.cls.empty()) return ShortClass(line.cls);
     const auto found = classes_.find(PlainName(call.root, call.path, call.op));
     return found == classes_.end() ? std::string_view() : ShortClass(found->second);
   }
@@ -205,7 +213,7 @@ class LogPrinter {
     text += Printable(line.below_owner ? call.op : PlainName(call.root, call.path, call.op));
     if (call.call.index != 0) text += fmt::format("::call{}", call.call.index);
     text += MarksText(call.call);
-    if (const std::string_view cls = ClassOf(call); !cls.empty())
+    if (const std::string_view cls = ClassOf(line); !cls.empty())
       text += fmt::format("  {}", Printable(cls));
     if (line.taken) {
       const std::string given = ArgumentsText(log, call, true);
@@ -257,7 +265,7 @@ class LogPrinter {
     const Call& call = record.call;
     Json json = {{"name", PlainName(record.root, record.path, record.op)},
                  {"kind", ToString(record.kind)},
-                 {"class", ClassOf(record)},
+                 {"class", ClassOf(line)},
                  {"depth", line.depth},
                  {"begin", call.begin},
                  {"end", call.end},
@@ -298,7 +306,7 @@ class LogPrinter {
   const ViewRequest& request_;
   std::unordered_map<std::string, std::string> classes_;
   std::string waiting_;
-  uint64_t passes_ = 0, calls_ = 0;
+  uint64_t passes_ = 0, seen_ = 0, calls_ = 0;
   bool trouble_ = false;
 };
 

@@ -13,6 +13,7 @@
 #include "collectors/python/module_table.h"
 #include "collectors/python/python_tensor.h"
 #include "collectors/python/python_text.h"
+#include "collectors/python/reference.h"
 #include "collectors/torch/optimizer_state.h"
 #include "collectors/torch/plugin.h"
 #include "core/index_text.h"
@@ -20,8 +21,8 @@
 namespace tdump::collectors {
 namespace {
 
-constexpr size_t kMostDepth = 32;        // of containers in a parameter's state
-constexpr size_t kMostValues = 100'000;  // of a parameter, containers among them
+constexpr size_t kMostDepth = 32;            // of containers in a parameter's state
+constexpr size_t kMostContainers = 100'000;  // of a parameter
 
 struct Owner {
   OperatorId op = kNoOperator;
@@ -61,7 +62,7 @@ class StateWalk {
     around_.push_back(values);
     Dict("", values);
   }
-  // False where something was left out: too many values, or nested too deep.
+  // False where something was left out: too many containers, or nested too deep.
   bool whole() const { return whole_; }
 
  private:
@@ -86,8 +87,6 @@ class StateWalk {
   }
 
   void Value(const std::string& name, PyObject* value) {
-    if (values_++ == kMostValues) whole_ = false;
-    if (values_ > kMostValues) return;
     if (IsTensor(value)) return out_->Tensor(name, TensorOf(value));
     if (PyBool_Check(value) || value == Py_None) return;
     if (PyLong_Check(value)) return Integer(name, value);
@@ -96,11 +95,10 @@ class StateWalk {
     if (!is_list && !PyDict_Check(value)) return;
     // One may hold itself.
     if (std::find(around_.begin(), around_.end(), value) != around_.end()) return;
-    if (around_.size() == kMostDepth) {
-      whole_ = false;
-      return;
-    }
+    if (around_.size() == kMostDepth || containers_++ == kMostContainers) whole_ = false;
+    if (around_.size() == kMostDepth || containers_ > kMostContainers) return;
     around_.push_back(value);
+    const Reference hold(Py_NewRef(value));
     if (is_list)
       List(name + ".", value);
     else
@@ -117,12 +115,11 @@ class StateWalk {
     const long long number = PyLong_AsLongLong(value);
     if (number != -1 || PyErr_Occurred() == nullptr) return out_->Integer(name, number);
     PyErr_Clear();  // more than 64 bits: no tensor has such
-    whole_ = false;
   }
 
   OptimizerState* out_;
   std::vector<PyObject*> around_;
-  size_t values_ = 0;
+  size_t containers_ = 0;
   bool whole_ = true;
 };
 
@@ -143,20 +140,22 @@ std::string ClassOf(PyTypeObject* type) {
 // order in which they stepped first. The GIL guards it.
 OperatorId OperatorOf(Runtime* runtime, PyObject* optimizer) {
   struct Known {
-    PyTypeObject* type = nullptr;
+    Reference weak;  // another may lie where one was
     OperatorId op = kNoOperator;
   };
-  static auto* known = new std::unordered_map<PyObject*, Known>;  // by identity: kept for ever
+  static auto* known = new std::unordered_map<PyObject*, Known>;
   static auto* of_name = new std::unordered_map<std::string, uint64_t>;
   Known& one = (*known)[optimizer];
-  if (one.type == Py_TYPE(optimizer)) return one.op;
+  if (one.weak != nullptr && PyWeakref_GetObject(one.weak.get()) == optimizer) return one.op;
   OperatorInfo info;
   info.cls = ClassOf(Py_TYPE(optimizer));
   info.path = info.cls.substr(info.cls.rfind('.') + 1);
   info.leaf = true;
   if (const uint64_t before = (*of_name)[info.path]++; before > 0)
     info.path += "#" + Digits(before);
-  one = {Py_TYPE(optimizer), runtime->operators->Intern(info)};
+  one.weak.reset(PyWeakref_NewRef(optimizer, nullptr));
+  PyErr_Clear();
+  one.op = runtime->operators->Intern(info);
   return one.op;
 }
 
@@ -180,37 +179,47 @@ std::unordered_map<PyObject*, std::string> PlacesInGroups(PyObject* optimizer) {
 class OptimizerWalk {
  public:
   OptimizerWalk(Runtime* runtime, PyObject* optimizer)
-      : runtime_(runtime), optimizer_(optimizer), out_(runtime, optimizer) {}
+      : runtime_(runtime),
+        optimizer_(optimizer),
+        out_(runtime, optimizer),
+        owners_(NamedParameters()) {}
 
   void RecordAll(PyObject* states) {
-    const std::unordered_map<PyObject*, Owner> owners = NamedParameters();
+    if (!AllHaveModules(states)) places_ = PlacesInGroups(optimizer_);  // may run code of the job
     std::string made;
     PyObject *parameter, *values;
     Py_ssize_t position = 0;
     while (PyDict_Next(states, &position, &parameter, &values)) {
       if (!PyDict_Check(values)) continue;
-      const auto owner = owners.find(parameter);
-      if (owner == owners.end()) {
+      const Reference hold_parameter(Py_NewRef(parameter)), hold_values(Py_NewRef(values));
+      const auto owner = owners_.find(parameter);
+      if (owner == owners_.end())
         RecordAlone(parameter, values);
-      } else if (const auto name = Utf8Of(owner->second.name, &made)) {
+      else if (const auto name = Utf8Of(owner->second.name, &made))
         Record(owner->second.op, *name, values);
-      }
     }
   }
 
  private:
+  bool AllHaveModules(PyObject* states) const {
+    PyObject *parameter, *values;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(states, &position, &parameter, &values)) {
+      if (!owners_.contains(parameter)) return false;
+    }
+    return true;
+  }
+
   // A text instead of a parameter is what some keep of all of them.
   void RecordAlone(PyObject* parameter, PyObject* values) {
-    if (!places_) places_ = PlacesInGroups(optimizer_);
-    const auto place = places_->find(parameter);
+    const auto place = places_.find(parameter);
     std::string made;
     std::optional<std::string_view> name;
-    if (place != places_->end())
+    if (place != places_.end())
       name = place->second;
     else if (!IsTensor(parameter))
       name = Utf8Of(parameter, &made);
-    if (!name) return;
-    Record(OperatorOf(runtime_, optimizer_), *name, values);
+    if (name) Record(OperatorOf(runtime_, optimizer_), *name, values);
   }
 
   void Record(OperatorId op, std::string_view name, PyObject* values) {
@@ -219,14 +228,15 @@ class OptimizerWalk {
     walk.All(values);
     if (!walk.whole())
       runtime_->sink->note(
-          "what an optimizer keeps of a parameter was left out in part: more than 100,000 values, "
-          "containers nested more than 32 deep, or an integer of more than 64 bits");
+          "what an optimizer keeps of a parameter was left out in part: more than 100,000 lists "
+          "and dicts, or nested more than 32 deep");
   }
 
   Runtime* runtime_;
   PyObject* optimizer_;
   OptimizerState out_;
-  std::optional<std::unordered_map<PyObject*, std::string>> places_;  // once it is asked for
+  const std::unordered_map<PyObject*, Owner> owners_;
+  std::unordered_map<PyObject*, std::string> places_;  // where some have no module
 };
 
 }  // namespace

@@ -169,7 +169,7 @@ class KnownOperators {
       found_ = true;
       info->cls = op.cls;
       info->kind = op.kind;
-      asked->class_known = true;
+      asked->class_known = op.ranks_expected > 0;  // else its class was not written there
     }
     if (found_) return {};
     std::vector<std::string> names;

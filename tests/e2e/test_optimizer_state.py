@@ -108,10 +108,33 @@ def test_in_containers_of_any_kind(tmp_path):
     check(NESTED, tmp_path)
 
 
+def test_an_optimizer_made_anew_is_another(tmp_path):
+    fresh = """
+import torch
+model, kept = torch.nn.Linear(4, 3), []
+for step in range(4):
+    copies = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    optimizer = torch.optim.SGD(copies, lr=0.1, momentum=0.9)
+    kept += [bytearray(500) for _ in range(step % 2)]  # so that memory is used again, or not
+    model(torch.randn(2, 4)).sum().backward()
+    for parameter, copy in zip(model.parameters(), copies):
+        copy.grad, parameter.grad = parameter.grad, None
+    optimizer.step()
+    del optimizer, copies, copy
+"""
+    import tdump
+
+    done = capture(fresh, tmp_path)
+    assert done.returncode == 0, done.stderr
+    passes = [tdump.load_pass(path) for path in Run(tmp_path / "run").passes(0)]
+    names = [{r.path for r in p.records() if r.role == "state"} for p in passes]
+    assert names == [{"SGD"}, {"SGD#1"}, {"SGD#2"}, {"SGD#3"}]
+
+
 def test_what_is_too_much_is_told(tmp_path):
     done = capture(DEEP, tmp_path)
     assert done.returncode == 0, done.stderr
     text = execute([BUILD / "bin" / "tdump-view", "run", "--coverage"], tmp_path).stdout
-    assert "what an optimizer keeps of a parameter was left out in part: more than 100,000 values" in " ".join(
+    assert "what an optimizer keeps of a parameter was left out in part: more than 100,000 lists" in " ".join(
         text.split()
     )

@@ -48,7 +48,8 @@ TEST_F(ReportFileTest, TensorsAreNotWrittenOver) {
     EXPECT_THAT(file.status().message(), HasSubstr("give the report another name"));
     EXPECT_EQ(Text(Path(name)), "tensors");
   }
-  EXPECT_TRUE(ReportFile::Create(Path("new.bin")).ok());
+  EXPECT_TRUE(ReportFile::Create(Path("new.npz")).ok());
+  EXPECT_FALSE(ReportFile::Create(Path(std::string(300, 'n') + ".npz")).ok());  // too long a name
 }
 
 TEST_F(ReportFileTest, WithoutCommitNothingIsLeft) {
