@@ -19,6 +19,7 @@
 #include "compare/suggest_map.h"
 #include "compare/text.h"
 #include "compare/trim_heap.h"
+#include "compare/uneven_copies.h"
 #include "compare/whole_tensors.h"
 
 namespace tdump::compare {
@@ -154,6 +155,7 @@ struct JobPairs::Step {
   // Of which side, and what was taken for given, a note tells (UnknownDataText).
   std::set<std::pair<char, bool>> told;
   std::set<char> told_known;  // NoteOtherData
+  std::optional<UnevenCopies> uneven;
 };
 
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& made, Step* step) {
@@ -346,6 +348,7 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
   if (same_shape) {  // else it fails as a whole
     lost_a_.Find(left, ids_a.front(), &step->opened.lost_a);
     lost_b_.Find(right, ids_b.front(), &step->opened.lost_b);
+    step->uneven->Add(left, right, {ids_a.front(), ids_b.front()});
   }
   const uint64_t key_hash = std::hash<std::string>{}(ToText(right.key));
   RecordPairing& pairing = step->opened.pairing;
@@ -410,6 +413,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   lost_b_.Begin(*step.b);
   skipped_a_.Begin(*step.a);
   skipped_b_.Begin(*step.b);
+  step.uneven.emplace(UnevenCopies::Of{a_, step.a.get(), &pair.a},
+                      UnevenCopies::Of{b_, step.b.get(), &pair.b});
   killed_a_.Begin(*step.a);
   killed_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());
@@ -443,6 +448,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   }
   PairLeft(left, right, wanted, &step);
   AddHeld(&step);
+  step.uneven->Finish(&step.opened);
   step.opened.killed_a = killed_a_.Finish(lost_a_);
   step.opened.killed_b = killed_b_.Finish(lost_b_);
   NoteSkipped(*step.a, 'A', &step.opened.notes);
