@@ -12,6 +12,7 @@
 #include "compare/first_weights.h"
 #include "compare/job_diff.h"
 #include "compare/later_steps.h"
+#include "compare/lost_passes.h"
 #include "compare/main_dtype.h"
 #include "compare/note_list.h"
 #include "compare/origin_search.h"
@@ -359,8 +360,13 @@ class Differ {
 
   void AddAbsent(const PassPair& pair) {
     if (!job_) return;
-    std::vector<PassRef> of_a = job_->a().PassesAbsent(pair.a);
-    std::vector<PassRef> of_b = job_->b().PassesAbsent(pair.b);
+    const auto absent = [](const JobSide& side, const PassRef& step, const JobSide& other) {
+      std::vector<PassRef> passes = side.PassesAbsent(step);
+      for (PassRef& lost : PassesOfLost(side, step, other)) passes.push_back(std::move(lost));
+      return passes;
+    };
+    std::vector<PassRef> of_a = absent(job_->a(), pair.a, job_->b());
+    std::vector<PassRef> of_b = absent(job_->b(), pair.b, job_->a());
     // What a rank of both lacks was not asked of it.
     const auto remove_common = [](std::vector<PassRef>* from, const std::vector<PassRef>& others) {
       std::erase_if(*from, [&](const PassRef& pass) {

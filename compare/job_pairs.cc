@@ -18,6 +18,7 @@
 #include "compare/stored_alike.h"
 #include "compare/text.h"
 #include "compare/trim_heap.h"
+#include "compare/uneven_copies.h"
 #include "compare/whole_tensors.h"
 
 namespace tdump::compare {
@@ -101,6 +102,7 @@ struct JobPairs::Step {
   // Of which side, and what was taken for given, a note tells (UnknownDataText).
   std::set<std::pair<char, bool>> told;
   std::set<char> told_known;  // NoteOtherData
+  std::optional<UnevenCopies> uneven;
 };
 
 void JobPairs::AddPair(const Group& left, const Group& right, const std::string& made, Step* step) {
@@ -386,6 +388,7 @@ void JobPairs::FindLost(const Group& left, const Group& right, RecordIds ids, St
   const size_t from_a = opened.lost_a.size(), from_b = opened.lost_b.size();
   lost_a_.Find(left, ids.a, &opened.lost_a);
   lost_b_.Find(right, ids.b, &opened.lost_b);
+  step->uneven->Add(left, right, ids);
   if (!lie_alike_) return;
   const auto common = TakeOutCommon(from_a, from_b, &opened.lost_a, &opened.lost_b);
   if (!common || std::exchange(told_common_, true)) return;
@@ -444,6 +447,8 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   lost_b_.Begin(*step.b);
   skipped_a_.Begin(*step.a);
   skipped_b_.Begin(*step.b);
+  step.uneven.emplace(UnevenCopies::Of{a_, step.a.get(), &pair.a},
+                      UnevenCopies::Of{b_, step.b.get(), &pair.b});
   killed_a_.Begin(*step.a);
   killed_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());
@@ -477,6 +482,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   }
   PairLeft(left, right, wanted, &step);
   AddHeld(&step);
+  step.uneven->Finish(&step.opened);
   step.opened.killed_a = killed_a_.Finish(lost_a_);
   step.opened.killed_b = killed_b_.Finish(lost_b_);
   NoteSkipped(*step.a, 'A', &step.opened.notes);

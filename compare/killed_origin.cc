@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "compare/lost_passes.h"
 #include "compare/origin_report.h"
 #include "compare/report_lines.h"
 #include "compare/roles.h"
@@ -38,6 +39,7 @@ bool IsListed(const LostCopy& copy) {
 }  // namespace
 
 std::string KilledText(const KilledOrigin& killed) {
+  if (killed.first.how == kNotInDump) return killed.first.how;
   return Printable(killed.first.how) + " " + PlaceText(killed.first);
 }
 

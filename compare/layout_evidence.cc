@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "compare/job_step.h"
 #include "compare/layout_odds.h"
 #include "compare/text.h"
 
@@ -34,6 +35,17 @@ std::string ShardShapes(const ShardSet& set) {
     if (shapes.size() == 4) break;
   }
   return fmt::format("{} ranks hold {}", set.shards.size(), fmt::join(shapes, ", "));
+}
+
+// "rank 2 never started under tdump"; "" where every rank has the step, or nobody says how they
+// lie.
+std::string WhyPartsAreMissing(const ShardSet& set) {
+  if (set.step == nullptr || set.topology.is_unknown()) return "";
+  for (int32_t rank = 0; rank < set.topology.world(); ++rank) {
+    const bool has_step = std::ranges::binary_search(set.step->passes(), rank, {}, &PassRef::rank);
+    if (!has_step && set.step->base().IsLost(rank)) return set.step->base().WhyMissing(rank);
+  }
+  return "";
 }
 
 }  // namespace
@@ -129,6 +141,9 @@ std::string InferredHow(const InferredLayout& inferred) {
 }
 
 Status NothingFits(const ShardSet& set, const Shape& whole) {
+  if (const std::string lost = WhyPartsAreMissing(set); !lost.empty())
+    return InvalidArgument(fmt::format("{} of {}, which does not make {}; {}", ShardShapes(set),
+                                       set.name, ShapeText(whole), lost));
   const std::string rule = fmt::format("^{}@{}: ...", RegexOf(set.name), ToString(set.role));
   return InvalidArgument(
       fmt::format("{} of {}, which does not make {}; say how they share it, --dims {}",

@@ -169,9 +169,11 @@ std::string WhatDiffers(const Origin& origin) {
 // The parameter that differs, with its numbers where they were read; "" where there is none.
 std::string ParameterText(const Origin& origin) {
   if (origin.parameter.empty()) return "";
-  std::string text = fmt::format("its {} differs: {}", origin.of_buffer ? "buffer" : "parameter",
-                                 Printable(origin.parameter));
   const Row* const row = origin.parameter_row.get();
+  std::string text =
+      fmt::format("its {} {}: {}", origin.of_buffer ? "buffer" : "parameter",
+                  row != nullptr && row->unresolved ? "could not be put together" : "differs",
+                  Printable(origin.parameter));
   if (row == nullptr || row->comparison.evidence != Evidence::kPayload) return text;
   const Metrics m = row->comparison.metrics;
   if (m.elements == 0 || m.bits_equal == m.elements) return text;

@@ -82,7 +82,7 @@ struct LostCopy {
   uint64_t partner = 0;  // and in the other one's
   int32_t rank = 0;
   How how = How::kGone;
-  uint32_t ran = 0;  // of kSkipped: index of the ranks that ran it, in the rank lists beside it
+  uint32_t ran = 0;  // index in the rank lists beside it, of kSkipped and where IsHeldByOthers
 };
 // Lists of ranks to which lost copies refer: many have one.
 using RankLists = std::vector<std::vector<int32_t>>;

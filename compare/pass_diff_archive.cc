@@ -10,6 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "compare/uneven_copies.h"
+
 // Each function names all fields of its type, so that a new one does not compile until it is added.
 namespace tdump::io {
 
@@ -151,7 +153,8 @@ namespace {
 // Whether each refers to a list that is there.
 bool HaveLists(const std::vector<LostCopy>& lost, const RankLists& lists) {
   return std::all_of(lost.begin(), lost.end(), [&](const LostCopy& copy) {
-    return copy.how != LostCopy::How::kSkipped || copy.ran < lists.size();
+    const bool has_list = copy.how == LostCopy::How::kSkipped || IsHeldByOthers(copy);
+    return !has_list || copy.ran < lists.size();
   });
 }
 

@@ -11,6 +11,8 @@
 #include "compare/metrics.h"
 #include "compare/roles.h"
 #include "compare/skipped_operator.h"
+#include "compare/text.h"
+#include "compare/uneven_copies.h"
 #include "core/key.h"
 #include "core/text.h"
 
@@ -41,6 +43,9 @@ std::string LostText(const LostCopy& copy, const RankLists& lists, char side, co
     return SkippedText(PlainName(key.root, key.path, key.op), side, step, {copy.rank},
                        lists[copy.ran]);
   const std::string holds = fmt::format("rank {} of {} holds no copy", copy.rank, side);
+  if (IsHeldByOthers(copy))
+    return fmt::format("{}, though {} {}", holds, RanksText(lists[copy.ran]),
+                       lists[copy.ran].size() == 1 ? "does" : "do");
   switch (copy.how) {
     case LostCopy::How::kGone:
       return holds + ", though it did before";
@@ -54,8 +59,9 @@ std::string LostText(const LostCopy& copy, const RankLists& lists, char side, co
   return holds;
 }
 
-// "" of what was lost otherwise.
-std::string SkippedOf(const LostCopy& copy, const Key& key) {
+// What is listed apart. "" of what was lost otherwise.
+std::string ToldApart(const LostCopy& copy, const Key& key) {
+  if (IsHeldByOthers(copy)) return std::to_string(copy.ran);
   return copy.how == LostCopy::How::kSkipped ? key.root + "\n" + key.path : "";
 }
 
@@ -192,14 +198,14 @@ void UnpairedList::AddLost(char side, const PassDiff& pass, const PassPair& pair
   const bool of_a = side == 'A';
   const StepView& lacking = of_a ? *pass.b : *pass.a;
   const uint64_t step = of_a ? pair.b.step : pair.a.step;
-  std::map<std::tuple<int32_t, bool, std::string>, Unpaired> by_rank;  // what is skipped, by module
+  std::map<std::tuple<int32_t, bool, std::string>, Unpaired> by_rank;
   for (const LostCopy& copy : of_a ? pass.lost_b : pass.lost_a) {
     if ((of_a ? absent_b_ : absent_a_).contains(copy.rank)) continue;  // told of the whole pass
     const auto record = lacking.Get(copy.tensor);
     if (!record.ok()) continue;
     const bool allowed = IsAllowed(*record);
     const auto [found, added] =
-        by_rank.try_emplace({copy.rank, allowed, SkippedOf(copy, record->key)},
+        by_rank.try_emplace({copy.rank, allowed, ToldApart(copy, record->key)},
                             NewUnpaired(side, of_a ? pair.a : pair.b));
     Unpaired& unpaired = found->second;
     ++unpaired.records;

@@ -37,6 +37,7 @@ class AskedSide : public RunSide {
   bool is_of_named_records() const override { return side_->is_of_named_records(); }
   const std::vector<PassRef>& passes() const override { return side_->passes(); }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
+  bool IsLost(int32_t rank) const override { return side_->IsLost(rank); }
   std::optional<KilledState> KilledStateOf(int32_t rank) const override {
     return side_->KilledStateOf(rank);
   }

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "compare/dequantised.h"
+#include "compare/lost_passes.h"
 #include "compare/pass_diff.h"
 #include "compare/text.h"
 #include "core/text.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr size_t kMostSkipped = 100;
 constexpr size_t kMostNames = 10;
+constexpr size_t kMostLost = 4096;
 
 // As it is compared: dimensions stored once keep their stride 0, the others are contiguous.
 std::vector<int64_t> CanonicalStrides(const DumpTensor& tensor) {
@@ -154,6 +156,7 @@ ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
       catalog_(std::move(catalog)),
       late_(files_, &catalog_) {
   std::map<std::tuple<uint64_t, int32_t, uint32_t, bool>, uint32_t> seen;  // files of one step
+  std::set<int32_t> ranks;
   for (size_t i = 0; i < catalog_.units.size(); ++i) {
     const DumpUnit& unit = catalog_.units[i];
     PassRef pass{.rank = unit.rank, .process = unit.process, .step = unit.step, .index = i};
@@ -161,7 +164,12 @@ ForeignSide::ForeignSide(Env* env, std::string path, DumpCatalog catalog)
     pass.extra = unit.extra;
     pass.nth = seen[{unit.step, unit.rank, unit.process, unit.extra}]++;
     world_ = std::max(world_, unit.rank + 1);
+    ranks.insert(unit.rank);
     passes_.push_back(pass);
+  }
+  if (catalog_.rank || ranks.size() < 2) return;  // one rank's files alone may be all there is
+  for (int32_t rank = 0; rank < world_ && lost_.size() < kMostLost; ++rank) {
+    if (!ranks.contains(rank)) lost_.push_back(rank);
   }
 }
 
@@ -172,7 +180,17 @@ SideInfo ForeignSide::Describe() const {
   info.run = path_;
   info.world = world_;
   info.is_ours = false;
+  if (!lost_.empty())
+    info.holes.push_back(
+        fmt::format("{} {} {}", RanksText(lost_), lost_.size() == 1 ? "is" : "are", kNotInDump));
   return info;
+}
+
+bool ForeignSide::IsLost(int32_t rank) const { return std::ranges::binary_search(lost_, rank); }
+
+std::optional<KilledState> ForeignSide::KilledStateOf(int32_t rank) const {
+  if (!IsLost(rank)) return std::nullopt;
+  return KilledState{.how = std::string(kNotInDump), .last = std::nullopt};
 }
 
 std::string ForeignSide::CoordinatesOf(int32_t rank) const {

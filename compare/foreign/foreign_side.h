@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,9 @@ class ForeignSide : public RunSide {
   const std::vector<PassRef>& passes() const override { return passes_; }
   Result<std::unique_ptr<StepView>> Open(const PassRef& pass) const override;
   std::vector<io::Damage> DamageOf(int32_t /*rank*/) const override { return {}; }
+  // One of which the dump has no file, though it has some of several others.
+  bool IsLost(int32_t rank) const override;
+  std::optional<KilledState> KilledStateOf(int32_t rank) const override;
   std::string CoordinatesOf(int32_t rank) const override;
   std::string WhyMissing(int32_t rank) const override;
 
@@ -97,6 +101,7 @@ class ForeignSide : public RunSide {
   const DumpCatalog catalog_;
   const NextFileRecords late_;
   int32_t world_ = 1;
+  std::vector<int32_t> lost_;    // ranks without a file, ascending; the first ones
   std::vector<PassRef> passes_;  // PassRef::index: into catalog_.units
   std::string only_;             // a name; empty: everything
   const RunSide* other_ = nullptr;
