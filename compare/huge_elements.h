@@ -29,8 +29,8 @@ class Magnitudes {
   // Pairs; those that are not finite on both sides do not count.
   void Add(std::span<const double> a, std::span<const double> b);
   void Append(const Magnitudes& next);
-  // Whether HugeFrom is known already, whatever follows: what differs is large. `most_squares`: as of
-  // MayHoldHuge.
+  // Whether HugeFrom is known already, whatever follows: what differs is large. `most_squares`: as
+  // of MayHoldHuge.
   bool HasNothingHuge(double most_squares) const;
   // The magnitude from which on equal elements are huge; kNothingHuge: none are.
   double HugeFrom() const;
