@@ -88,7 +88,8 @@ class Differ {
     TDUMP_ASSIGN_OR_RETURN(StepAlignment found, AlignByInputs(a_, b_, pairing_options_));
     pairing_options_.step_pairs = std::move(found.pairs);
     report_.steps_aligned = true;
-    for (std::string& note : found.notes) report_.notes.push_back(std::move(note));
+    report_.notes.insert(report_.notes.end(), found.notes.begin(), found.notes.end());
+    moved_steps_ = std::move(found.moved);
     if (found.parted) PartAt(*found.parted);
     return {};
   }
@@ -206,8 +207,7 @@ class Differ {
   // After the last pass.
   void Finish(const RunSide& a, const RunSide& b, const PassPairing& pairing,
               const DiffPair& diff_pair) {
-    for (const PassRef& pass : pairing.only_a) damage_.Add(unpaired_.AddPass('A', pass, a, b));
-    for (const PassRef& pass : pairing.only_b) damage_.Add(unpaired_.AddPass('B', pass, b, a));
+    AddUnpairedPasses(a, b, pairing);
     report_.selects = static_cast<bool>(options_.pass.select);
     report_.named = a_.is_of_named_records() || b_.is_of_named_records();
     weights_.CountNames();
@@ -221,6 +221,18 @@ class Differ {
     AddHints();
     notes_.Finish();
     AddRulesHint();
+  }
+
+  void AddUnpairedPasses(const RunSide& a, const RunSide& b, const PassPairing& pairing) {
+    for (const PassRef& pass : pairing.only_a) damage_.Add(unpaired_.AddPass('A', pass, a, b));
+    for (const PassRef& pass : pairing.only_b) damage_.Add(unpaired_.AddPass('B', pass, b, a));
+    for (const MovedStep& moved : moved_steps_) {
+      const RunSide& side = moved.of_a ? a : b;
+      for (const PassRef& pass : side.passes()) {
+        if (pass.step == moved.step && IsSelected(side, pairing_options_, pass.rank) && !pass.extra)
+          damage_.Add(unpaired_.AddPass(moved.of_a ? 'A' : 'B', pass, side, moved.why));
+      }
+    }
   }
 
   void AddHints() {
@@ -464,10 +476,11 @@ class Differ {
   std::set<std::pair<uint64_t, uint64_t>> steps_;
   std::set<std::pair<int32_t, int32_t>> ranks_;
   std::optional<uint64_t> first_failing_step_;  // of B; what is allowed to is none
-  std::vector<Row> allowed_;                    // that fail; the first ones
-  uint32_t paired_roles_ = 0;                   // bits
-  bool signature_checked_ = false;              // of jobs
-  std::optional<JobDiff> job_;                  // where ranks are put together
+  std::vector<MovedStep> moved_steps_;
+  std::vector<Row> allowed_;        // that fail; the first ones
+  uint32_t paired_roles_ = 0;       // bits
+  bool signature_checked_ = false;  // of jobs
+  std::optional<JobDiff> job_;      // where ranks are put together
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compare/element.h"
+#include "compare/huge_elements.h"
 #include "compare/ordered_work.h"
 #include "compare/pair_side.h"
 #include "compare/pair_worker.h"
@@ -30,7 +31,9 @@ PairCounts& CountsOfThread() {
 
 class Measurement {
  public:
-  Measurement(const Operand& a, const Operand& b, const Bound& bound, unsigned threads)
+  // `huge_from`: equal elements from there on do not count.
+  Measurement(const Operand& a, const Operand& b, const Bound& bound, unsigned threads,
+              double huge_from = kNothingHuge)
       : bound_(bound),
         a_(a),
         b_(b),
@@ -39,11 +42,14 @@ class Measurement {
         own_(plan_, a.read, b.read, &counts_),
         channel_errors_(plan_.channels, 0.0) {
     threads_ = static_cast<unsigned>(std::min<uint64_t>(threads_, plan_.chunks()));
+    plan_.huge_from = huge_from;
   }
 
   Result<Metrics> Run() {
     TDUMP_RETURN_IF_ERROR(OpenWorkers());
     TDUMP_RETURN_IF_ERROR(AddChunks());
+    TDUMP_RETURN_IF_ERROR(FindHuge());
+    if (found_huge_from_ != kNothingHuge) return Metrics();
     Finish();
     if (metrics_.numeric && !plan_.integers && sums_.max_excess > metrics_.bound_abs)
       TDUMP_RETURN_IF_ERROR(CountOutside());
@@ -52,6 +58,9 @@ class Measurement {
     ScaleByWeight();
     return std::move(metrics_);
   }
+
+  // After Run, which then measured nothing: from there on they should not have counted.
+  double found_huge_from() const { return found_huge_from_; }
 
  private:
   // Beyond the calling thread's.
@@ -100,6 +109,28 @@ class Measurement {
     AddEach(channel_errors_.data(), done.channel_errors.data(), channel_errors_.size());
     if (done.sums.max_excess > 0 && suspects_.size() <= kMostSuspects)
       suspects_.emplace_back(chunk, done.sums.max_excess);
+  }
+
+  Status FindHuge() {
+    const bool scales = FormatOf(plan_.a.dtype).specials == Specials::kScale ||
+                        FormatOf(plan_.b.dtype).specials == Specials::kScale;
+    if (plan_.path != Path::kReal || plan_.integers || scales || plan_.huge_from != kNothingHuge)
+      return {};
+    if (!MayHoldHuge(sums_.most_squares, static_cast<double>(sums_.abs_error),
+                     static_cast<double>(sums_.relative)))
+      return {};
+    Magnitudes magnitudes;
+    Status status;
+    RunInOrder(
+        plan_.chunks(), threads_,
+        [this](unsigned thread, uint64_t chunk) { return WorkerOf(thread).CountMagnitudes(chunk); },
+        [&](uint64_t, Result<Magnitudes>&& found) {
+          status = found.status();
+          if (found.ok()) magnitudes.Append(*found);
+          return status.ok() && !magnitudes.HasNothingHuge(sums_.most_squares);
+        });
+    if (status.ok()) found_huge_from_ = magnitudes.HugeFrom();
+    return status;
   }
 
   // How many finite pairs lie outside, now that the absolute bound is known.
@@ -257,6 +288,7 @@ class Measurement {
   std::vector<double> channel_errors_;
   std::vector<std::pair<uint64_t, double>> suspects_;  // chunk, its max_excess
   uint64_t outside_ = 0;
+  double found_huge_from_ = kNothingHuge;
   Metrics metrics_;
 };
 
@@ -271,7 +303,14 @@ std::vector<uint64_t> ElementShape(const io::Record& record) {
 }
 
 Result<Metrics> Measure(const Operand& a, const Operand& b, const Bound& bound, unsigned threads) {
-  return Measurement(a, b, bound, threads).Run();
+  double huge_from = kNothingHuge;
+  {
+    Measurement all(a, b, bound, threads);
+    Result<Metrics> metrics = all.Run();
+    huge_from = all.found_huge_from();
+    if (!metrics.ok() || huge_from == kNothingHuge) return metrics;
+  }
+  return Measurement(a, b, bound, threads, huge_from).Run();
 }
 
 }  // namespace tdump::compare

@@ -44,7 +44,9 @@ struct Metrics {
   uint64_t bits_equal = 0;  // elements; 0 when the dtypes differ
   // Elements proven within the bound: finite and close, or the same special value.
   uint64_t within = 0;
-  uint64_t compared = 0;  // elements finite on both sides: what the numbers below are over
+  // Elements finite on both sides: what the numbers below are over. But for equal ones that are far
+  // beyond all others (compare/huge_elements.h), which are to all sums what infinities are.
+  uint64_t compared = 0;
   double max_abs = 0;
   std::string max_abs_text;  // exact for integers
   double max_rel = 0;        // of |a - b| / max(|a|, |b|), 0 / 0 = 0

@@ -1,6 +1,7 @@
 #include "compare/pair_comparer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -11,6 +12,7 @@
 #include "compare/made_parts.h"
 #include "compare/roles.h"
 #include "compare/same_bytes.h"
+#include "compare/token_ids.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -46,6 +48,19 @@ void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
   verdict.bitwise = verdict.tolerance = verdict.special = Answer::kNotJudged;
   comparison->evidence = Evidence::kMeta;
   comparison->metrics = {};
+}
+
+// Token ids and the like, in another dtype or shape: what is looked up by them is the same.
+void AcceptEqualIntegers(const StepView& view_a, const io::Record& a, const StepView& view_b,
+                         const io::Record& b, Comparison* comparison) {
+  Verdict& v = comparison->verdict;
+  if (v.dtype != Answer::kDiffers && v.shape != Answer::kDiffers) return;
+  if (!AreEqualIntegers(view_a, a, view_b, b)) return;
+  v.dtype_allowed = v.shape_allowed = true;
+  v.bitwise = v.tolerance = v.special = Answer::kSame;
+  comparison->notes.push_back(fmt::format(
+      "integer inputs of another dtype or shape are equal: {} [{}] and {} [{}]", a.dtype.view(),
+      fmt::join(a.sizes, ", "), b.dtype.view(), fmt::join(b.sizes, ", ")));
 }
 
 }  // namespace
@@ -142,6 +157,7 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
   if (options_.require_bits) DropWhatProvesNoBits(KeptOf(a, b), &comparison);
   if (comparison.verdict.shape == Answer::kDiffers)
     TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
+  if (outcome->role == Role::kInput) AcceptEqualIntegers(*diff_->a, a, *diff_->b, b, &comparison);
   judge_->JudgePair(a, b, outcome);
   return {};
 }

@@ -114,8 +114,8 @@ void PairSums::Append(const PairSums& next) {
   }
   if (next.max_abs > max_abs || next.max_abs_integer > max_abs_integer) worst = next.worst;
   if (next.max_rel > max_rel) worst_relative = next.worst_relative;
-  for (double PairSums::*largest :
-       {&PairSums::max_abs, &PairSums::max_rel, &PairSums::max_ulp, &PairSums::max_excess}) {
+  for (double PairSums::*largest : {&PairSums::max_abs, &PairSums::max_rel, &PairSums::max_ulp,
+                                    &PairSums::max_excess, &PairSums::most_squares}) {
     this->*largest = std::max(this->*largest, next.*largest);
   }
   max_abs_integer = std::max(max_abs_integer, next.max_abs_integer);
@@ -190,6 +190,7 @@ void PairAdder::AddSums(const PairMoments& m, const Reals& a, const Reals& b, si
   s.compared += n;
   s.finite_a += n;
   s.finite_b += n;
+  s.most_squares = std::max(s.most_squares, m.square_a);
   s.square_a += m.square_a;
   s.square_b += m.square_b;
   s.compared_square_a += m.square_a;
@@ -220,6 +221,7 @@ bool PairAdder::AddEqualTile(const Reals& numbers, size_t n) {
   if (squares == 0 && std::any_of(numbers.bytes, numbers.bytes + n * BytesOf(numbers.type),
                                   [](std::byte byte) { return (byte << 1) != std::byte{0}; }))
     return false;
+  s.most_squares = std::max(s.most_squares, squares);
   s.bits_equal += n;
   s.compared += n;
   s.finite_a += n;
@@ -230,6 +232,15 @@ bool PairAdder::AddEqualTile(const Reals& numbers, size_t n) {
   counts_.ulp[0] += n;
   s.max_abs = std::max(s.max_abs, 0.0);
   return true;
+}
+
+void PairAdder::LeaveOut(uint64_t count) {
+  PairSums& s = sums_;
+  s.within_special += count;
+  s.compared -= count;
+  s.finite_a -= count;
+  s.finite_b -= count;
+  counts_.ulp[0] -= count;
 }
 
 // Of a finite pair: everything that stands on the error alone.
@@ -304,6 +315,7 @@ void PairAdder::AddFinite(T a, T b, uint64_t index) {
   s.product += x * y;
   s.compared_square_a += x * x;
   s.compared_square_b += y * y;
+  s.most_squares = std::max(s.most_squares, static_cast<double>(x * x));
   const T difference = std::abs(a - b);
   const T larger = std::max(std::abs(a), std::abs(b));
   if (std::isinf(difference))

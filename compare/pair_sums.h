@@ -30,7 +30,8 @@ struct PairSums {
   long double error = 0, abs_error = 0, square_error = 0, product = 0, relative = 0;
   long double compared_square_a = 0, compared_square_b = 0;
   double max_abs = -1, max_rel = 0, max_ulp = 0;
-  double max_excess = 0;  // of |e| - relative bound * max(|a|, |b|)
+  double max_excess = 0;    // of |e| - relative bound * max(|a|, |b|)
+  double most_squares = 0;  // real numbers: of A, the largest sum over a tile, or of one number
   unsigned __int128 max_abs_integer = 0;
   // Of the first max_abs and the first max_rel. The latter is left out where an earlier piece of
   // the adder has as large a one.
@@ -78,6 +79,9 @@ class PairAdder {
   void AddIntegers(std::span<const __int128> a, std::span<const __int128> b, uint64_t first);
   // (re, im) pairs. Special values are matched part by part; |a - b| is the modulus.
   void AddComplexes(std::span<const double> a, std::span<const double> b, uint64_t first);
+
+  // `count` pairs that were added as zeros are equal ones that do not count.
+  void LeaveOut(uint64_t count);
 
   // Of the piece. `max_ulp` is left out where an earlier piece has a larger one.
   PairSums& sums() { return sums_; }

@@ -1,6 +1,7 @@
 #include "compare/pair_worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -155,6 +156,14 @@ Status PairWorker::Measure(uint64_t chunk) {
   });
 }
 
+Result<Magnitudes> PairWorker::CountMagnitudes(uint64_t chunk) {
+  Magnitudes magnitudes;
+  TDUMP_RETURN_IF_ERROR(ForEachTile(chunk, [&](uint64_t, uint64_t offset, uint64_t count) {
+    magnitudes.Add(a_.Floats(offset, count), b_.Floats(offset, count));
+  }));
+  return magnitudes;
+}
+
 Result<uint64_t> PairWorker::CountOutside(uint64_t chunk, double absolute) {
   uint64_t outside = 0;
   TDUMP_RETURN_IF_ERROR(ForEachTile(chunk, [&](uint64_t, uint64_t offset, uint64_t count) {
@@ -166,11 +175,13 @@ Result<uint64_t> PairWorker::CountOutside(uint64_t chunk, double absolute) {
 void PairWorker::AddTile(uint64_t first, uint64_t offset, uint64_t count) {
   const std::span<const std::byte> x = a_.Bytes(offset, count), y = b_.Bytes(offset, count);
   const bool equal = plan_.same_dtype && std::memcmp(x.data(), y.data(), x.size()) == 0;
-  if (plan_.path == Path::kReal && AsTheyLie(count)) {
+  const bool all_count = plan_.huge_from == kNothingHuge;
+  if (plan_.path == Path::kReal && all_count && AsTheyLie(count)) {
     if (equal && adder_.AddEqualTile(a_.Numbers(offset), count)) return;
     if (!equal && AddNumbers(first, offset, count)) return;
   }
   if (plan_.same_dtype) CountEqualBits(x, y, first, count, equal);
+  if (!all_count) return AddAllButHuge(first, offset, count);
   switch (plan_.path) {
     case Path::kBits:
       return;
@@ -183,6 +194,20 @@ void PairWorker::AddTile(uint64_t first, uint64_t offset, uint64_t count) {
     case Path::kComplex:
       return adder_.AddComplexes(a_.Complex(offset, count), b_.Complex(offset, count), first);
   }
+}
+
+// As zeros, which add nothing to any sum.
+void PairWorker::AddAllButHuge(uint64_t first, uint64_t offset, uint64_t count) {
+  const std::span<const double> a = a_.Floats(offset, count), b = b_.Floats(offset, count);
+  std::vector<double> left(a.begin(), a.end()), right(b.begin(), b.end());
+  uint64_t huge = 0;
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (left[i] != right[i] || std::abs(left[i]) < plan_.huge_from || std::isinf(left[i])) continue;
+    left[i] = right[i] = 0;
+    ++huge;
+  }
+  adder_.AddReals(left, right, first);
+  adder_.LeaveOut(huge);
 }
 
 bool PairWorker::AddNumbers(uint64_t first, uint64_t offset, uint64_t count) {

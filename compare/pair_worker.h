@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "compare/huge_elements.h"
 #include "compare/metrics.h"
 #include "compare/pair_side.h"
 #include "compare/pair_sums.h"
@@ -22,10 +23,11 @@ struct PairPlan {
 
   const io::Record& a;
   const io::Record& b;
-  double bound;            // relative
-  std::vector<bool> skip;  // dimensions that both sides store once: walked once
-  uint64_t weight = 1;     // elements of the tensor for each of the walk
-  uint64_t elements = 1;   // of the walk
+  double bound;                     // relative
+  double huge_from = kNothingHuge;  // equal elements from there on do not count
+  std::vector<bool> skip;           // dimensions that both sides store once: walked once
+  uint64_t weight = 1;              // elements of the tensor for each of the walk
+  uint64_t elements = 1;            // of the walk
   Path path = Path::kBits;
   bool same_dtype = false;
   bool integers = false;  // both sides
@@ -47,6 +49,8 @@ class PairWorker {
   PairSums& sums() { return adder_.sums(); }
   std::vector<double>& channel_errors() { return adder_.channel_errors(); }
 
+  // Precondition: real numbers.
+  Result<Magnitudes> CountMagnitudes(uint64_t chunk);
   // How many finite pairs of the chunk are outside the bound.
   Result<uint64_t> CountOutside(uint64_t chunk, double absolute);
 
@@ -57,6 +61,7 @@ class PairWorker {
   using Body = std::function<void(uint64_t first, uint64_t offset, uint64_t count)>;
   Status ForEachTile(uint64_t chunk, const Body& body);
   void AddTile(uint64_t first, uint64_t offset, uint64_t count);
+  void AddAllButHuge(uint64_t first, uint64_t offset, uint64_t count);
   bool AddNumbers(uint64_t first, uint64_t offset, uint64_t count);
   void CountEqualBits(std::span<const std::byte> x, std::span<const std::byte> y, uint64_t first,
                       uint64_t count, bool equal);

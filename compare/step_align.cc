@@ -6,8 +6,7 @@
 #include <map>
 #include <set>
 
-#include "compare/element.h"
-#include "compare/payload_view.h"
+#include "compare/token_ids.h"
 #include "core/key.h"
 #include "core/text.h"
 #include "io/hash.h"
@@ -15,14 +14,12 @@
 namespace tdump::compare {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;  // of an input that is read
-constexpr size_t kMostInputs = 64;                   // of a step and rank
-constexpr size_t kMostSteps = 4096;                  // that are aligned
+constexpr size_t kMostInputs = 64;   // of a step and rank
+constexpr size_t kMostSteps = 4096;  // that are aligned
 
 bool IsTokens(const io::Record& record) {
-  if (record.key.role != Role::kInput || !record.key.op.empty()) return false;
-  const NumberFormat format = FormatOf(record.dtype);
-  return format.kind == NumberKind::kInteger && !format.is_bool && record.numel() > 0;
+  return record.key.role == Role::kInput && record.key.op.empty() && IsOfIntegers(record.dtype) &&
+         record.numel() > 0;
 }
 
 std::string Hex(const io::Hash128& hash) {
@@ -31,18 +28,9 @@ std::string Hex(const io::Hash128& hash) {
   return text;
 }
 
-// The values as 64-bit integers; empty where they cannot be had.
+// As 64-bit integers; empty where they cannot be had.
 std::vector<int64_t> ValuesOf(const StepView& view, const io::Record& record) {
-  if (!record.payload || record.numel() > kMostBytes / 8) return {};
-  auto read = view.Open(record);
-  if (!read.ok()) return {};
-  PayloadView payload(record, std::move(*read), {});
-  std::vector<std::byte> bytes(payload.units() * record.dtype.unit_bytes());
-  if (!payload.Read(0, bytes).ok()) return {};
-  const NumberFormat format = FormatOf(record.dtype);
-  std::vector<__int128> numbers(payload.units() *
-                                static_cast<uint64_t>(NumbersPerUnit(record.dtype, format)));
-  DecodeInteger(record.dtype, format, bytes, numbers);
+  const std::vector<__int128> numbers = IntegersOf(view, record);
   return {numbers.begin(), numbers.end()};
 }
 
@@ -109,6 +97,19 @@ std::set<std::string> Constant(const std::vector<StepInputs>& steps) {
   return constant;
 }
 
+// What tells no step of either side from another. `by_order`: see AlignSteps.
+std::set<std::string> Constant(const std::vector<StepInputs>& a, const std::vector<StepInputs>& b,
+                               bool by_order) {
+  std::set<std::string> constant = Constant(a);
+  constant.merge(Constant(b));
+  const bool tells = std::any_of(a.begin(), a.end(), [&](const StepInputs& step) {
+    return std::any_of(step.contents.begin(), step.contents.end(),
+                       [&](const std::string& content) { return !constant.contains(content); });
+  });
+  if (!tells && by_order) constant.clear();
+  return constant;
+}
+
 bool InCommon(const StepInputs& a, const StepInputs& b, const std::set<std::string>& but) {
   return std::any_of(a.contents.begin(), a.contents.end(), [&](const std::string& content) {
     return !but.contains(content) &&
@@ -135,20 +136,65 @@ std::set<uint64_t> StepNumbers(const RunSide& side, const PairOptions& options) 
   return steps;
 }
 
-// Steps before the last pair that have no partner.
-void NoteAlone(const std::vector<StepInputs>& inputs,
-               const std::vector<std::pair<uint64_t, uint64_t>>& pairs, bool of_a,
-               std::vector<std::string>* notes) {
-  std::set<uint64_t> paired;
-  for (const auto& [a, b] : pairs) paired.insert(of_a ? a : b);
-  std::vector<uint64_t> alone;
-  for (const StepInputs& input : inputs) {
-    if (input.step < *paired.rbegin() && !paired.contains(input.step)) alone.push_back(input.step);
+// Steps of one side that have no partner, and why.
+class Alone {
+ public:
+  Alone(const std::vector<StepInputs>& here, const std::vector<StepInputs>& others, bool of_a,
+        const std::set<std::string>& constant, StepAlignment* alignment)
+      : others_(others), of_a_(of_a), constant_(constant), alignment_(*alignment) {
+    for (const auto& [a, b] : alignment_.pairs) {
+      here_paired_.insert(of_a ? a : b);
+      others_paired_.insert(of_a ? b : a);
+    }
+    for (const StepInputs& step : here) {
+      if (!here_paired_.contains(step.step)) Add(step);
+    }
   }
-  if (!alone.empty())
-    notes->push_back(fmt::format("no step of {} was given the inputs of step {} of {}",
-                                 of_a ? "B" : "A", RangesText(alone), of_a ? "A" : "B"));
-}
+
+  void Note() {
+    const char here = of_a_ ? 'A' : 'B', there = of_a_ ? 'B' : 'A';
+    if (!unmatched_.empty())
+      alignment_.notes.push_back(fmt::format("no step of {} was given the inputs of step {} of {}",
+                                             there, RangesText(unmatched_), here));
+    if (!again_.empty())
+      alignment_.notes.push_back(fmt::format(
+          "step {} of {} was given the inputs of a step of {} that is compared with another one",
+          RangesText(again_), here, there));
+    if (!moved_.empty())
+      alignment_.notes.push_back(
+          fmt::format("step {} of {} was given the inputs of a step of {} in another order, and is "
+                      "not paired",
+                      RangesText(moved_), here, there));
+  }
+
+ private:
+  void Add(const StepInputs& step) {
+    // A run may go on longer than the other one.
+    const bool is_before_last = step.step < *here_paired_.rbegin();
+    bool is_again = false;
+    for (const StepInputs& other : others_) {
+      if (!InCommon(step, other, constant_)) continue;
+      if (!others_paired_.contains(other.step)) return AddMoved(step.step, other.step);
+      is_again = true;
+    }
+    if (is_before_last) (is_again ? again_ : unmatched_).push_back(step.step);
+  }
+
+  void AddMoved(uint64_t step, uint64_t partner) {
+    moved_.push_back(step);
+    alignment_.moved.push_back(
+        {of_a_, step,
+         fmt::format("in another order: step {} of {} was given the same inputs", partner,
+                     of_a_ ? 'B' : 'A')});
+  }
+
+  const std::vector<StepInputs>& others_;
+  const bool of_a_;
+  const std::set<std::string>& constant_;
+  StepAlignment& alignment_;
+  std::set<uint64_t> here_paired_, others_paired_;
+  std::vector<uint64_t> unmatched_, again_, moved_;
+};
 
 }  // namespace
 
@@ -174,13 +220,7 @@ std::vector<StepInputs> InputsOf(const RunSide& side, const PairOptions& options
 std::vector<std::pair<uint64_t, uint64_t>> AlignSteps(const std::vector<StepInputs>& a,
                                                       const std::vector<StepInputs>& b,
                                                       bool by_order) {
-  std::set<std::string> constant = Constant(a);
-  constant.merge(Constant(b));
-  const bool tells = std::any_of(a.begin(), a.end(), [&](const StepInputs& step) {
-    return std::any_of(step.contents.begin(), step.contents.end(),
-                       [&](const std::string& content) { return !constant.contains(content); });
-  });
-  if (!tells && by_order) constant.clear();
+  const std::set<std::string> constant = Constant(a, b, by_order);
   // Longest common subsequence: length[i][j] of what is left from i and j on.
   std::vector<std::vector<uint32_t>> length(a.size() + 1, std::vector<uint32_t>(b.size() + 1));
   std::vector<std::vector<bool>> same(a.size(), std::vector<bool>(b.size()));
@@ -221,8 +261,9 @@ Result<StepAlignment> AlignByInputs(const RunSide& a, const RunSide& b,
                                    [&](const StepInputs& step) { return step.step > last_b; });
     if (next != of_b.end()) alignment.parted = next->step;
   }
-  NoteAlone(of_a, alignment.pairs, true, &alignment.notes);
-  NoteAlone(of_b, alignment.pairs, false, &alignment.notes);
+  const std::set<std::string> constant = Constant(of_a, of_b, options.align_steps);
+  Alone(of_a, of_b, true, constant, &alignment).Note();
+  Alone(of_b, of_a, false, constant, &alignment).Note();
   return alignment;
 }
 

@@ -33,10 +33,18 @@ std::vector<std::pair<uint64_t, uint64_t>> AlignSteps(const std::vector<StepInpu
                                                       const std::vector<StepInputs>& b,
                                                       bool by_order = true);
 
+// One that a step of the other side was given the inputs of, but in another order: both are alone.
+struct MovedStep {
+  bool of_a = false;
+  uint64_t step = 0;
+  std::string why;
+};
+
 struct StepAlignment {
   std::vector<std::pair<uint64_t, uint64_t>> pairs;  // A, B
   std::optional<uint64_t> parted;  // first step of B that was given other inputs than A's next one
-  std::vector<std::string> notes;  // steps between them that have no partner
+  std::vector<MovedStep> moved;
+  std::vector<std::string> notes;  // steps that have no partner
 };
 // Error (kInvalidArgument): no step of A was given what one of B was; says what there is to
 // compare.

@@ -28,6 +28,14 @@ void NoteLayout(const io::Record& a, const io::Record& b, Notes* notes) {
 
 bool AllBitsEqual(const Metrics& m) { return m.bits_equal == m.elements; }
 
+// Elements that did not count though they are finite (compare/huge_elements.h); 0 where special
+// values differ, of which it is not known in how many pairs they are.
+uint64_t HugeOf(const Metrics& m) {
+  if (!m.numeric || m.nan_mismatch + m.inf_mismatch > 0) return 0;
+  const uint64_t counted = m.compared + m.nan_a + m.inf_a;
+  return m.elements > counted ? m.elements - counted : 0;
+}
+
 }  // namespace
 
 std::string_view ToString(Answer answer) {
@@ -90,6 +98,11 @@ void JudgeMetrics(const Metrics& metrics, Comparison* comparison) {
   if (metrics.nan_a > 0 && metrics.nan_b > 0) {
     comparison->notes.push_back(
         fmt::format("{}: {} elements of A, {} of B", kNanNote, metrics.nan_a, metrics.nan_b));
+  }
+  if (const uint64_t huge = HugeOf(metrics); huge > 0) {
+    comparison->notes.push_back(
+        fmt::format("equal elements far beyond all others (a mask) do not count: {} of {}", huge,
+                    metrics.elements));
   }
   if (!metrics.numeric && v.bitwise == Answer::kDiffers) {
     comparison->notes.push_back("dtype without a known number format: compared by bits");

@@ -158,5 +158,60 @@ TEST(Parting, DamageOfAnotherRankIsTold) {
   EXPECT_EQ(DiffOk(a, b).overall, Overall::kDamaged);
 }
 
+FakeRun GivenAs(const Tensor& tokens, const Tensor& result = kValue) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  const uint64_t model = pass.Begin(".", "", {{"input_ids", tokens}});
+  pass.Module("embed", tokens, kValue);
+  pass.Module("fc", kValue, result);
+  pass.End(model, ".", "", {});
+  return run;
+}
+
+// As `--steps auto` takes them.
+TEST(Parting, TokensThatAreEqualInValueAreTheSameInAnyDtypeAndShape) {
+  const FakeRun a = GivenAs(MakeTensor<int64_t>("int64", {2, 2}, {7, 8, 9, 300}));
+  for (const Tensor& tokens : {MakeTensor<int32_t>("int32", {2, 2}, {7, 8, 9, 300}),
+                               MakeTensor<int64_t>("int64", {4}, {7, 8, 9, 300}),
+                               MakeTensor<uint16_t>("uint16", {1, 4}, {7, 8, 9, 300})}) {
+    const DiffReport same = DiffOk(a, GivenAs(tokens));
+    EXPECT_EQ(same.overall, Overall::kSame) << Text(same);
+    EXPECT_THAT(same.notes, testing::Contains("integer inputs of another dtype or shape are equal "
+                                              "(2 pairs)"));
+    // A fault behind them is judged, and the origin.
+    const DiffReport faulty = DiffOk(a, GivenAs(tokens, kOther));
+    EXPECT_EQ(faulty.overall, Overall::kDiffers);
+    EXPECT_FALSE(faulty.inputs.judging_stopped);
+    ASSERT_TRUE(faulty.origin);
+    EXPECT_EQ(faulty.origin->kind, OriginKind::kOperator);
+    EXPECT_EQ(faulty.origin->name, "fc");
+  }
+}
+
+TEST(Parting, OfAnotherDtypeOtherValuesAreOtherTokens) {
+  const FakeRun a = GivenAs(MakeTensor<int64_t>("int64", {2, 2}, {7, 8, 9, 300}));
+  for (const Tensor& tokens : {MakeTensor<int32_t>("int32", {2, 2}, {7, 8, 9, 301}),
+                               MakeTensor<uint8_t>("uint8", {2, 2}, {7, 8, 9, 300 % 256}),
+                               MakeTensor<int64_t>("int64", {4}, {7, 8, 300, 9}),
+                               MakeTensor<int64_t>("int64", {3}, {7, 8, 9})}) {
+    const DiffReport report = DiffOk(a, GivenAs(tokens));
+    EXPECT_TRUE(report.inputs.judging_stopped);
+    EXPECT_THAT(Text(report), HasSubstr("inputs differ: token ids from step 0 on"));
+  }
+}
+
+// What an operator makes has the dtype and shape that it is to have.
+TEST(Parting, IntegersThatWereMadeDifferInDtypeAndShape) {
+  const auto made = [](const Tensor& result) {
+    FakeRun run(1);
+    run.Pass(0, 0).Module("argmax", kValue, result);
+    return run;
+  };
+  const FakeRun a = made(MakeTensor<int64_t>("int64", {2}, {1, 2}));
+  EXPECT_EQ(DiffOk(a, made(MakeTensor<int32_t>("int32", {2}, {1, 2}))).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOk(a, made(MakeTensor<int64_t>("int64", {1, 2}, {1, 2}))).overall,
+            Overall::kDiffers);
+}
+
 }  // namespace
 }  // namespace tdump::compare

@@ -165,6 +165,43 @@ TEST(StepsAuto, ALongerRunIsNoDifference) {
   EXPECT_EQ(Aligned(RunOf({{0, 10}}), RunOf({{4, 10}, {5, 20}})).overall, Overall::kSame);
 }
 
+// As of batches that were shuffled otherwise.
+TEST(StepsAuto, StepsInAnotherOrderHaveNoPartnerAndAreToldSo) {
+  const DiffReport report =
+      Aligned(RunOf({{0, 10}, {1, 20}, {2, 30}}), RunOf({{0, 30}, {1, 20}, {2, 10}}));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(report.steps, ElementsAre(Pair(2, 0)));
+  EXPECT_THAT(report.notes,
+              ElementsAre("step 0-1 of A was given the inputs of a step of B in another order, and "
+                          "is not paired",
+                          "step 1-2 of B was given the inputs of a step of A in another order, and "
+                          "is not paired"));
+  ASSERT_EQ(report.unpaired.size(), 4u);
+  EXPECT_EQ(report.unpaired[0].side, 'A');
+  EXPECT_EQ(report.unpaired[0].step, 0u);
+  EXPECT_EQ(report.unpaired[0].why, "in another order: step 2 of B was given the same inputs");
+  EXPECT_EQ(report.unpaired[3].side, 'B');
+  EXPECT_EQ(report.unpaired[3].step, 2u);
+  // One that came first in A comes last in B.
+  const DiffReport turned =
+      Aligned(RunOf({{0, 10}, {1, 20}, {2, 30}}), RunOf({{4, 20}, {5, 30}, {6, 10}}));
+  EXPECT_EQ(turned.overall, Overall::kDiffers);
+  EXPECT_THAT(turned.steps, ElementsAre(Pair(1, 4), Pair(2, 5)));
+  EXPECT_EQ(turned.unpaired.size(), 2u);
+}
+
+TEST(StepsAuto, AStepThatWasRepeatedIsToldSo) {
+  const DiffReport report =
+      Aligned(RunOf({{0, 10}, {1, 20}, {2, 30}}), RunOf({{4, 10}, {5, 10}, {6, 30}}));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.notes, ElementsAre("no step of B was given the inputs of step 1 of A",
+                                        "step 5 of B was given the inputs of a step of A that is "
+                                        "compared with another one"));
+  // A second round is no more than a longer run.
+  EXPECT_THAT(Aligned(RunOf({{0, 10}, {1, 20}}), RunOf({{4, 10}, {5, 20}, {6, 10}, {7, 20}})).notes,
+              IsEmpty());
+}
+
 TEST(TokenIds, WhereTheyPartInStepsOfOneNumberJudgingStopsToo) {
   FakeRun a(1), b(1);
   for (uint64_t step = 0; step < 4; ++step) {

@@ -1,0 +1,24 @@
+// Token ids and other integers that something was given: what they are in value, in whichever dtype
+// and shape.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compare/step_view.h"
+#include "io/records.h"
+
+namespace tdump::compare {
+
+// No bool.
+bool IsOfIntegers(const DType& dtype);
+
+// Of integers, in row-major order; empty where they were not kept in full, cannot be read, or are
+// more than 2^23.
+std::vector<__int128> IntegersOf(const StepView& view, const io::Record& record);
+
+// Whether both are known, and the same.
+bool AreEqualIntegers(const StepView& view_a, const io::Record& a, const StepView& view_b,
+                      const io::Record& b);
+
+}  // namespace tdump::compare
