@@ -270,7 +270,7 @@ void ReadCrumbDir(Reader& r, const Setting& s, Config* c) {
     c->crumb_dir.clear();
   else if (!dir.starts_with('/') || dir.size() > kMaxDirBytes ||
            dir.find('\0') != std::string::npos)
-    r.Bad(s, Describe(s.node), "auto, or the absolute path of a directory on a local disk");
+    r.Bad(s, Describe(s.node), "auto, or the absolute path of a node-local directory");
   else
     c->crumb_dir = dir;
 }

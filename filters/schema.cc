@@ -394,8 +394,9 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "breadcrumbs.dir",
         .type = "path",
         .value = "auto",
-        .doc = "Node-local directory of breadcrumbs, 256 KiB a rank; auto is the run directory "
-               "where that is on a local disk, else /dev/shm.",
+        .doc = "Node-local directory of breadcrumbs, 256 KiB a rank, best in memory: on a disk that "
+               "is slow or full the job may have to wait, or get a SIGBUS. auto is the run "
+               "directory where that is in memory (tmpfs), else /dev/shm.",
         .example = "/dev/shm",
         .read = ReadCrumbDir,
         .print = PrintCrumbDir,

@@ -16,8 +16,6 @@
 namespace tdump::io {
 namespace {
 
-constexpr uint64_t kZfsMagic = 0x2fc12fc1, kXfsMagic = 0x58465342;
-
 std::atomic<uint32_t> next_thread{0};
 
 uint8_t ThreadNumber() noexcept {
@@ -48,7 +46,7 @@ CrumbHeader HeaderOf(const Identity& identity) {
   return header;
 }
 
-// The mapping, or null with errno set. The disk has given every page of it.
+// The mapping, or null with errno set. The file system has given every page of it.
 void* MapNew(int fd) {
   if (const int error = ::posix_fallocate(fd, 0, kCrumbFileBytes); error != 0) {
     errno = error;
@@ -111,22 +109,11 @@ void BreadcrumbRing::Leave(uint64_t name, bool ended) noexcept {
   Store(at + 8, word.Pack(), std::memory_order_release);
 }
 
-bool IsOnLocalDisk(const std::string& path) {
+bool IsInMemory(const std::string& path) {
   struct statfs found {};
   if (::statfs(path.c_str(), &found) != 0) return false;
-  switch (static_cast<uint64_t>(found.f_type) & 0xffffffff) {
-    case EXT4_SUPER_MAGIC:
-    case kXfsMagic:
-    case BTRFS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-    case F2FS_SUPER_MAGIC:
-    case kZfsMagic:
-      return true;
-    default:
-      return false;
-  }
+  const uint64_t type = static_cast<uint64_t>(found.f_type) & 0xffffffff;
+  return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
 }  // namespace tdump::io

@@ -44,8 +44,9 @@ class BreadcrumbRing {
   uint64_t names_end_ = 8;  // among the names; 0 stands for none
 };
 
-// Whether the file system of `path` is one of this node's own: a mapping on a network file system
-// may wait for its server.
-bool IsOnLocalDisk(const std::string& path);
+// Whether the file system of `path` is in memory. A store to a mapping on a network file system may
+// wait for its server, on a disk's for a page that is being written out; and one that copies on
+// write (btrfs, ZFS) may need room again, without which the store is a SIGBUS.
+bool IsInMemory(const std::string& path);
 
 }  // namespace tdump::io

@@ -30,7 +30,8 @@ std::string NameAt(std::span<const std::byte> names, uint64_t number) {
   if (number == 0) return "(an operator whose name found no room)";
   if (at + 2 > names.size()) return "(a name that is not readable)";
   const auto length = Load<uint16_t>(names, at);
-  if (length == 0 || at + 2 + length > names.size()) return "(a name that is not readable)";
+  if (length == 0 || length > kLongestCrumbName || at + 2 + length > names.size())
+    return "(a name that is not readable)";
   return {reinterpret_cast<const char*>(names.data()) + at + 2, length};
 }
 

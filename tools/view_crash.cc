@@ -47,7 +47,7 @@ std::string Elsewhere(const std::string& path) {
 
 void ReadTrail(const std::string& path, Trail* trail) {
   const io::IdentitySection& identity = trail->process->identity;
-  const auto bytes = ReadFile(Env::Posix(), path, 4 * io::kCrumbFileBytes);
+  const auto bytes = ReadFile(Env::Posix(), path, io::kCrumbFileBytes);
   if (!bytes.ok()) {
     if (const std::string target = Elsewhere(path); !target.empty())
       trail->trouble = fmt::format("they are in {} on {}, which is not to be seen from here",

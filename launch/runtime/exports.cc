@@ -70,8 +70,9 @@ void tdump_runtime_remark(const char* text) {
   if (Session* session = Session::Current()) session->Remark(text);
 }
 
-tdump::KernelReports* tdump_runtime_kernels() {
+tdump::KernelReports* tdump_runtime_kernels(int* answered) {
   Session* session = Session::Current();
+  *answered = session != nullptr;
   return session != nullptr ? session->kernels() : nullptr;
 }
 

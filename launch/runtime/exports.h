@@ -32,8 +32,9 @@ TDUMP_RUNTIME_EXPORT void tdump_runtime_torch_unseen();
 // goes to Sink::note.)
 TDUMP_RUNTIME_EXPORT void tdump_runtime_remark(const char* text);
 
-// Null: compiled kernels are not collected (collect.kernels: off). Else as long as the process.
-TDUMP_RUNTIME_EXPORT tdump::KernelReports* tdump_runtime_kernels();
+// Null: compiled kernels are not collected (collect.kernels: off), or, with `*answered` 0, there is
+// no session to tell yet. Else as long as the process.
+TDUMP_RUNTIME_EXPORT tdump::KernelReports* tdump_runtime_kernels(int* answered);
 
 // For a process whose collectors could not be opened: who it is goes on
 // record at its first call of a module.

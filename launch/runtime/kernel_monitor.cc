@@ -93,7 +93,7 @@ Status KernelMonitor::Open(const Identity& identity, bool selected, const std::s
   std::string path = link;
   if (!config_.crumb_dir.empty())
     path = NodeLocalPath(config_.crumb_dir, link);
-  else if (!io::IsOnLocalDisk(link.substr(0, link.rfind('/'))))
+  else if (!io::IsInMemory(link.substr(0, link.rfind('/'))))
     path = NodeLocalPath(kSharedMemory, link);
   TDUMP_ASSIGN_OR_RETURN(auto ring, io::BreadcrumbRing::Create(path, identity));
   if (path != link) {

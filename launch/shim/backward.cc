@@ -40,8 +40,8 @@ TDUMP_SHIM_EXPORT Gradients EngineExecute(void* self, const void* roots, const v
 Gradients EngineExecute(void* self, const void* roots, const void* inputs, bool keep_graph,
                         bool create_graph, bool accumulate_grad, const void* outputs) {
   __asm__ volatile(".cfi_personality 0x1b, tdump_shim_backward_personality");
-  static const auto next =
-      reinterpret_cast<Execute>(tdump_shim_next(TDUMP_EXECUTE, nullptr, "libtorch_cpu.so"));
+  static void* real;
+  const auto next = reinterpret_cast<Execute>(tdump_shim_next_torch(TDUMP_EXECUTE, &real));
   Gradients result = next(self, roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   __asm__ volatile("" ::: "memory");  // no tail call: it is this frame that an exception passes
   return result;

@@ -21,20 +21,9 @@ namespace {
 using Begin = void* (*)(const void* module, const void* const* tensors, size_t count);
 using End = void (*)(void* token, const void* result);
 
-void* Next(const char* name) { return tdump_shim_next(name, nullptr, "libtorch_cpu.so"); }
-
-// What `look` says of the function, asked again while that is null. Any thread.
-void* Found(void* (*look)(const char*), const char* function, void** found) {
-  void* known = __atomic_load_n(found, __ATOMIC_RELAXED);
-  if (known != nullptr) return known;
-  known = look(function);
-  __atomic_store_n(found, known, __ATOMIC_RELAXED);
-  return known;
-}
-
 // Null while, or where, the LibTorch collector is not in the process.
 void* Collector(const char* function, void** found) {
-  return Found(tdump_shim_torch, function, found);
+  return tdump_shim_found(tdump_shim_torch, function, found);
 }
 
 template <class... Tensors>
@@ -75,21 +64,23 @@ extern "C" __attribute__((visibility("hidden"), used)) int tdump_shim_forward_pe
   using Place = const void* (*)(void* context);
   using Unwound = void (*)(const void* frame);
   if ((actions & kCleanup) == 0) return kContinueUnwind;
-  const auto place_of = reinterpret_cast<Place>(Found(Unwinder, "_Unwind_GetCFA", &place));
+  const auto place_of =
+      reinterpret_cast<Place>(tdump_shim_found(Unwinder, "_Unwind_GetCFA", &place));
   const auto tell = reinterpret_cast<Unwound>(Collector("tdump_torch_forward_unwound", &unwound));
   if (place_of != nullptr && tell != nullptr) tell(place_of(context));
   return kContinueUnwind;
 }
 
-#define TDUMP_FORWARD(cls, mangled, parameters, arguments)                     \
-  TDUMP_SHIM_EXPORT Tensor Forward##cls parameters __asm__(mangled);           \
-  Tensor Forward##cls parameters {                                             \
-    __asm__ volatile(".cfi_personality 0x1b, tdump_shim_forward_personality"); \
-    static const auto next = (Tensor(*) parameters)Next(mangled);              \
-    void* token = Before arguments;                                            \
-    Tensor result = next arguments;                                            \
-    After(token, &result);                                                     \
-    return result;                                                             \
+#define TDUMP_FORWARD(cls, mangled, parameters, arguments)                         \
+  TDUMP_SHIM_EXPORT Tensor Forward##cls parameters __asm__(mangled);               \
+  Tensor Forward##cls parameters {                                                 \
+    __asm__ volatile(".cfi_personality 0x1b, tdump_shim_forward_personality");     \
+    static void* real;                                                             \
+    const auto next = (Tensor(*) parameters)tdump_shim_next_torch(mangled, &real); \
+    void* token = Before arguments;                                                \
+    Tensor result = next arguments;                                                \
+    After(token, &result);                                                         \
+    return result;                                                                 \
   }
 #define TDUMP_FORWARD_1(cls, mangled) TDUMP_FORWARD(cls, mangled, (void* self, void* a), (self, a))
 #define TDUMP_FORWARD_2(cls, mangled) \

@@ -20,25 +20,27 @@ using Save = void (*)(void* tensor, const char* arg, const char* stage, const ch
 using Print = void (*)(void* tensor, const char* message);
 using Run = Tensors (*)(void* self, void* inputs, void* stream);
 
-// Of libtdump.so (core/kernels.h); null: not asked for, which stays so.
+// Of libtdump.so (core/kernels.h). Null: not asked for, which stays so once it is known, or nothing
+// to ask yet.
 void* Reports() {
   static void* reports;
-  static int asked;
-  if (__atomic_load_n(&asked, __ATOMIC_ACQUIRE) == 0) {
-    using Ask = void* (*)();
-    const auto ask = reinterpret_cast<Ask>(tdump_shim_runtime("tdump_runtime_kernels"));
-    __atomic_store_n(&reports, ask != nullptr ? ask() : nullptr, __ATOMIC_RELAXED);
-    __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
-  }
-  return __atomic_load_n(&reports, __ATOMIC_RELAXED);
+  static int none;
+  void* known = __atomic_load_n(&reports, __ATOMIC_RELAXED);
+  if (known != nullptr || __atomic_load_n(&none, __ATOMIC_RELAXED) != 0) return known;
+  using Ask = void* (*)(int* answered);
+  const auto ask = reinterpret_cast<Ask>(tdump_shim_runtime("tdump_runtime_kernels"));
+  if (ask == nullptr) return nullptr;
+  int answered = 0;
+  known = ask(&answered);
+  if (known != nullptr)
+    __atomic_store_n(&reports, known, __ATOMIC_RELAXED);
+  else if (answered != 0)
+    __atomic_store_n(&none, 1, __ATOMIC_RELAXED);
+  return known;
 }
 
 void* Collector(const char* function, void** found) {
-  void* known = __atomic_load_n(found, __ATOMIC_RELAXED);
-  if (known != nullptr) return known;
-  known = tdump_shim_torch(function);
-  __atomic_store_n(found, known, __ATOMIC_RELAXED);
-  return known;
+  return tdump_shim_found(tdump_shim_torch, function, found);
 }
 
 // What the unwinder asks of a frame that it passes (Itanium C++ ABI, exception handling, 2.5.2).
@@ -67,9 +69,10 @@ void SaveTensor(void* tensor, const char* arg, const char* stage, const char* ke
         take(reports, tensor, arg, stage, kernel, __builtin_return_address(0)) != 0)
       return;
   }
-  static const auto next = reinterpret_cast<Save>(
-      tdump_shim_next("aoti_torch_save_tensor_handle", nullptr, "libtorch_cpu.so"));
-  if (next != nullptr) next(tensor, arg, stage, kernel);
+  static void* real;
+  if (const auto next =
+          reinterpret_cast<Save>(tdump_shim_next_torch("aoti_torch_save_tensor_handle", &real)))
+    next(tensor, arg, stage, kernel);
 }
 
 TDUMP_SHIM_EXPORT void PrintTensor(void* tensor,
@@ -82,9 +85,10 @@ void PrintTensor(void* tensor, const char* message) {
     const auto take = reinterpret_cast<Take>(Collector("tdump_torch_kernel_message", &found));
     if (take != nullptr && take(reports, tensor, message, __builtin_return_address(0)) != 0) return;
   }
-  static const auto next = reinterpret_cast<Print>(
-      tdump_shim_next("aoti_torch_print_tensor_handle", nullptr, "libtorch_cpu.so"));
-  if (next != nullptr) next(tensor, message);
+  static void* real;
+  if (const auto next =
+          reinterpret_cast<Print>(tdump_shim_next_torch("aoti_torch_print_tensor_handle", &real)))
+    next(tensor, message);
 }
 
 extern "C" __attribute__((visibility("hidden"), used)) int tdump_shim_model_personality(
@@ -101,9 +105,9 @@ TDUMP_SHIM_EXPORT Tensors RunModel(void* self, void* inputs, void* stream) __asm
 Tensors RunModel(void* self, void* inputs, void* stream) {
   __asm__ volatile(".cfi_personality 0x1b, tdump_shim_model_personality");
   using Begin = void (*)() noexcept;
-  static void* found;
-  static const auto next =
-      reinterpret_cast<Run>(tdump_shim_next(TDUMP_RUN_MODEL, nullptr, "libtorch_cpu.so"));
+  static void *found, *real;
+  const auto next = reinterpret_cast<Run>(tdump_shim_next_torch(TDUMP_RUN_MODEL, &real));
+  if (next == nullptr) __builtin_trap();  // the job has no such function to call
   if (Reports() != nullptr) {
     if (const auto begin = reinterpret_cast<Begin>(Collector("tdump_torch_model_begin", &found)))
       begin();

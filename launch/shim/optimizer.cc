@@ -19,8 +19,6 @@ namespace {
 using Step = Opaque (*)(void* self, void* closure);
 using AddParamGroup = void (*)(void* self, const void* group);
 
-void* Next(const char* name) { return tdump_shim_next(name, nullptr, "libtorch_cpu.so"); }
-
 void Stepped(const void* self, const char* cls) noexcept {
   using Tell = void (*)(const void*, const char*) noexcept;
   if (auto tell = reinterpret_cast<Tell>(tdump_shim_loaded("tdump_on_optimizer_step")))
@@ -42,14 +40,15 @@ void Created(const void* self) noexcept {
 
 }  // namespace
 
-#define TDUMP_STEP(cls, mangled)                                                  \
-  TDUMP_SHIM_EXPORT Opaque Step##cls(void* self, void* closure) __asm__(mangled); \
-  Opaque Step##cls(void* self, void* closure) {                                   \
-    static const Step next = reinterpret_cast<Step>(Next(mangled));               \
-    Opaque result = next(self, closure);                                          \
-    Kept(self);                                                                   \
-    Stepped(self, "torch::optim::" #cls);                                         \
-    return result;                                                                \
+#define TDUMP_STEP(cls, mangled)                                                     \
+  TDUMP_SHIM_EXPORT Opaque Step##cls(void* self, void* closure) __asm__(mangled);    \
+  Opaque Step##cls(void* self, void* closure) {                                      \
+    static void* real;                                                               \
+    const auto next = reinterpret_cast<Step>(tdump_shim_next_torch(mangled, &real)); \
+    Opaque result = next(self, closure);                                             \
+    Kept(self);                                                                      \
+    Stepped(self, "torch::optim::" #cls);                                            \
+    return result;                                                                   \
   }
 
 TDUMP_STEP(SGD, "_ZN5torch5optim3SGD4stepESt8functionIFN2at6TensorEvEE")
@@ -64,7 +63,9 @@ TDUMP_STEP(LBFGS, "_ZN5torch5optim5LBFGS4stepESt8functionIFN2at6TensorEvEE")
 TDUMP_SHIM_EXPORT void OptimizerAddParamGroup(void* self,
                                               const void* group) __asm__(TDUMP_ADD_PARAM_GROUP);
 void OptimizerAddParamGroup(void* self, const void* group) {
-  static const AddParamGroup next = reinterpret_cast<AddParamGroup>(Next(TDUMP_ADD_PARAM_GROUP));
+  static void* real;
+  const auto next =
+      reinterpret_cast<AddParamGroup>(tdump_shim_next_torch(TDUMP_ADD_PARAM_GROUP, &real));
   next(self, group);
   Created(self);
 }

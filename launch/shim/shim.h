@@ -38,4 +38,23 @@ void* tdump_shim_torch_loaded(const char* function);
 
 #ifdef __cplusplus
 }
+
+// What `look` says of the function, asked again while that is null; `found` is a static of the
+// caller. Any thread: a static with an initializer would have a guard at which no thread waits
+// here (-fno-threadsafe-statics), and a second one would read it before it is set.
+template <class Look>
+static inline void* tdump_shim_found(Look look, const char* function, void** found) {
+  void* known = __atomic_load_n(found, __ATOMIC_RELAXED);
+  if (known != nullptr) return known;
+  known = look(function);
+  if (known != nullptr) __atomic_store_n(found, known, __ATOMIC_RELAXED);
+  return known;
+}
+
+// The same of the next definition, in LibTorch.
+static inline void* tdump_shim_next_torch(const char* function, void** found) {
+  return tdump_shim_found(
+      [](const char* name) { return tdump_shim_next(name, nullptr, "libtorch_cpu.so"); }, function,
+      found);
+}
 #endif

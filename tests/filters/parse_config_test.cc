@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "you mean 'save'?"},
         Mistake{"breadcrumbs: {dir: here}\n",
                 "c.yaml:1:20: breadcrumbs.dir: 'here'; expected auto, or the absolute path of a "
-                "directory on a local disk"},
+                "node-local directory"},
         Mistake{
             "breadcrumbs: {ranks: most}\n",
             "c.yaml:1:22: breadcrumbs.ranks: 'most', position 0: expected a number (like 0-9, 3,7, "

@@ -264,6 +264,25 @@ TEST_F(BreadcrumbsTest, AForgedHeaderAllocatesNoMoreThanThereIs) {
   EXPECT_TRUE(found->cut);
 }
 
+// Each crumb has its name: a small file of many crumbs must not become a large answer.
+TEST_F(BreadcrumbsTest, ANameLongerThanAnyThatIsWrittenIsNotTaken) {
+  {
+    const auto ring = Make();
+    ring->Leave(ring->AddName(std::string(kLongestCrumbName + 1, 'a')), false);
+  }
+  std::string bytes = Bytes();
+  EXPECT_EQ(Parse(bytes)->LastBegun()->name, std::string(kLongestCrumbName, 'a'));
+  const uint16_t length = kLongestCrumbName + 1;
+  std::memcpy(&bytes[kNames + 8], &length, sizeof length);
+  EXPECT_EQ(Parse(bytes)->LastBegun()->name, "(a name that is not readable)");
+}
+
+TEST_F(BreadcrumbsTest, WhatIsInMemory) {
+  EXPECT_TRUE(IsInMemory("/dev/shm"));
+  EXPECT_FALSE(IsInMemory("/proc"));
+  EXPECT_FALSE(IsInMemory(path()));  // not there
+}
+
 TEST_F(BreadcrumbsTest, NothingIsOverwritten) {
   const auto ring = Make();
   const auto second = BreadcrumbRing::Create(path(), {});

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 #include <filesystem>
 
@@ -95,6 +97,19 @@ TEST_F(KernelMonitorTest, ANodeLocalDirectoryIsLinkedTo) {
   monitor.Close(/*well=*/true);
   EXPECT_FALSE(Left());
   EXPECT_TRUE(std::filesystem::is_empty(config_.crumb_dir));
+}
+
+// A store must neither wait for a disk nor find it full.
+TEST_F(KernelMonitorTest, ByItselfTheyLieInMemory) {
+  struct statfs found {};
+  ASSERT_EQ(::statfs(directory_.c_str(), &found), 0);
+  config_.kernels = KernelMode::kNames;
+  KernelMonitor monitor(config_, &operators_);
+  ASSERT_TRUE(monitor.Open(Rank(2), true, link()).ok());
+  EXPECT_EQ(std::filesystem::is_symlink(link()), found.f_type != TMPFS_MAGIC);
+  monitor.Began(kernel_);
+  EXPECT_EQ(Read().LastBegun()->name, "mlp/mm_out");
+  monitor.Close(/*well=*/true);
 }
 
 TEST_F(KernelMonitorTest, WithoutThatDirectoryThereAreNone) {

@@ -101,5 +101,13 @@ TEST_F(ViewCrashTest, ForeignAndDamagedFilesAreNotTaken) {
   EXPECT_THAT(done.out, Not(HasSubstr("<- in this kernel")));
 }
 
+TEST_F(ViewCrashTest, AFileThatIsTooLongIsNotRead) {
+  LeaveCrumbs();
+  std::filesystem::resize_file(Path("run/clock/" + File(1)), io::kCrumbFileBytes + 1);
+  const auto done = View({});
+  EXPECT_THAT(done.out, HasSubstr("rank 1: no breadcrumbs can be read: "));
+  EXPECT_THAT(done.out, HasSubstr("262145 bytes, more than the 262144 that are read"));
+}
+
 }  // namespace
 }  // namespace tdump::tools
