@@ -50,8 +50,9 @@ void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
 
 }  // namespace
 
-PairComparer::PairComparer(const PassDiffOptions& options, const PassDiff* diff, PassJudge* judge)
-    : options_(options), diff_(diff), judge_(judge) {
+PairComparer::PairComparer(const PassDiffOptions& options, const PassDiff* diff, TwinViews twins,
+                           PassJudge* judge)
+    : options_(options), diff_(diff), twins_(twins), judge_(judge) {
   for (const auto& [begin, call] : diff->calls) roots_.Add(call.kind, call.root, begin);
 }
 
@@ -67,11 +68,15 @@ std::invoke_result_t<Work, Operand, Operand, unsigned> PairComparer::WithThreads
 }
 
 Status PairComparer::Compare(Outcome* outcome, bool* large) const {
-  TDUMP_ASSIGN_OR_RETURN(const io::Record a, diff_->a->Get(outcome->ids.a));
-  TDUMP_ASSIGN_OR_RETURN(const io::Record b, diff_->b->Get(outcome->ids.b));
+  TDUMP_ASSIGN_OR_RETURN(io::Record a, diff_->a->Get(outcome->ids.a));
+  TDUMP_ASSIGN_OR_RETURN(io::Record b, diff_->b->Get(outcome->ids.b));
   Place(b, outcome);
   if (assembled_) TDUMP_RETURN_IF_ERROR(Resolve(outcome));
   if (!outcome->unresolved->empty()) return {};
+  if (twins_.ShowFor(a, b)) {
+    TDUMP_ASSIGN_OR_RETURN(a, diff_->a->Get(outcome->ids.a));
+    TDUMP_ASSIGN_OR_RETURN(b, diff_->b->Get(outcome->ids.b));
+  }
   if (large != nullptr && IsRead(a, b, JudgeMeta(a, b)) && a.payload->logical_bytes >= kLargePair) {
     *large = true;
     return {};

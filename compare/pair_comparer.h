@@ -9,14 +9,16 @@
 #include "compare/pass_diff.h"
 #include "compare/pass_judge.h"
 #include "compare/root_calls.h"
+#include "compare/twin_view.h"
 
 namespace tdump::compare {
 
 // Thread-safe. All outlive it.
 class PairComparer {
  public:
-  // `diff`: with its calls.
-  PairComparer(const PassDiffOptions& options, const PassDiff* diff, PassJudge* judge);
+  // `diff`: with its calls. `twins`: its views.
+  PairComparer(const PassDiffOptions& options, const PassDiff* diff, TwinViews twins,
+               PassJudge* judge);
 
   // `large`: where given, told whether the pair was left for later: it is worth several threads.
   // Error: a payload's.
@@ -63,6 +65,7 @@ class PairComparer {
 
   const PassDiffOptions& options_;
   const PassDiff* diff_;
+  const TwinViews twins_;
   PassJudge* judge_;
   RootCalls roots_;
   const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();

@@ -13,6 +13,7 @@
 #include "compare/sparse_pairs.h"
 #include "compare/stages.h"
 #include "compare/text.h"
+#include "compare/twin_view.h"
 #include "core/add_thread.h"
 #include "core/key.h"
 
@@ -21,11 +22,13 @@ namespace {
 
 class PassComparer {
  public:
-  PassComparer(const PassDiffOptions& options, bool parameters_given, PassDiff* diff)
+  PassComparer(const PassDiffOptions& options, bool parameters_given, TwinViews twins,
+               PassDiff* diff)
       : options_(options),
         diff_(diff),
+        twins_(twins),
         judge_(options, *diff->a, *diff->b, parameters_given),
-        pairs_(options, diff, &judge_) {}
+        pairs_(options, diff, twins, &judge_) {}
 
   void CompareAll() {
     std::vector<Outcome>& outcomes = diff_->outcomes;
@@ -41,6 +44,7 @@ class PassComparer {
       if (!shared->is_first()) return shared->Send(diff_);
       const std::vector<size_t> again = shared->Receive(diff_, [this](Outcome* outcome) {
         judge_.Adopt(outcome);
+        ShowTwins(*outcome);
         Keep(outcome);
       });
       if (!shared->status().ok()) return;
@@ -86,6 +90,15 @@ class PassComparer {
     for (unsigned i = 0; i < more.count() && AddThread(&threads, work);) ++i;
     work();
     for (std::thread& thread : threads) thread.join();
+  }
+
+  // Of what another process read.
+  void ShowTwins(const Outcome& outcome) const {
+    if (!MayBeOfTwins(outcome.comparison)) return;
+    for (const auto& [view, id] : {std::pair(twins_.a, outcome.ids.a), {twins_.b, outcome.ids.b}}) {
+      const io::Record* const known = view->Known(id);
+      if (known == nullptr || !known->payload) view->Show(id);
+    }
   }
 
   // What there may be of every pair, and is not small.
@@ -153,6 +166,7 @@ class PassComparer {
 
   const PassDiffOptions& options_;
   PassDiff* diff_;
+  const TwinViews twins_;
   PassJudge judge_;
   const PairComparer pairs_;
   const bool assembled_ = diff_->a->is_assembled() || diff_->b->is_assembled();
@@ -212,8 +226,11 @@ WantRecord Wanted(const PassDiffOptions& options) {
 
 PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   PassDiff diff;
-  diff.a = std::move(opened.a);
-  diff.b = std::move(opened.b);
+  auto a = std::make_unique<TwinView>(std::move(opened.a));
+  auto b = std::make_unique<TwinView>(std::move(opened.b));
+  const TwinViews twins = {a.get(), b.get()};
+  diff.a = std::move(a);
+  diff.b = std::move(b);
   diff.notes = std::move(opened.notes);
   diff.is_later_stage = opened.is_later_stage;
   AddDamage(*diff.a, &diff.damage);
@@ -239,7 +256,7 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   }
   const std::vector<PairsMade> made = std::move(pairing.made);
   pairing = {};
-  PassComparer(options, opened.parameters_given, &diff).CompareAll();
+  PassComparer(options, opened.parameters_given, twins, &diff).CompareAll();
   if (options.shared != nullptr && !options.shared->is_first()) return diff;
   for (const PairsMade& pairs : made) {
     for (size_t i = 0; i < pairs.count; ++i)

@@ -13,6 +13,7 @@
 #include "compare/pass_diff_archive.h"
 #include "compare/stages.h"
 #include "compare/trim_heap.h"
+#include "compare/twin_view.h"
 
 namespace tdump::compare {
 namespace {
@@ -47,6 +48,17 @@ void SortByOrder(std::vector<Outcome>* outcomes) {
     (*outcomes)[to] = std::move(first);
     from[to] = to;
   }
+}
+
+// As the process that compared the pass saw it.
+Result<std::unique_ptr<StepView>> WithTwins(Result<std::unique_ptr<StepView>> opened,
+                                            const PassDiff& diff, uint64_t RecordIds::*id) {
+  TDUMP_RETURN_IF_ERROR(opened.status());
+  auto view = std::make_unique<TwinView>(*std::move(opened));
+  for (const Outcome& outcome : diff.outcomes) {
+    if (MayBeOfTwins(outcome.comparison)) view->Show(outcome.ids.*id);
+  }
+  return std::unique_ptr<StepView>(std::move(view));
 }
 
 }  // namespace
@@ -201,12 +213,16 @@ PassResults::Diff PassResults::Receive(const PassPair& pair, size_t i,
   if (kind == kKnown) return CompareEqual(pair, keys, options);
   Result<PassDiff> diff = UnarchivePassDiff(rest, options_.rules.get());
   if (!diff.ok()) return *broken = diff.status();
+  auto shared = std::make_shared<PassDiff>(std::move(*diff));
   const auto late = std::make_shared<LatePair>(a_, b_, pair);
-  diff->a = std::make_unique<LateView>([late] { return late->TakeA(); });
-  diff->b = std::make_unique<LateView>([late] { return late->TakeB(); });
-  auto shared = std::make_shared<const PassDiff>(std::move(*diff));
-  if (kind == kEqual) Keep(keys, shared);
-  return shared;
+  const PassDiff* const of = shared.get();  // which owns the views
+  shared->a = std::make_unique<LateView>(
+      [late, of] { return WithTwins(late->TakeA(), *of, &RecordIds::a); });
+  shared->b = std::make_unique<LateView>(
+      [late, of] { return WithTwins(late->TakeB(), *of, &RecordIds::b); });
+  const Diff result = std::shared_ptr<const PassDiff>(std::move(shared));
+  if (kind == kEqual) Keep(keys, *result);
+  return result;
 }
 
 }  // namespace tdump::compare

@@ -88,7 +88,7 @@ TEST(Drift, WhatFollowsFromAnEarlierStepIsNotBlamed) {
 }
 
 // Beside it a weight and a buffer that are far off, and with `by_hash` one whose values were not
-// kept and that differs from the start.
+// kept, nor in another record, and that differs from the start.
 DiffReport WithAWeightThatBecameNaN(bool by_hash) {
   const auto run_of = [&](bool other) {
     FakeRun run(1);
@@ -100,7 +100,8 @@ DiffReport WithAWeightThatBecameNaN(bool by_hash) {
       FullParam(&pass, "norm", later ? kBad : kGood);
       pass.last()->key.role = Role::kState;
       pass.last()->key.arg = "running_mean";
-      if (by_hash) pass.Param("hashed", "weight", other ? kBad : kGood);
+      if (by_hash)
+        pass.Param("hashed", "weight", Vector<float>("float32", {7, other ? 8.0f : 9.0f}));
       pass.Module("first", kInput, other ? kBad : kGood);
     }
     return run;
