@@ -53,19 +53,18 @@ bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
   return layouts.ok() && layouts->a.shape() == layouts->b.shape();
 }
 
-// Whether a layout makes one tensor of what ranks of A hold: not where it takes for copies what
-// differs, and nobody said so.
-bool IsWhole(const LoadedShards& a, const Result<ResolvedLayouts>& layouts) {
-  if (!layouts.ok() || layouts->proof_a == Proof::kSaid) return layouts.ok();
-  const auto differing = DifferingReplicas(a.set, layouts->a.plan);
-  return differing.ok() && differing->empty();
+bool AreWhole(const LoadedShards& a, const LoadedShards& b,
+              const Result<ResolvedLayouts>& layouts) {
+  return layouts.ok() && IsWhole(a.set, layouts->a, layouts->proof_a) &&
+         IsWhole(b.set, layouts->b, layouts->proof_b);
 }
 
 // What ranks hold as copies of one tensor.
 void AddCopies(const LoadedShards& shards, const LayoutCandidate& layout, const WholeTensor& tensor,
                StageHint* hint) {
   const ShardSet& set = shards.set;
-  if (set.shards.size() < 2 || !layout.is_one_shard()) return;
+  const bool is_known = !set.hashes.empty() || set.has_payload;
+  if (set.shards.size() < 2 || !layout.is_one_shard() || !is_known) return;
   hint->Add(set.role, shards.data.front().record.key.path, true, !tensor.copies.empty());
 }
 
@@ -133,21 +132,23 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     AddSkipped(left, right, of_a, of_b, std::move(layouts), made, skipped, step);
     return;
   }
-  if (status.ok() && LackAlike(left, right, skipped, *step) && !IsWhole(of_a, layouts)) {
+  if (status.ok() && LackAlike(left, right, skipped, *step) && !AreWhole(of_a, of_b, layouts)) {
     return AddRankByRank(left, right, made,
                          "what ranks hold is compared one by one, for others lack their parts on "
                          "both sides",
                          step);
   }
   if (layouts.ok() && IsUnjoinable(of_a, of_b, *layouts)) {
-    if (lie_alike_ && AreJoinedAlike(layouts->a, layouts->b) &&
+    if (lie_alike_ && LieAtOnePlace(layouts->a, layouts->b) &&
         RanksOf(*step->a, left) == RanksOf(*step->b, right))
       return AddRankByRank(left, right, made,
                            "what ranks hold is compared one by one, for what was kept of shards "
                            "cannot be joined",
                            step);
-    const std::string none = Also(made, "not compared, for statistics cannot be joined");
-    AddTensors(left, right, of_a, of_b, std::move(layouts), none, step);
+    const bool are_copies = layouts->a.is_one_shard() && layouts->b.is_one_shard();
+    const std::string how =
+        are_copies ? made : Also(made, "not compared, for statistics cannot be joined");
+    AddTensors(left, right, of_a, of_b, std::move(layouts), how, step);
     return;
   }
   if (layouts.ok()) {

@@ -26,6 +26,8 @@ struct Job {
   bool has_pass = true;  // unfinished, of step 1
   int32_t changed = -1;  // of this rank `fc` differs there
   std::string axis = "tp";
+  // What ranks keep of `fc` in step 1, in turn; empty: all of it.
+  std::vector<Tensor (*)(Tensor)> keeps = {};
 
   FakeRun Run() const {
     FakeRun run(kRanks);
@@ -35,7 +37,9 @@ struct Job {
       if (rank == lacking && !has_pass) continue;
       PassBuilder pass = run.Pass(rank, 1);
       pass.Module("first", kInput, kInput);
-      if (rank != lacking) pass.Module("fc", kInput, Part(rank, rank == changed ? 5.0f : 0.0f));
+      Tensor part = Part(rank, rank == changed ? 5.0f : 0.0f);
+      if (!keeps.empty()) part = keeps[static_cast<size_t>(rank) % keeps.size()](std::move(part));
+      if (rank != lacking) pass.Module("fc", kInput, part);
       if (rank == lacking) run.MakePart(rank);
     }
     return run;
@@ -70,6 +74,34 @@ TEST(MissingParts, WhatTheOtherRanksHoldIsCompared) {
     ASSERT_TRUE(report.origin) << dims;
     EXPECT_EQ(report.origin->name, "fc");
     EXPECT_EQ(report.origin->rank, 2) << dims;
+  }
+}
+
+// Parts that are taken for copies, for the others are missing, and of which little is known.
+TEST(MissingParts, WhatTheOtherRanksHoldIsComparedWithoutItsValues) {
+  using Keeps = std::vector<Tensor (*)(Tensor)>;
+  for (const Keeps& keeps :
+       {Keeps{WithStatisticsAlone}, Keeps{WithHashAlone, WithStatisticsAlone}}) {
+    for (const char* dims : {"", "b h[tp]"}) {
+      const Job right = {.keeps = keeps}, wrong = {.changed = 2, .keeps = keeps};
+      const DiffReport same = DiffJobs(right, right, dims);
+      EXPECT_EQ(same.overall, Overall::kSame) << dims << Text(same);
+      for (const bool is_a : {false, true}) {
+        const DiffReport report = DiffJobs(is_a ? wrong : right, is_a ? right : wrong, dims);
+        EXPECT_EQ(report.overall, Overall::kDiffers) << dims << is_a;
+        ASSERT_EQ(report.failing.size(), 1u) << dims << is_a;
+        EXPECT_EQ(report.failing[0].rank_b, 2) << dims << is_a;
+      }
+    }
+  }
+}
+
+// One side kept the values, the other one what tells nothing of whether parts are copies.
+TEST(MissingParts, BothSidesTellWhetherTheyAreCopies) {
+  const Job values, less = {.keeps = {WithHashAlone, WithStatisticsAlone}};
+  for (const bool is_a : {false, true}) {
+    const DiffReport report = DiffJobs(is_a ? less : values, is_a ? values : less);
+    EXPECT_EQ(report.overall, Overall::kSame) << is_a << Text(report);
   }
 }
 
