@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -348,10 +349,22 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
   const bool same_shape = HaveOneShape(layouts);
   const Put put = PutPair(left, right, of_a, of_b, std::move(layouts), made, step);
   const RecordIds ids = {put.a.front(), put.b.front()};
-  killed_a_.Add(left, ids, step->a->Known(ids.a)->seen);
-  killed_b_.Add(right, ids, step->b->Known(ids.b)->seen);
+  AddKilled(left, right, ids, *step);
   if (same_shape) FindLost(left, right, ids, step);  // else it fails as a whole
   return {ids.a, ids.b};
+}
+
+// A part that both sides lack alike is no fault of one of them.
+void JobPairs::AddKilled(const Group& left, const Group& right, RecordIds ids, const Step& step) {
+  if (!killed_a_.has_any() && !killed_b_.has_any()) return;
+  std::vector<int32_t> alike;
+  if (lie_alike_) {
+    std::ranges::set_intersection(lost_a_.Lacking(left, RanksOf(*step.a, left)),
+                                  lost_b_.Lacking(right, RanksOf(*step.b, right)),
+                                  std::back_inserter(alike));
+  }
+  killed_a_.Add(left, ids, step.a->Known(ids.a)->seen, alike);
+  killed_b_.Add(right, ids, step.b->Known(ids.b)->seen, alike);
 }
 
 bool JobPairs::LackAlike(const Group& left, const Group& right, const Skipped& skipped,
@@ -381,7 +394,9 @@ void JobPairs::AddRankByRank(const Group& left, const Group& right, const std::s
     const Put put = PutPair(one_a, one_b, of_a, of_b, std::move(layouts), how, step);
     if (!first) first = {put.a.front(), put.b.front()};
   }
-  if (first) FindLost(left, right, *first, step);
+  if (!first) return;
+  AddKilled(left, right, *first, *step);
+  FindLost(left, right, *first, step);
 }
 
 void JobPairs::FindLost(const Group& left, const Group& right, RecordIds ids, Step* step) {

@@ -36,8 +36,11 @@ class KilledRanks {
 
   // Before the tensors of a step; it outlives them.
   void Begin(const JobStep& step);
-  // A tensor, of a group of the step.
-  void Add(const Group& group, RecordIds ids, uint64_t seen);
+  // Whether a rank was killed in the step, or before it.
+  bool has_any() const { return !killed_.empty(); }
+  // A tensor, of a group of the step. `alike`: ranks that lack it on the other side too, ascending:
+  // their part is not missing.
+  void Add(const Group& group, RecordIds ids, uint64_t seen, std::vector<int32_t> alike = {});
   // After the last one. `before`: of this side.
   KilledParts Finish(const LostCopies& before);
 
@@ -46,6 +49,7 @@ class KilledRanks {
     const Group* group = nullptr;
     RecordIds ids;
     uint64_t seen = 0;  // in the order of this side
+    std::vector<int32_t> alike;
   };
   struct Killed {
     KilledRank rank;
