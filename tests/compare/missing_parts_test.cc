@@ -127,5 +127,22 @@ TEST(MissingParts, DimsThatDoNotFitStayAnError) {
   EXPECT_THAT(Joined(Text(report)), HasSubstr("missing shards at pp "));
 }
 
+// Of step 1 rank 3 has nothing on both sides: it lies on another stage than `fc`.
+TEST(MissingParts, RanksOfOtherStagesLackNothing) {
+  FakeRun run(kRanks);
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    run.Place(rank, "pp=" + std::to_string(rank / 2) + " tp=" + std::to_string(rank % 2));
+    for (const uint64_t step : {0, 1}) {
+      if (step == 1 && rank == 3) continue;
+      PassBuilder pass = run.Pass(rank, step);
+      pass.Module("first", kInput, kInput);
+      if (rank < 2 && step == 1) pass.Module("fc", kInput, Part(rank));
+    }
+  }
+  const DiffReport report = DiffOk(run, run, WithDims("fc@output", "b h[pp]"));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(Joined(Text(report)), HasSubstr("missing shard at pp 1 (ranks 2-3)"));
+}
+
 }  // namespace
 }  // namespace tdump::compare
