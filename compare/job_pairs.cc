@@ -54,12 +54,6 @@ bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
   return layouts.ok() && layouts->a.shape() == layouts->b.shape();
 }
 
-bool AreWhole(const LoadedShards& a, const LoadedShards& b,
-              const Result<ResolvedLayouts>& layouts) {
-  return layouts.ok() && IsWhole(a.set, layouts->a, layouts->proof_a) &&
-         IsWhole(b.set, layouts->b, layouts->proof_b);
-}
-
 // What ranks hold as copies of one tensor.
 void AddCopies(const LoadedShards& shards, const LayoutCandidate& layout, const WholeTensor& tensor,
                StageHint* hint) {
@@ -99,6 +93,7 @@ struct JobPairs::Step {
     std::string next_name;
   };
   std::vector<Held> held;
+  SumsWaiting waiting;  // for their `next`, as indices of `held`
   // Of which side, and what was taken for given, a note tells (UnknownDataText).
   std::set<std::pair<char, bool>> told;
   std::set<char> told_known;  // NoteOtherData
@@ -158,6 +153,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     const auto pair = std::make_shared<LoadedPair>(
         LoadedPair{std::move(of_a), std::move(of_b), *std::move(layouts)});
     if (const auto side = SideOfSum(*pair)) {
+      step->waiting.Add(*pair, *side, step->held.size());
       step->held.push_back({&left, &right, made, pair, *side, nullptr, ""});
       return;
     }
@@ -172,10 +168,9 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
 
 // For sums that came before it.
 void JobPairs::KeepNext(const Key& key, const std::shared_ptr<const LoadedPair>& pair, Step* step) {
-  for (Step::Held& held : step->held) {
-    if (held.next || !MayShowSum(*held.pair, *pair, held.side)) continue;
-    held.next = pair;
-    held.next_name = PlainName(key.root, key.path, key.op);
+  for (const size_t sum : step->waiting.Take(*pair)) {
+    step->held[sum].next = pair;
+    step->held[sum].next_name = PlainName(key.root, key.path, key.op);
   }
 }
 
@@ -256,25 +251,9 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
     a = alone(step->a.get(), left, of_a);
     b = alone(step->b.get(), right, of_b);
   }
-  RankLists& lists = step->opened.rank_lists;
-  const auto add_lost = [&](const JobStep& of, const Group& group,
-                            const std::vector<SkippedRank>& lacking, RecordIds ids,
-                            std::vector<LostCopy>* lost) {
-    if (lacking.empty()) return;
-    // Mostly that of the tensor before.
-    if (std::vector<int32_t> ran = RanksOf(of, group); lists.empty() || lists.back() != ran)
-      lists.push_back(std::move(ran));
-    for (const SkippedRank& rank : lacking) {
-      if (rank.ran_it || (are_copies && rank.has_other_data)) continue;  // its data had none of it
-      lost->push_back({.tensor = ids.a,
-                       .partner = ids.b,
-                       .rank = rank.rank,
-                       .how = LostCopy::How::kSkipped,
-                       .ran = static_cast<uint32_t>(lists.size() - 1)});
-    }
-  };
-  add_lost(*step->a, left, skipped.a, {a, b}, &step->opened.lost_a);
-  add_lost(*step->b, right, skipped.b, {b, a}, &step->opened.lost_b);
+  OpenedPair& opened = step->opened;
+  AddLost(*step->a, left, skipped.a, {a, b}, are_copies, &opened.rank_lists, &opened.lost_a);
+  AddLost(*step->b, right, skipped.b, {b, a}, are_copies, &opened.rank_lists, &opened.lost_b);
 }
 
 void JobPairs::AddHeld(Step* step) {

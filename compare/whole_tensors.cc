@@ -87,6 +87,13 @@ bool HasUnknownCopies(const ShardSet& set, const LayoutCandidate& layout) {
   return !layout.plan.replicas.empty() && set.hashes.empty() && !set.has_payload;
 }
 
+bool IsWhole(const ShardSet& set, const LayoutCandidate& layout, Proof proof) {
+  if (HasUnknownCopies(set, layout)) return false;
+  if (proof == Proof::kSaid) return true;
+  const auto differing = DifferingReplicas(set, layout.plan);
+  return differing.ok() && differing->empty();
+}
+
 // Those of which something may be compared.
 std::vector<DifferingReplica> UnknownCopies(const LoadedShards& shards,
                                             const LayoutCandidate& layout) {
@@ -132,11 +139,10 @@ io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards) {
   return io::HashPayload(std::as_bytes(std::span(shards)));
 }
 
-bool IsWhole(const ShardSet& set, const LayoutCandidate& layout, Proof proof) {
-  if (HasUnknownCopies(set, layout)) return false;
-  if (proof == Proof::kSaid) return true;
-  const auto differing = DifferingReplicas(set, layout.plan);
-  return differing.ok() && differing->empty();
+bool AreWhole(const LoadedShards& a, const LoadedShards& b,
+              const Result<ResolvedLayouts>& layouts) {
+  return layouts.ok() && IsWhole(a.set, layouts->a, layouts->proof_a) &&
+         IsWhole(b.set, layouts->b, layouts->proof_b);
 }
 
 bool LieAtOnePlace(const LayoutCandidate& a, const LayoutCandidate& b) {

@@ -30,9 +30,9 @@ void HashJoined(const JoinedSide& a, const JoinedSide& b);
 bool AreJoinedAlike(const LayoutCandidate& a, const LayoutCandidate& b);
 // Whether each shard has the same place on both sides.
 bool LieAtOnePlace(const LayoutCandidate& a, const LayoutCandidate& b);
-// Whether a layout makes one tensor of what ranks hold: not where it takes for copies what differs,
+// Whether layouts make one tensor of what ranks hold: not where they take for copies what differs,
 // and nobody said so, nor where nothing tells whether they are equal.
-bool IsWhole(const ShardSet& set, const LayoutCandidate& layout, Proof proof);
+bool AreWhole(const LoadedShards& a, const LoadedShards& b, const Result<ResolvedLayouts>& layouts);
 // Whether what was kept of a tensor that is put together says nothing of the whole: statistics,
 // samples, of a side without values or hashes; or copies that have nothing in common.
 bool IsUnjoinable(const LoadedShards& a, const LoadedShards& b, const ResolvedLayouts& layouts);

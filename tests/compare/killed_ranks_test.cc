@@ -220,6 +220,33 @@ TEST(KilledRanks, WhereBothSidesLackItAlikeTheOperatorIsNamed) {
   }
 }
 
+// Rank 2 of B lacks a log of step 1, and is killed behind `b`, of which statistics alone are kept:
+// what it lacks is not behind what it recorded last.
+TEST(KilledRanks, WhatIsComparedRankByRankTellsHowFarItCame) {
+  const auto job = [](bool is_cut) {
+    FakeRun run(4);
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      run.Place(rank, "tp=" + std::to_string(rank));
+      const auto part = static_cast<float>(10 * rank);
+      for (const uint64_t step : {0, 1}) {
+        PassBuilder pass = run.Pass(rank, step);
+        pass.Tap("a", "out", kInput);
+        if (!is_cut || rank != 2 || step == 0) pass.Tap("log", "out", kInput);
+        pass.Tap("b", "out", WithStatisticsAlone(Matrix(1, 2, {part + 1, part + 2})));
+      }
+    }
+    if (!is_cut) return run;
+    run.MakePart(2);
+    Kill(&run, 2);
+    return run;
+  };
+  DiffOptions together;
+  together.job = JobOptions{};
+  const DiffReport report = DiffOk(job(false), job(true), together);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_FALSE(report.origin && report.origin->killed);
+}
+
 TEST(KilledRanks, WhatDiffersBeforeStaysTheOrigin) {
   Job job = KilledInB();
   job.wrong = "c";  // of step 0
