@@ -5,7 +5,7 @@
 // A rank was killed in a step where its process left no closing record and runs no more, and its
 // last pass is the unfinished one of this step; or is of an earlier step, and nothing of this one
 // came to the disk. Of a tensor that comes after what the rank recorded last, and of which it has
-// none, its part is missing where
+// none, its part is missing, unless the same rank of the other side lacks it too, where
 //
 //   1. the rank had some of it at a step before (compare/lost_copies.h); or
 //   2. nothing is known of a step before, and all ranks beside it that came so far have some; what
