@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -53,19 +54,12 @@ bool HaveOneShape(const Result<ResolvedLayouts>& layouts) {
   return layouts.ok() && layouts->a.shape() == layouts->b.shape();
 }
 
-// Whether a layout makes one tensor of what ranks of A hold: not where it takes for copies what
-// differs, and nobody said so.
-bool IsWhole(const LoadedShards& a, const Result<ResolvedLayouts>& layouts) {
-  if (!layouts.ok() || layouts->proof_a == Proof::kSaid) return layouts.ok();
-  const auto differing = DifferingReplicas(a.set, layouts->a.plan);
-  return differing.ok() && differing->empty();
-}
-
 // What ranks hold as copies of one tensor.
 void AddCopies(const LoadedShards& shards, const LayoutCandidate& layout, const WholeTensor& tensor,
                StageHint* hint) {
   const ShardSet& set = shards.set;
-  if (set.shards.size() < 2 || !layout.is_one_shard()) return;
+  const bool is_known = !set.hashes.empty() || set.has_payload;
+  if (set.shards.size() < 2 || !layout.is_one_shard() || !is_known) return;
   hint->Add(set.role, shards.data.front().record.key.path, true, !tensor.copies.empty());
 }
 
@@ -99,6 +93,7 @@ struct JobPairs::Step {
     std::string next_name;
   };
   std::vector<Held> held;
+  SumsWaiting waiting;  // for their `next`, as indices of `held`
   // Of which side, and what was taken for given, a note tells (UnknownDataText).
   std::set<std::pair<char, bool>> told;
   std::set<char> told_known;  // NoteOtherData
@@ -133,21 +128,23 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     AddSkipped(left, right, of_a, of_b, std::move(layouts), made, skipped, step);
     return;
   }
-  if (status.ok() && LackAlike(left, right, skipped, *step) && !IsWhole(of_a, layouts)) {
+  if (status.ok() && LackAlike(left, right, skipped, *step) && !AreWhole(of_a, of_b, layouts)) {
     return AddRankByRank(left, right, made,
                          "what ranks hold is compared one by one, for others lack their parts on "
                          "both sides",
                          step);
   }
   if (layouts.ok() && IsUnjoinable(of_a, of_b, *layouts)) {
-    if (lie_alike_ && AreJoinedAlike(layouts->a, layouts->b) &&
+    if (lie_alike_ && LieAtOnePlace(layouts->a, layouts->b) &&
         RanksOf(*step->a, left) == RanksOf(*step->b, right))
       return AddRankByRank(left, right, made,
                            "what ranks hold is compared one by one, for what was kept of shards "
                            "cannot be joined",
                            step);
-    const std::string none = Also(made, "not compared, for statistics cannot be joined");
-    AddTensors(left, right, of_a, of_b, std::move(layouts), none, step);
+    const bool are_copies = layouts->a.is_one_shard() && layouts->b.is_one_shard();
+    const std::string how =
+        are_copies ? made : Also(made, "not compared, for statistics cannot be joined");
+    AddTensors(left, right, of_a, of_b, std::move(layouts), how, step);
     return;
   }
   if (layouts.ok()) {
@@ -156,6 +153,7 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
     const auto pair = std::make_shared<LoadedPair>(
         LoadedPair{std::move(of_a), std::move(of_b), *std::move(layouts)});
     if (const auto side = SideOfSum(*pair)) {
+      step->waiting.Add(*pair, *side, step->held.size());
       step->held.push_back({&left, &right, made, pair, *side, nullptr, ""});
       return;
     }
@@ -170,10 +168,9 @@ void JobPairs::AddPair(const Group& left, const Group& right, const std::string&
 
 // For sums that came before it.
 void JobPairs::KeepNext(const Key& key, const std::shared_ptr<const LoadedPair>& pair, Step* step) {
-  for (Step::Held& held : step->held) {
-    if (held.next || !MayShowSum(*held.pair, *pair, held.side)) continue;
-    held.next = pair;
-    held.next_name = PlainName(key.root, key.path, key.op);
+  for (const size_t sum : step->waiting.Take(*pair)) {
+    step->held[sum].next = pair;
+    step->held[sum].next_name = PlainName(key.root, key.path, key.op);
   }
 }
 
@@ -254,25 +251,9 @@ void JobPairs::AddSkipped(const Group& left, const Group& right, const LoadedSha
     a = alone(step->a.get(), left, of_a);
     b = alone(step->b.get(), right, of_b);
   }
-  RankLists& lists = step->opened.rank_lists;
-  const auto add_lost = [&](const JobStep& of, const Group& group,
-                            const std::vector<SkippedRank>& lacking, RecordIds ids,
-                            std::vector<LostCopy>* lost) {
-    if (lacking.empty()) return;
-    // Mostly that of the tensor before.
-    if (std::vector<int32_t> ran = RanksOf(of, group); lists.empty() || lists.back() != ran)
-      lists.push_back(std::move(ran));
-    for (const SkippedRank& rank : lacking) {
-      if (rank.ran_it || (are_copies && rank.has_other_data)) continue;  // its data had none of it
-      lost->push_back({.tensor = ids.a,
-                       .partner = ids.b,
-                       .rank = rank.rank,
-                       .how = LostCopy::How::kSkipped,
-                       .ran = static_cast<uint32_t>(lists.size() - 1)});
-    }
-  };
-  add_lost(*step->a, left, skipped.a, {a, b}, &step->opened.lost_a);
-  add_lost(*step->b, right, skipped.b, {b, a}, &step->opened.lost_b);
+  OpenedPair& opened = step->opened;
+  AddLost(*step->a, left, skipped.a, {a, b}, are_copies, &opened.rank_lists, &opened.lost_a);
+  AddLost(*step->b, right, skipped.b, {b, a}, are_copies, &opened.rank_lists, &opened.lost_b);
 }
 
 void JobPairs::AddHeld(Step* step) {
@@ -347,10 +328,22 @@ std::pair<uint64_t, uint64_t> JobPairs::AddTensors(const Group& left, const Grou
   const bool same_shape = HaveOneShape(layouts);
   const Put put = PutPair(left, right, of_a, of_b, std::move(layouts), made, step);
   const RecordIds ids = {put.a.front(), put.b.front()};
-  killed_a_.Add(left, ids, step->a->Known(ids.a)->seen);
-  killed_b_.Add(right, ids, step->b->Known(ids.b)->seen);
+  AddKilled(left, right, ids, *step);
   if (same_shape) FindLost(left, right, ids, step);  // else it fails as a whole
   return {ids.a, ids.b};
+}
+
+// A part that both sides lack alike is no fault of one of them.
+void JobPairs::AddKilled(const Group& left, const Group& right, RecordIds ids, const Step& step) {
+  if (!killed_a_.has_any() && !killed_b_.has_any()) return;
+  std::vector<int32_t> alike;
+  if (lie_alike_) {
+    std::ranges::set_intersection(lost_a_.Lacking(left, RanksOf(*step.a, left)),
+                                  lost_b_.Lacking(right, RanksOf(*step.b, right)),
+                                  std::back_inserter(alike));
+  }
+  killed_a_.Add(left, ids, step.a->Known(ids.a)->seen, alike);
+  killed_b_.Add(right, ids, step.b->Known(ids.b)->seen, alike);
 }
 
 bool JobPairs::LackAlike(const Group& left, const Group& right, const Skipped& skipped,
@@ -380,7 +373,9 @@ void JobPairs::AddRankByRank(const Group& left, const Group& right, const std::s
     const Put put = PutPair(one_a, one_b, of_a, of_b, std::move(layouts), how, step);
     if (!first) first = {put.a.front(), put.b.front()};
   }
-  if (first) FindLost(left, right, *first, step);
+  if (!first) return;
+  AddKilled(left, right, *first, *step);
+  FindLost(left, right, *first, step);
 }
 
 void JobPairs::FindLost(const Group& left, const Group& right, RecordIds ids, Step* step) {

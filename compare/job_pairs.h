@@ -88,7 +88,8 @@ class JobPairs {
   Put PutPair(const Group& left, const Group& right, const LoadedShards& of_a,
               const LoadedShards& of_b, Result<ResolvedLayouts> layouts, const std::string& made,
               Step* step);
-  // Of the pair of these ids.
+  // Of the pair of these ids; before FindLost.
+  void AddKilled(const Group& left, const Group& right, RecordIds ids, const Step& step);
   void FindLost(const Group& left, const Group& right, RecordIds ids, Step* step);
   void PairLeft(const std::vector<const Group*>& left, const std::vector<const Group*>& right,
                 const WantRecord& wanted, Step* step);

@@ -50,8 +50,9 @@ void KilledRanks::Begin(const JobStep& step) {
   }
 }
 
-void KilledRanks::Add(const Group& group, RecordIds ids, uint64_t seen) {
-  if (!killed_.empty()) tensors_.push_back({&group, ids, seen});
+void KilledRanks::Add(const Group& group, RecordIds ids, uint64_t seen,
+                      std::vector<int32_t> alike) {
+  if (!killed_.empty()) tensors_.push_back({&group, ids, seen, std::move(alike)});
 }
 
 // How far each pass came, and what it has of that.
@@ -163,6 +164,7 @@ std::vector<uint32_t> KilledRanks::Lacking(const Tensor& tensor, const LostCopie
   const std::vector<bool>* const held = before.HoldersOf(*tensor.group);
   std::vector<std::optional<bool>> all_hold(beside_.size());
   const auto is_missing = [&](const Killed& killed) {
+    if (std::ranges::binary_search(tensor.alike, killed.rank.rank)) return false;
     const auto rank = static_cast<size_t>(killed.rank.rank);
     if (held != nullptr && rank < held->size() && (*held)[rank]) return true;
     if (!killed.beside || !IsOfAll(tensor.group->key)) return false;

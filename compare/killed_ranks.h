@@ -5,7 +5,7 @@
 // A rank was killed in a step where its process left no closing record and runs no more, and its
 // last pass is the unfinished one of this step; or is of an earlier step, and nothing of this one
 // came to the disk. Of a tensor that comes after what the rank recorded last, and of which it has
-// none, its part is missing where
+// none, its part is missing, unless the same rank of the other side lacks it too, where
 //
 //   1. the rank had some of it at a step before (compare/lost_copies.h); or
 //   2. nothing is known of a step before, and all ranks beside it that came so far have some; what
@@ -36,8 +36,11 @@ class KilledRanks {
 
   // Before the tensors of a step; it outlives them.
   void Begin(const JobStep& step);
-  // A tensor, of a group of the step.
-  void Add(const Group& group, RecordIds ids, uint64_t seen);
+  // Whether a rank was killed in the step, or before it.
+  bool has_any() const { return !killed_.empty(); }
+  // A tensor, of a group of the step. `alike`: ranks that lack it on the other side too, ascending:
+  // their part is not missing.
+  void Add(const Group& group, RecordIds ids, uint64_t seen, std::vector<int32_t> alike = {});
   // After the last one. `before`: of this side.
   KilledParts Finish(const LostCopies& before);
 
@@ -46,6 +49,7 @@ class KilledRanks {
     const Group* group = nullptr;
     RecordIds ids;
     uint64_t seen = 0;  // in the order of this side
+    std::vector<int32_t> alike;
   };
   struct Killed {
     KilledRank rank;

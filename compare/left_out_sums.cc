@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compare/element.h"
@@ -27,24 +28,52 @@ Side SideOf(const LoadedPair& pair, char side) {
 char Other(char side) { return side == 'A' ? 'B' : 'A'; }
 
 // Some blocks spread over the tensor: of tensors of one shape and of units of one number the same.
-Result<Numbers> SampleOf(const Side& side, const LayoutCandidate& layout) {
+Result<std::vector<std::byte>> BytesOfSample(TensorSource* source) {
   constexpr uint64_t kBlock = 512, kMostBlocks = 32;
-  TDUMP_ASSIGN_OR_RETURN(const Source source, OpenCandidate(layout, Opener(side.set)));
-  const DType& dtype = source->dtype();
-  const NumberFormat format = FormatOf(dtype);
-  Numbers numbers;
-  if (format.kind == NumberKind::kOpaque) return numbers;
-  const auto of_unit = static_cast<size_t>(NumbersPerUnit(dtype, format));
+  std::vector<std::byte> bytes;
   const uint64_t step = std::max(kBlock, source->units() / kMostBlocks);
   for (uint64_t first = 0; first < source->units(); first += step) {
     const uint64_t count = std::min(kBlock, source->units() - first);
-    std::vector<std::byte> bytes(count * dtype.unit_bytes());
-    TDUMP_RETURN_IF_ERROR(source->Read(first, bytes));
-    Numbers block(count * of_unit);
-    DecodeFloat(dtype, format, bytes, block);
-    numbers.insert(numbers.end(), block.begin(), block.end());
+    const size_t before = bytes.size();
+    bytes.resize(before + count * source->dtype().unit_bytes());
+    TDUMP_RETURN_IF_ERROR(source->Read(first, std::span(bytes).subspan(before)));
   }
+  return bytes;
+}
+
+Result<Numbers> SampleOf(const Side& side, const LayoutCandidate& layout) {
+  TDUMP_ASSIGN_OR_RETURN(const Source source, OpenCandidate(layout, Opener(side.set)));
+  const DType& dtype = source->dtype();
+  const NumberFormat format = FormatOf(dtype);
+  if (format.kind == NumberKind::kOpaque) return Numbers();
+  TDUMP_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, BytesOfSample(source.get()));
+  const auto of_unit = static_cast<size_t>(NumbersPerUnit(dtype, format));
+  Numbers numbers(bytes.size() / dtype.unit_bytes() * of_unit);
+  DecodeFloat(dtype, format, bytes, numbers);
   return numbers;
+}
+
+// Without hashes by a sample of the first few: what a sum lacks is missing all over.
+Result<bool> CopiesDiffer(const ShardSet& set, const UnshardPlan& plan) {
+  constexpr size_t kMostCopies = 16;  // of which a sample is read
+  if (!set.hashes.empty() || !set.has_payload) {
+    TDUMP_ASSIGN_OR_RETURN(const auto differing, DifferingReplicas(set, plan));
+    return !differing.empty();
+  }
+  const auto sample = [&](size_t shard) -> Result<std::vector<std::byte>> {
+    TDUMP_ASSIGN_OR_RETURN(const Source source, set.step->OpenShard(set.refs[shard]));
+    return BytesOfSample(source.get());
+  };
+  size_t copies = 0;
+  for (const ReplicaGroup& group : plan.replicas) {
+    TDUMP_ASSIGN_OR_RETURN(const auto first, sample(group.first));
+    for (const size_t shard : group.others) {
+      if (++copies > kMostCopies) return false;
+      TDUMP_ASSIGN_OR_RETURN(const auto other, sample(shard));
+      if (other != first) return true;
+    }
+  }
+  return false;
 }
 
 // Of the first rank that holds a copy on this side, less the other side's.
@@ -57,6 +86,21 @@ Result<Numbers> ErrorOfFirst(const LoadedPair& pair, const LayoutCandidate& copi
   return error;
 }
 
+// Whether ranks hold what should be copies and differs, or what is taken for a sum that does not
+// agree.
+bool MayShowSums(const LoadedPair& next, char side) {
+  const auto [set, layout] = SideOf(next, side);
+  const Proof proof = side == 'A' ? next.layouts.proof_a : next.layouts.proof_b;
+  const bool is_sum = layout.plan.summands.size() > 1;
+  if (IsOfParameters(set.role) ||
+      (is_sum ? proof != Proof::kDisagrees : layout.plan.replicas.empty()))
+    return false;
+  const auto copies = AsCopies(set, layout);
+  if (!copies.ok()) return false;
+  const auto differ = CopiesDiffer(set, copies->plan);
+  return differ.ok() && *differ;
+}
+
 }  // namespace
 
 std::optional<char> SideOfSum(const LoadedPair& pair) {
@@ -67,19 +111,25 @@ std::optional<char> SideOfSum(const LoadedPair& pair) {
   return of_a ? 'A' : 'B';
 }
 
-bool MayShowSum(const LoadedPair& sum, const LoadedPair& next, char side) {
-  const auto [set, layout] = SideOf(next, side);
-  const Proof proof = side == 'A' ? next.layouts.proof_a : next.layouts.proof_b;
-  const bool is_sum = layout.plan.summands.size() > 1;
-  if (IsOfParameters(set.role) || IsGradient(set.role) != IsGradient(SideOf(sum, side).set.role) ||
-      layout.shape() != SideOf(sum, side).layout.shape() ||
-      next.layouts.a.shape() != next.layouts.b.shape() ||
-      (is_sum ? proof != Proof::kDisagrees : layout.plan.replicas.empty()))
-    return false;
-  const auto copies = AsCopies(set, layout);
-  if (!copies.ok()) return false;
-  const auto differing = DifferingReplicas(set, copies->plan);
-  return differing.ok() && !differing->empty();
+SumsWaiting::Place SumsWaiting::PlaceOf(const LoadedPair& pair, char side) {
+  const auto [set, layout] = SideOf(pair, side);
+  return {side, IsGradient(set.role), layout.shape()};
+}
+
+void SumsWaiting::Add(const LoadedPair& sum, char side, size_t index) {
+  waiting_[PlaceOf(sum, side)].push_back(index);
+}
+
+std::vector<size_t> SumsWaiting::Take(const LoadedPair& next) {
+  std::vector<size_t> sums;
+  if (next.layouts.a.shape() != next.layouts.b.shape()) return sums;
+  for (const char side : {'A', 'B'}) {
+    const auto place = waiting_.find(PlaceOf(next, side));
+    if (place == waiting_.end() || !MayShowSums(next, side)) continue;
+    sums.insert(sums.end(), place->second.begin(), place->second.end());
+    waiting_.erase(place);
+  }
+  return sums;
 }
 
 bool ShowsSumLeftOut(const LoadedPair& sum, const LoadedPair& next, char side) {

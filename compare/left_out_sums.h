@@ -4,9 +4,11 @@
 // layer has, and of which what takes it was not recorded.
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <map>
 #include <optional>
-#include <string>
+#include <tuple>
+#include <vector>
 
 #include "compare/load_shards.h"
 #include "compare/resolve_layout.h"
@@ -23,10 +25,24 @@ struct LoadedPair {
 // Whether one side is such a sum, and the other is not: 'A' or 'B'; none: neither, or both.
 std::optional<char> SideOfSum(const LoadedPair& pair);
 
-// Whether `next` may show that the sum was left out: of its shape, and ranks hold what should be
-// copies and differs, or is taken for a sum that does not agree. `side`: of the sum.
-bool MayShowSum(const LoadedPair& sum, const LoadedPair& next, char side);
-// Whether it does. Reads a sample of both.
+// Sums that wait for what may show that they were left out: the first that comes behind, of their
+// shape, of which ranks hold what should be copies and differs, or is taken for a sum that does not
+// agree. Whether they do is asked once for each pair and side, and only where such a sum waits:
+// most jobs have many sums and no such pair.
+class SumsWaiting {
+ public:
+  // `side`: of the sum. `index`: the caller's, for Take.
+  void Add(const LoadedPair& sum, char side, size_t index);
+  // Those that waited for it. Reads a sample of copies without hashes.
+  std::vector<size_t> Take(const LoadedPair& next);
+
+ private:
+  using Place = std::tuple<char, bool, Shape>;  // side, of a gradient, shape
+  static Place PlaceOf(const LoadedPair& pair, char side);
+
+  std::map<Place, std::vector<size_t>> waiting_;
+};
+// Whether `next` shows that the sum was left out. Reads a sample of both.
 bool ShowsSumLeftOut(const LoadedPair& sum, const LoadedPair& next, char side);
 
 }  // namespace tdump::compare

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "compare/roles.h"
@@ -13,6 +15,13 @@ namespace {
 
 std::string NameOf(const Group& group) {
   return fmt::format("{} {}", ToText(group.key), group.nth);
+}
+
+// Also of a rank without a pass; as JobStep::StageOf.
+uint32_t StageOf(const JobStep& step, int32_t rank) {
+  const Topology& topology = step.topology();
+  const auto axis = topology.Find("pp");
+  return axis && topology.HasPlace(rank) ? topology.PlaceOn(*axis, rank) : 0;
 }
 
 }  // namespace
@@ -76,12 +85,20 @@ const std::vector<bool>* LostCopies::HoldersOf(const Group& group) const {
 std::vector<int32_t> LostCopies::Lacking(const Group& group,
                                          const std::vector<int32_t>& ranks) const {
   const std::vector<bool>* const held = HoldersOf(group);
+  std::optional<std::set<uint32_t>> stages;  // that hold it; mostly no rank was cut
+  const auto is_of_stage = [&](int32_t rank) {
+    if (!stages) {
+      stages.emplace();
+      for (const int32_t holder : ranks) stages->insert(StageOf(*step_, holder));
+    }
+    return stages->contains(StageOf(*step_, rank));
+  };
   std::vector<int32_t> lacking;
   for (int32_t rank = 0; rank < step_->world(); ++rank) {
     const auto place = static_cast<size_t>(rank);
     const bool held_it = held != nullptr && place < held->size() && (*held)[place];
-    if (!std::ranges::binary_search(ranks, rank) &&
-        (held_it || absent_.contains(rank) || unfinished_.contains(rank)))
+    const bool is_cut = absent_.contains(rank) || unfinished_.contains(rank);
+    if (!std::ranges::binary_search(ranks, rank) && (held_it || (is_cut && is_of_stage(rank))))
       lacking.push_back(rank);
   }
   return lacking;

@@ -35,8 +35,8 @@ class LostCopies {
   // Adds to `lost`, by rank, what ranks lack of a tensor of the step. `tensor`: its id.
   void Find(const Group& group, uint64_t tensor, std::vector<LostCopy>* lost);
   // Of ranks that are not among `ranks`, which hold the tensor and ascend: those that may hold it
-  // but for what became of them. They held it before, or their pass of the step is unfinished, or
-  // lost.
+  // but for what became of them. They held it before, or lie on a stage that holds it and their
+  // pass of the step is unfinished, or lost.
   std::vector<int32_t> Lacking(const Group& group, const std::vector<int32_t>& ranks) const;
   // Which ranks have held the tensor so far, where several have; else null.
   const std::vector<bool>* HoldersOf(const Group& group) const;

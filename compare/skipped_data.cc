@@ -35,6 +35,22 @@ bool RanIt(const std::vector<SkippedRank>& ranks) {
   return std::ranges::all_of(ranks, &SkippedRank::ran_it);
 }
 
+void AddLost(const JobStep& step, const Group& group, const std::vector<SkippedRank>& lacking,
+             RecordIds ids, bool are_copies, RankLists* lists, std::vector<LostCopy>* lost) {
+  if (lacking.empty()) return;
+  // Mostly that of the tensor before.
+  if (std::vector<int32_t> ran = RanksOf(step, group); lists->empty() || lists->back() != ran)
+    lists->push_back(std::move(ran));
+  for (const SkippedRank& rank : lacking) {
+    if (rank.ran_it || (are_copies && rank.has_other_data)) continue;  // its data had none of it
+    lost->push_back({.tensor = ids.a,
+                     .partner = ids.b,
+                     .rank = rank.rank,
+                     .how = LostCopy::How::kSkipped,
+                     .ran = static_cast<uint32_t>(lists->size() - 1)});
+  }
+}
+
 void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards) {
   std::vector<int32_t> ranks;
   for (const SkippedRank& rank : lacking) {

@@ -8,6 +8,7 @@
 
 #include "compare/job_step.h"
 #include "compare/load_shards.h"
+#include "compare/pairing.h"
 #include "compare/skipped_ranks.h"
 
 namespace tdump::compare {
@@ -17,6 +18,11 @@ std::vector<int32_t> RanksOf(const JobStep& step, const Group& group);
 
 bool HaveOtherData(const std::vector<SkippedRank>& ranks);  // all of them
 bool RanIt(const std::vector<SkippedRank>& ranks);          // all of them
+
+// Adds what ranks of one side lack of a pair. `ids`: its own tensor, and the partner. `are_copies`:
+// what the others hold is the whole.
+void AddLost(const JobStep& step, const Group& group, const std::vector<SkippedRank>& lacking,
+             RecordIds ids, bool are_copies, RankLists* lists, std::vector<LostCopy>* lost);
 
 // Ranks whose data had nothing for a tensor have no part in its layout.
 void LeaveOut(const std::vector<SkippedRank>& lacking, LoadedShards* shards);

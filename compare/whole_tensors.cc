@@ -78,6 +78,36 @@ WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout,
   return tensor;
 }
 
+constexpr Parts kTelling = kPartStats | kPartSample | kPartSlice | kPartPayload;
+
+bool Tells(const MemberData& data) { return (data.record.parts_kept & kTelling) != 0; }
+
+// Whether what is taken for copies may differ unseen: the ranks kept nothing in common.
+bool HasUnknownCopies(const ShardSet& set, const LayoutCandidate& layout) {
+  return !layout.plan.replicas.empty() && set.hashes.empty() && !set.has_payload;
+}
+
+bool IsWhole(const ShardSet& set, const LayoutCandidate& layout, Proof proof) {
+  if (HasUnknownCopies(set, layout)) return false;
+  if (proof == Proof::kSaid) return true;
+  const auto differing = DifferingReplicas(set, layout.plan);
+  return differing.ok() && differing->empty();
+}
+
+// Those of which something may be compared.
+std::vector<DifferingReplica> UnknownCopies(const LoadedShards& shards,
+                                            const LayoutCandidate& layout) {
+  std::vector<DifferingReplica> copies;
+  if (!IsPlain(shards, layout) || !HasUnknownCopies(shards.set, layout)) return copies;
+  for (const ReplicaGroup& group : layout.plan.replicas) {
+    for (const size_t other : group.others) {
+      const MemberData& data = shards.data[other];
+      if (data.record.hash || Tells(data)) copies.push_back({group.first, other});
+    }
+  }
+  return copies;
+}
+
 bool IsJoined(const LayoutCandidate& layout) {
   return !layout.is_one_shard() && layout.plan.summands.size() == 1 && !layout.rearrangement &&
          layout.crop.empty();
@@ -109,6 +139,16 @@ io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards) {
   return io::HashPayload(std::as_bytes(std::span(shards)));
 }
 
+bool AreWhole(const LoadedShards& a, const LoadedShards& b,
+              const Result<ResolvedLayouts>& layouts) {
+  return layouts.ok() && IsWhole(a.set, layouts->a, layouts->proof_a) &&
+         IsWhole(b.set, layouts->b, layouts->proof_b);
+}
+
+bool LieAtOnePlace(const LayoutCandidate& a, const LayoutCandidate& b) {
+  return (a.is_one_shard() && b.is_one_shard()) || AreJoinedAlike(a, b);
+}
+
 bool AreJoinedAlike(const LayoutCandidate& a, const LayoutCandidate& b) {
   if (!IsJoined(a) || !IsJoined(b)) return false;
   const auto is_like = [](const Box& x, const Box& y) {
@@ -121,18 +161,15 @@ bool AreJoinedAlike(const LayoutCandidate& a, const LayoutCandidate& b) {
 }
 
 bool IsUnjoinable(const LoadedShards& a, const LoadedShards& b, const ResolvedLayouts& layouts) {
-  constexpr Parts kTelling = kPartStats | kPartSample | kPartSlice | kPartPayload;
-  const auto tells = [](const MemberData& data) {
-    return (data.record.parts_kept & kTelling) != 0;
-  };
   const auto is_known = [&](const LoadedShards& of) {
     return of.set.has_payload || std::ranges::all_of(of.data, [](const MemberData& data) {
              return data.record.hash.has_value();
            });
   };
   const bool is_joined = !layouts.a.is_one_shard() || !layouts.b.is_one_shard();
-  return is_joined && (!is_known(a) || !is_known(b)) && std::ranges::any_of(a.data, tells) &&
-         std::ranges::any_of(b.data, tells);
+  const bool is_unknown = (is_joined && (!is_known(a) || !is_known(b))) ||
+                          HasUnknownCopies(a.set, layouts.a) || HasUnknownCopies(b.set, layouts.b);
+  return is_unknown && std::ranges::any_of(a.data, Tells) && std::ranges::any_of(b.data, Tells);
 }
 
 void HashJoined(const JoinedSide& a, const JoinedSide& b) {
@@ -153,11 +190,14 @@ void HashJoined(const JoinedSide& a, const JoinedSide& b) {
 WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, std::string how) {
   AddText(&how, shards.data.front().mapped.note);
   const auto differing = DifferingReplicas(shards.set, layout.plan);
+  const std::vector<DifferingReplica> unknown = UnknownCopies(shards, layout);
   WholeTensor tensor =
-      TensorOf(shards, layout, differing.ok() ? *differing : std::vector<DifferingReplica>());
+      TensorOf(shards, layout, differing.ok() && !differing->empty() ? *differing : unknown);
   tensor.state = differing.status();
   tensor.how = tensor.how_copies = std::move(how);
-  if (!tensor.copies.empty())
+  if (!unknown.empty())
+    AddText(&tensor.how, "its copies are compared one by one");
+  else if (!tensor.copies.empty())
     AddText(&tensor.how, fmt::format("{} of its copies differ", tensor.copies.size()));
   return tensor;
 }

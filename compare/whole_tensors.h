@@ -11,7 +11,8 @@
 
 namespace tdump::compare {
 
-// With a copy for each replica that should be equal to the one that is used and is not.
+// With a copy for each replica that should be equal to the one that is used and is not, or of which
+// nothing tells whether it is.
 WholeTensor TensorOf(const LoadedShards& shards, const LayoutCandidate& layout, std::string how);
 
 // One that cannot be put together, for `status`.
@@ -27,8 +28,13 @@ struct JoinedSide {
 void HashJoined(const JoinedSide& a, const JoinedSide& b);
 // Whether two layouts join shards, each of which lies at one place of both tensors.
 bool AreJoinedAlike(const LayoutCandidate& a, const LayoutCandidate& b);
+// Whether each shard has the same place on both sides.
+bool LieAtOnePlace(const LayoutCandidate& a, const LayoutCandidate& b);
+// Whether layouts make one tensor of what ranks hold: not where they take for copies what differs,
+// and nobody said so, nor where nothing tells whether they are equal.
+bool AreWhole(const LoadedShards& a, const LoadedShards& b, const Result<ResolvedLayouts>& layouts);
 // Whether what was kept of a tensor that is put together says nothing of the whole: statistics,
-// samples, of a side without values or hashes.
+// samples, of a side without values or hashes; or copies that have nothing in common.
 bool IsUnjoinable(const LoadedShards& a, const LoadedShards& b, const ResolvedLayouts& layouts);
 // Of the shards of a plan, in its order.
 io::Hash128 JoinedHash(const std::vector<io::Hash128>& shards);

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "io/statistics.h"
 #include "tests/compare/diff_runs.h"
 
 namespace tdump::compare {
@@ -16,6 +17,20 @@ inline const Tensor kWhole = Matrix(2, 4, {1, 2, 3, 4, 5, 6, 7, 8});
 inline const Tensor kLeft = Matrix(2, 2, {1, 2, 5, 6});  // columns 0-1 of kWhole
 inline const Tensor kRight = Matrix(2, 2, {3, 4, 7, 8});
 inline const Tensor kWrongRight = Matrix(2, 2, {3, 4, 7, 9});
+
+inline Tensor WithHashAlone(Tensor tensor) {
+  tensor.record.payload.reset();
+  tensor.record.parts_kept = kPartMeta | kPartHash;
+  return tensor;
+}
+
+inline Tensor WithStatisticsAlone(Tensor tensor) {
+  tensor.record.statistics = io::StatisticsOf(tensor.record.dtype, tensor.payload);
+  tensor.record.hash.reset();
+  tensor.record.payload.reset();
+  tensor.record.parts_kept = kPartMeta | kPartStats;
+  return tensor;
+}
 
 inline FakeRun OneRank(const Tensor& out) {
   FakeRun run(1);

@@ -186,6 +186,67 @@ TEST(KilledRanks, OfBothSidesTheOneThatLacksItFirst) {
                "rank 1 of B, step 1, killed or left by _exit in b");
 }
 
+// Of four ranks that hold copies of b, and parts of c; rank 3 of both jobs is killed in step 1,
+// before b or behind it.
+FakeRun KilledBefore(const std::string& module, int32_t wrong_rank = -1) {
+  FakeRun run(4);
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    run.Place(rank, "tp=" + std::to_string(rank));
+    for (const uint64_t step : {0, 1}) {
+      const bool is_cut = step == 1 && rank == 3;
+      const bool is_wrong = step == 1 && rank == wrong_rank;
+      PassBuilder pass = run.Pass(rank, step);
+      pass.Module("a", kInput, kInput);
+      if (is_cut && module == "b") continue;
+      pass.Module("b", kInput, is_wrong ? kWrongRight : kRight);
+      if (!is_cut) pass.Module("c", kInput, is_wrong ? kWrongRight : kRight);
+    }
+  }
+  run.MakePart(3);
+  Kill(&run, 3);
+  return run;
+}
+
+TEST(KilledRanks, WhereBothSidesLackItAlikeTheOperatorIsNamed) {
+  for (const char* const dims : {"", "b h"}) {
+    DiffOptions options = WithDims("b@output", dims[0] == '\0' ? "b h" : dims);
+    if (dims[0] == '\0') options.job = JobOptions{};
+    const DiffReport report = DiffOk(KilledBefore("b"), KilledBefore("b", 2), options);
+    ExpectOriginOf(report, "b", 1);
+    EXPECT_EQ(report.origin->rank, 2);
+    // B lacks b alone, c as A does.
+    ExpectKilled(DiffOk(KilledBefore("c"), KilledBefore("b", 2), options), 'B', {3},
+                 "rank 3 of B, step 1, killed or left by _exit after a");
+  }
+}
+
+// Rank 2 of B lacks a log of step 1, and is killed behind `b`, of which statistics alone are kept:
+// what it lacks is not behind what it recorded last.
+TEST(KilledRanks, WhatIsComparedRankByRankTellsHowFarItCame) {
+  const auto job = [](bool is_cut) {
+    FakeRun run(4);
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      run.Place(rank, "tp=" + std::to_string(rank));
+      const auto part = static_cast<float>(10 * rank);
+      for (const uint64_t step : {0, 1}) {
+        PassBuilder pass = run.Pass(rank, step);
+        pass.Tap("a", "out", kInput);
+        if (!is_cut || rank != 2 || step == 0) pass.Tap("log", "out", kInput);
+        pass.Tap("b", "out", WithStatisticsAlone(Matrix(1, 2, {part + 1, part + 2})));
+      }
+    }
+    if (!is_cut) return run;
+    run.MakePart(2);
+    Kill(&run, 2);
+    return run;
+  };
+  DiffOptions together;
+  together.job = JobOptions{};
+  const DiffReport report = DiffOk(job(false), job(true), together);
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_FALSE(report.origin && report.origin->killed);
+}
+
 TEST(KilledRanks, WhatDiffersBeforeStaysTheOrigin) {
   Job job = KilledInB();
   job.wrong = "c";  // of step 0

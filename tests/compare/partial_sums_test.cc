@@ -2,9 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "compare/diff.h"
+#include "core/status.h"
+#include "io/pass_store.h"
 #include "tests/compare/job_runs.h"
 
 namespace tdump::compare {
@@ -150,7 +159,7 @@ TEST(PartialSums, TheOperatorThatShouldAddThemUpIsNamed) {
 // A row-parallel layer in each of three blocks, whose output is added to what went into the block
 // before a norm: that sum was not recorded. `next0`, `next1`: what the norm of each is given on the
 // two ranks.
-FakeRun Residual(bool whole, const Tensor& next0, const Tensor& next1) {
+FakeRun Residual(bool whole, const Tensor& next0, const Tensor& next1, bool has_hashes = true) {
   FakeRun run(whole ? 1 : 2);
   for (const int32_t rank : {0, 1}) {
     if (whole && rank == 1) break;
@@ -162,6 +171,9 @@ FakeRun Residual(bool whole, const Tensor& next0, const Tensor& next1) {
       pass.Module(layer + ".down", in, sum);
       pass.Module(layer + ".norm", next, rank == 0 ? kNormOfHalf : kNormOfRest);
     }
+    for (io::Record& record : *pass.records()) {
+      if (!has_hashes) record.hash.reset();
+    }
   }
   return run;
 }
@@ -172,17 +184,19 @@ const Tensor kNextHalf = Matrix(2, 4, {-3, 2, 0, 5, 4, -1, 8, 11});
 const Tensor kNextRest = Matrix(2, 4, {-2, 2, 1, 5, 5, -1, 9, 11});
 
 TEST(PartialSums, OfEveryLayerTheyAreFaultsWhereWhatComesNextLacksThem) {
-  const FakeRun one = Residual(true, kNextWhole, kNextWhole);
-  const DiffReport report = DiffOk(one, Residual(false, kNextHalf, kNextRest));
-  EXPECT_EQ(report.overall, Overall::kDiffers);
-  ASSERT_TRUE(report.origin);
-  EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
-  EXPECT_EQ(report.origin->name, "l.0.down");
-  EXPECT_EQ(report.origin->row->key.role, Role::kOutput);
-  EXPECT_THAT(
-      Joined(Text(report, 1, 2)),
-      HasSubstr("an all-reduce is missing? (what comes next, l.0.norm, lacks what the other "
-                "ranks hold)"));
+  for (const bool has_hashes : {true, false}) {
+    const FakeRun one = Residual(true, kNextWhole, kNextWhole, has_hashes);
+    const DiffReport report = DiffOk(one, Residual(false, kNextHalf, kNextRest, has_hashes));
+    EXPECT_EQ(report.overall, Overall::kDiffers);
+    ASSERT_TRUE(report.origin);
+    EXPECT_EQ(report.origin->kind, OriginKind::kOperator);
+    EXPECT_EQ(report.origin->name, "l.0.down");
+    EXPECT_EQ(report.origin->row->key.role, Role::kOutput);
+    EXPECT_THAT(
+        Joined(Text(report, 1, 2)),
+        HasSubstr("an all-reduce is missing? (what comes next, l.0.norm, lacks what the other "
+                  "ranks hold)"));
+  }
 }
 
 // Added up, and then off in another way, on one rank or on both.
@@ -197,6 +211,87 @@ TEST(PartialSums, WhatComesNextMayBeWrongByItself) {
     EXPECT_EQ(report.origin->name, "l.0.norm");
     EXPECT_THAT(Joined(Text(report, 1, 2)), Not(HasSubstr("all-reduce")));
   }
+}
+
+// A run of which each payload that is mapped, or a piece that is read, is counted.
+class CountingRun : public io::PassStore {
+ public:
+  explicit CountingRun(FakeRun* run) : run_(run) {}
+
+  CapturedRun side() const { return CapturedRun(this, run_->index(), std::nullopt, "run"); }
+  size_t reads() const { return reads_; }
+
+  const std::string& run() const override { return run_->run(); }
+  const std::vector<io::ProcessEntry>& processes() const override { return run_->processes(); }
+  Result<std::unique_ptr<io::PassReader>> OpenPass(const io::ProcessEntry& process,
+                                                   const io::PassEntry& pass) const override {
+    TDUMP_ASSIGN_OR_RETURN(auto reader, run_->OpenPass(process, pass));
+    return std::unique_ptr<io::PassReader>(new Reader(std::move(reader), &reads_));
+  }
+
+ private:
+  class Reader : public io::PassReader {
+   public:
+    Reader(std::unique_ptr<io::PassReader> reader, std::atomic<size_t>* reads)
+        : reader_(std::move(reader)), reads_(reads) {}
+
+    const std::string& path() const override { return reader_->path(); }
+    const io::PassInfo& info() const override { return reader_->info(); }
+    bool complete() const override { return reader_->complete(); }
+    uint64_t record_count() const override { return reader_->record_count(); }
+    const std::vector<io::Damage>& damage() const override { return reader_->damage(); }
+    Status ForEachRecord(const std::function<bool(const io::Record&)>& visit) const override {
+      return reader_->ForEachRecord(visit);
+    }
+    Status ForEachCall(const std::function<bool(const io::CallRecord&)>& visit) const override {
+      return reader_->ForEachCall(visit);
+    }
+    Result<io::Record> Find(const Key& key) const override { return reader_->Find(key); }
+    Result<io::Record> Get(uint64_t record) const override { return reader_->Get(record); }
+    Status ReadPayload(const io::Record& record, uint64_t offset, std::span<std::byte> out,
+                       bool verify) const override {
+      ++*reads_;
+      return reader_->ReadPayload(record, offset, out, verify);
+    }
+    Result<std::span<const std::byte>> MapPayload(const io::Record& record) const override {
+      ++*reads_;
+      return reader_->MapPayload(record);
+    }
+    Status Verify(std::vector<io::Damage>* damage) const override {
+      return reader_->Verify(damage);
+    }
+
+   private:
+    const std::unique_ptr<io::PassReader> reader_;
+    std::atomic<size_t>* const reads_;
+  };
+
+  FakeRun* const run_;
+  mutable std::atomic<size_t> reads_ = 0;
+};
+
+// Of each sum nothing but sums and equal copies comes behind; nothing has a hash.
+size_t ReadsOfHealthyJob(int layers) {
+  FakeRun one(1), two(2);
+  PassBuilder whole = one.Pass(0, 0), zero = two.Pass(0, 0), other = two.Pass(1, 0);
+  for (int i = 0; i < layers; ++i) {
+    const std::string layer = "l." + std::to_string(i);
+    AddLinear(Sum(layer + ".down"), &whole, &zero, &other);
+    AddLinear(Whole(layer + ".norm"), &whole, &zero, &other);
+  }
+  for (PassBuilder* const pass : {&whole, &zero, &other}) {
+    for (io::Record& record : *pass->records()) record.hash.reset();
+  }
+  const CountingRun counting(&two);
+  const auto report = Diff(one.side(), counting.side(), {});
+  EXPECT_TRUE(report.ok() && report->overall == Overall::kSame);
+  return counting.reads();
+}
+
+TEST(PartialSums, WhatComesNextIsReadOnceForAllSums) {
+  const size_t few = ReadsOfHealthyJob(8), many = ReadsOfHealthyJob(16);
+  EXPECT_GT(few, 0u);
+  EXPECT_LE(many, 2 * few);
 }
 
 // Where what takes it adds the summands up, other layers say nothing.

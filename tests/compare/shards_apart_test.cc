@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "io/statistics.h"
 #include "tests/compare/job_runs.h"
 
 namespace tdump::compare {
@@ -15,20 +14,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-Tensor WithHashAlone(Tensor tensor) {
-  tensor.record.payload.reset();
-  tensor.record.parts_kept = kPartMeta | kPartHash;
-  return tensor;
-}
-
-Tensor WithStatisticsAlone(Tensor tensor) {
-  tensor.record.statistics = io::StatisticsOf(tensor.record.dtype, tensor.payload);
-  tensor.record.hash.reset();
-  tensor.record.payload.reset();
-  tensor.record.parts_kept = kPartMeta | kPartStats;
-  return tensor;
-}
-
 Tensor Part(int part, float change = 0) {
   const auto first = static_cast<float>(10 * part);
   return Matrix(2, 2, {first + 1, first + 2, first + 3, first + 4 + change});
@@ -36,18 +21,22 @@ Tensor Part(int part, float change = 0) {
 
 using Keep = Tensor (*)(Tensor);
 
+Tensor AsItIs(Tensor tensor) { return tensor; }
+
 // Of each rank what it holds of `fc`, by its parts and what is added to one number of them.
 struct Held {
   std::vector<int> parts;
   std::vector<float> changes = std::vector<float>(parts.size());
   std::vector<std::string> places;
+  std::vector<Keep> keeps = {};  // of each rank; empty: all keep alike
 };
 
-FakeRun Run(const Held& held, Keep keep) {
+FakeRun Run(const Held& held, Keep keep_all) {
   FakeRun run(static_cast<int32_t>(held.parts.size()));
   for (size_t i = 0; i < held.parts.size(); ++i) {
     const auto rank = static_cast<int32_t>(i);
     run.Place(rank, held.places[i]);
+    const Keep keep = held.keeps.empty() ? keep_all : held.keeps[i];
     run.Pass(rank, 0).Module("fc", kInput, keep(Part(held.parts[i], held.changes[i])));
   }
   return run;
@@ -121,13 +110,75 @@ TEST(ShardsApart, StatisticsOfShardsAreComparedRankByRank) {
 }
 
 TEST(ShardsApart, ValuesOfOneSideTellOfTheStatisticsOfTheOther) {
-  const Keep as_it_is = [](Tensor tensor) { return tensor; };
   for (const char* dims : {"", "b h[tp]"}) {
-    const DiffReport same = DiffOf(kParts, kParts, as_it_is, WithStatisticsAlone, dims);
+    const DiffReport same = DiffOf(kParts, kParts, AsItIs, WithStatisticsAlone, dims);
     EXPECT_EQ(same.overall, Overall::kSame) << Text(same);
     EXPECT_EQ(same.counts.not_judged, 0u);
-    EXPECT_EQ(DiffOf(kParts, With({0, 5, 0, 0}), as_it_is, WithStatisticsAlone, dims).overall,
+    EXPECT_EQ(DiffOf(kParts, With({0, 5, 0, 0}), AsItIs, WithStatisticsAlone, dims).overall,
               Overall::kDiffers);
+  }
+}
+
+// Of four copies on each side.
+Held Copies(std::vector<float> changes, std::vector<Keep> keeps = {}) {
+  return {.parts = {0, 0, 0, 0},
+          .changes = std::move(changes),
+          .places = kFour,
+          .keeps = std::move(keeps)};
+}
+
+TEST(ShardsApart, StatisticsOfCopiesAreComparedRankByRank) {
+  for (const char* dims : {"", "b h"}) {
+    const Held right = Copies({0, 0, 0, 0}), wrong = Copies({0, 0, 5, 0});
+    EXPECT_EQ(DiffOf(right, right, WithStatisticsAlone, WithStatisticsAlone, dims).overall,
+              Overall::kSame);
+    for (const bool is_a : {false, true}) {
+      const DiffReport report = DiffOf(is_a ? wrong : right, is_a ? right : wrong,
+                                       WithStatisticsAlone, WithStatisticsAlone, dims);
+      EXPECT_EQ(report.overall, Overall::kDiffers) << dims << is_a;
+      ASSERT_EQ(report.failing.size(), 1u);
+      EXPECT_EQ(is_a ? report.failing[0].rank_a : report.failing[0].rank_b, 2);
+    }
+  }
+}
+
+// Copies that kept nothing in common may differ unseen: each is compared.
+TEST(ShardsApart, CopiesOfWhichNothingTellsWhetherTheyAreEqualAreCompared) {
+  const std::vector<Keep> mixed = {WithStatisticsAlone, WithHashAlone, WithStatisticsAlone,
+                                   WithStatisticsAlone};
+  const Held right = Copies({0, 0, 0, 0}, mixed);
+  for (const char* dims : {"", "b h"}) {
+    for (const int wrong_rank : {1, 2}) {
+      Held wrong = right;
+      wrong.changes[static_cast<size_t>(wrong_rank)] = 5;
+      const DiffReport same = DiffOf(right, right, AsItIs, AsItIs, dims);
+      EXPECT_EQ(same.overall, Overall::kSame) << Text(same);
+      for (const bool is_a : {false, true}) {
+        const DiffReport report =
+            DiffOf(is_a ? wrong : right, is_a ? right : wrong, AsItIs, AsItIs, dims);
+        EXPECT_EQ(report.overall, Overall::kDiffers) << dims << wrong_rank << is_a;
+        ASSERT_EQ(report.failing.size(), 1u);
+        EXPECT_EQ(report.failing[0].rank_b, wrong_rank);
+      }
+    }
+  }
+}
+
+// Of one rank, which kept the values, and such copies.
+TEST(ShardsApart, SuchCopiesAreComparedWithOneRankToo) {
+  const Held one = {.parts = {0}, .places = {""}};
+  const std::vector<Keep> mixed = {WithStatisticsAlone, WithHashAlone, WithStatisticsAlone,
+                                   WithStatisticsAlone};
+  for (const int wrong_rank : {-1, 1, 2}) {
+    Held copies = Copies({0, 0, 0, 0}, mixed);
+    if (wrong_rank >= 0) copies.changes[static_cast<size_t>(wrong_rank)] = 5;
+    const DiffReport report = DiffOf(one, copies, AsItIs, AsItIs);
+    EXPECT_EQ(report.overall, wrong_rank < 0 ? Overall::kSame : Overall::kDiffers)
+        << Text(report, 1, 4);
+    ASSERT_EQ(report.failing.size(), wrong_rank < 0 ? 0u : 1u);
+    if (wrong_rank >= 0) {
+      EXPECT_EQ(report.failing[0].rank_b, wrong_rank);
+    }
   }
 }
 
