@@ -294,8 +294,8 @@ def _watch(tensors: dict[int, torch.Tensor], rest: tuple[Any, ...]) -> None:
     came: dict[int, torch.Tensor] = {}
 
     def hook(position: int, gradient: torch.Tensor | None) -> None:
-        for handle in leaves.pop(position, ()):
-            handle.remove()
+        if position in leaves:
+            leaves.pop(position)()
         if gradient is None or (who != _PRINT and alive is None):
             return
         came[position] = gradient
@@ -308,22 +308,28 @@ def _watch(tensors: dict[int, torch.Tensor], rest: tuple[Any, ...]) -> None:
                     list(gradients.values()), scalars, integers, who, text, ranks, phase, full
                 )
 
-    leaves: dict[int, list[Any]] = {}
+    leaves: dict[int, Callable[[], None]] = {}
     for position, tensor in tensors.items():
         handle = tensor.register_hook(functools.partial(hook, position))
         if tensor.grad_fn is None:
-            leaves[position] = [handle]
-            _replace(tensor, (who, text, position), handle)
+            leaves[position] = _of_leaf(tensor, (who, text, position), handle)
 
 
-def _replace(leaf: torch.Tensor, place: tuple[str, str, int], handle: Any) -> None:
-    """Hooks of a leaf last as long as it does: one whose gradient never came goes when the next is put there."""
-    if torch._C._len_torch_dispatch_stack() > 0:  # a trace, where each input is a leaf
-        return
-    handles = _leaf_handles.setdefault(leaf, {})
+def _of_leaf(leaf: torch.Tensor, place: tuple[str, str, int], handle: Any) -> Callable[[], None]:
+    """What takes the hook off again: it would last as long as the leaf does. One whose gradient never came goes when
+    the next is put in its place; not in a trace, where each input is a leaf."""
+    traced = torch._C._len_torch_dispatch_stack() > 0
+    handles = {} if traced else _leaf_handles.setdefault(leaf, {})
     if place in handles:
         handles[place].remove()
     handles[place] = handle
+
+    def take_off() -> None:
+        handle.remove()
+        if handles.get(place) is handle:
+            del handles[place]
+
+    return take_off
 
 
 _leaf_handles = WeakTensorKeyDictionary()

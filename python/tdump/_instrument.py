@@ -49,7 +49,11 @@ def instrument(
     look = _inspect.inspector(fwd, bwd)
     instrumented = Instrumented(look)
     model = getattr(model, "_orig_mod", model)  # of what torch.compile gave
-    wanted = _ranks.as_text(ranks)
+    try:
+        wanted = _ranks.as_text(ranks)
+    except Exception as error:
+        _inspect._tell_once("instrument", error)
+        return instrumented
     for path, module in model.named_modules():
         hook = _hook(look, f"{type(module).__name__}:{path or '.'}", wanted)
         instrumented._handles.append(module.register_forward_hook(hook))

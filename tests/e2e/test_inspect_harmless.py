@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import tdump
 import torch
+from tdump._instrument import Instrumented
+from torch import nn
 
 BACKENDS = [None, "eager", "aot_eager"]
 norms = tdump.inspector(fwd=lambda x: f"norm {x.norm()}", bwd=lambda g: f"grad {g.norm()}")
@@ -40,6 +42,8 @@ def test_what_is_given_to_print_never_fails_the_job(capfd):
         tdump.print("true", ranks=True)
         tdump.print("half", ranks=0.5)
         assert norms(endless) is endless and norms(x, ranks="first") is x
+        with tdump.instrument(nn.Linear(1, 1), ranks=0.25) as none:
+            assert isinstance(none, Instrumented)
     printed = capfd.readouterr()
     assert printed.out == ""
     told = [line.split("said once: ")[1] for line in printed.err.splitlines()]
@@ -49,6 +53,7 @@ def test_what_is_given_to_print_never_fails_the_job(capfd):
         "ValueError",
         "TypeError",
         "RecursionError",
+        "TypeError",
     ]
     assert told[2] == "ValueError: ranks 'True': neither numbers of ranks nor 'all'"
 

@@ -182,6 +182,7 @@ y = fc(torch.ones(1, 2, requires_grad=True))
 if len(sys.argv) > 1:
     tdump.print("y {} {:.1f}", y, 2.5, phase="both")
     tdump.inspector(fwd=lambda x: x.norm(), bwd=lambda g: g.norm())(y)
+    torch.ops.tdump.inspect.default([y], [], [], "print", "s2:{}t", "all", "both", False)  # as an exported program
 (y * 2).sum().backward()
 """
 
