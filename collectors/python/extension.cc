@@ -168,15 +168,16 @@ PyObject* RootPrefixes(PyObject*, PyObject*) {
   return PyUnicode_FromString(runtime != nullptr ? runtime->root_prefixes : "");
 }
 
-// tap(value, name, tags, half, owned): half 1 the value, 2 the gradient, 3 both; owned: by the open
-// module
+// tap(value, name, tags, half, place): half 1 the value, 2 the gradient, 3 both; place: TapPlace
 PyObject* TapValue(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count == 3) Tap(args[0], args[1], args[2], TapHalf::kBoth, TapOwner::kOpenModule);
+  if (count == 3) Tap(args[0], args[1], args[2], TapHalf::kBoth, TapPlace::kOpenModule);
   if (count != 5) Py_RETURN_NONE;
   const long half = PyLong_AsLong(args[3]);
   if (half < 1 || half > 3) return PyErr_Format(PyExc_ValueError, "no half of a tap: %ld", half);
-  Tap(args[0], args[1], args[2], static_cast<TapHalf>(half),
-      PyObject_IsTrue(args[4]) == 1 ? TapOwner::kOpenModule : TapOwner::kNone);
+  const long place = PyLong_AsLong(args[4]);
+  if (place < 0 || place > 2)
+    return PyErr_Format(PyExc_ValueError, "no place of a tap: %ld", place);
+  Tap(args[0], args[1], args[2], static_cast<TapHalf>(half), static_cast<TapPlace>(place));
   Py_RETURN_NONE;
 }
 
@@ -320,7 +321,7 @@ PyMethodDef methods[] = {
     {"ignore", Quiet<Ignore>, METH_O, "ignore(module): a wrapper."},
     {"stale", Quiet<Stale>, METH_O, "stale(root_number): its modules were moved or added."},
     {"root_prefixes", Quiet<RootPrefixes>, METH_NOARGS, "names.roots of the configuration."},
-    {"tap", Fast(QuietFast<TapValue>), METH_FASTCALL, "tap(value, name, tags[, half, owned])"},
+    {"tap", Fast(QuietFast<TapValue>), METH_FASTCALL, "tap(value, name, tags[, half, place])"},
     {"armed", Quiet<Armed>, METH_NOARGS, "Whether a tap would be recorded now."},
     {"optimizer_state", Quiet<KeepOptimizerState>, METH_O,
      "optimizer_state(optimizer): after its step."},

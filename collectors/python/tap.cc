@@ -36,8 +36,21 @@ void AddTags(Recorder::CallScope* scope, PyObject* tags) {
   }
 }
 
+struct Standing {
+  OperatorId owner;
+  Phase phase;
+  bool recompute;
+};
+
+Standing StandingOf(const ModuleFrame* inside, TapPlace place) {
+  if (place == TapPlace::kValueOfModule) return {kNoOperator, Phase::kForward, InBackward()};
+  if (place == TapPlace::kGradientOfModule) return {kNoOperator, Phase::kBackward, false};
+  if (inside != nullptr) return {inside->op, Phase::kForward, inside->recompute};
+  return {kNoOperator, InBackward() ? Phase::kBackward : Phase::kForward, false};
+}
+
 void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tags, TapHalf half,
-                TapOwner owned) {
+                TapPlace place) {
   Activate(runtime);
   const char* region = TracingRegion();
   if (region == nullptr && !runtime->gate->armed()) return;
@@ -51,33 +64,29 @@ void TapOrThrow(Runtime* runtime, PyObject* value, PyObject* name, PyObject* tag
   }
   ModuleCalls& calls = ModuleCalls::OfThread();
   if (!calls.empty()) calls.DropStale(runtime, InterpreterDepth());
-  const ModuleFrame* inside = calls.top();
-  const bool recompute = inside != nullptr && inside->recompute;
-  const bool backward = inside == nullptr && InBackward();
-  const bool owns = inside != nullptr && owned == TapOwner::kOpenModule;
-  const OperatorId owner = owns ? inside->op : kNoOperator;
+  const Standing standing = StandingOf(calls.top(), place);
   TapCall call;
-  if (!runtime->recorder->Begin(TapOperator(runtime, owner, text), nullptr,
-                                backward ? Phase::kBackward : Phase::kForward, recompute,
-                                call.scope()))
+  if (!runtime->recorder->Begin(TapOperator(runtime, standing.owner, text), nullptr, standing.phase,
+                                standing.recompute, call.scope()))
     return;
   AddTags(call.scope(), tags);
   Flattener flattener(*runtime->recorder, call.scope(), Role::kOutput, /*late=*/false);
   const bool wanted = flattener.Take(HasValue(half), HasGradient(half));
   flattener.Visit(value, "");
-  if (half == TapHalf::kGradient && !(wanted && flattener.watches()))
+  // Without gradients a checkpoint runs what it will run again with them.
+  if (half == TapHalf::kGradient && !(wanted && (flattener.watches() || !GradEnabled())))
     NoteTapWithoutGradient(runtime, text, wanted);
   runtime->recorder->End(call.scope(), /*threw=*/false);
 }
 
 }  // namespace
 
-void Tap(PyObject* value, PyObject* name, PyObject* tags, TapHalf half, TapOwner owner) {
+void Tap(PyObject* value, PyObject* name, PyObject* tags, TapHalf half, TapPlace place) {
   Runtime* runtime = CurrentRuntime();
   if (Inert(runtime) || !runtime->collect_taps) return;
   ErrorGuard guard;
   try {
-    TapOrThrow(runtime, value, name, tags, half, owner);
+    TapOrThrow(runtime, value, name, tags, half, place);
   } catch (...) {  // out of memory: nothing is recorded
   }
 }

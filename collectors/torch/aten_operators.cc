@@ -33,6 +33,9 @@ std::vector<AtenOperator::Argument> ArgumentsOf(const c10::FunctionSchema& schem
   return arguments;
 }
 
+// What tdump puts into a program to look at its values.
+bool IsOurs(const std::string& name) { return name.starts_with("tdump::"); }
+
 AtenOperator Describe(const at::RecordFunction& range) {
   AtenOperator op;
   op.name = range.name();
@@ -40,7 +43,7 @@ AtenOperator Describe(const at::RecordFunction& range) {
   const auto name = range.operator_name();
   const auto handle = name ? c10::Dispatcher::singleton().findOp(*name) : std::nullopt;
   if (!handle || !handle->hasSchema()) return op;
-  op.followed = !IsCollective(op.name) &&
+  op.followed = !IsCollective(op.name) && !IsOurs(op.name) &&
                 !handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   op.arguments = ArgumentsOf(handle->schema());
   return op;

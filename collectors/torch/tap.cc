@@ -93,7 +93,7 @@ void Tap(Runtime* runtime, const at::TensorBase& tensor, const char* name,
       HasGradient(half) && WantsGradient(*runtime->recorder, *scope, Role::kGradOutput);
   if (HasValue(half)) Capture(*runtime->recorder, scope, {Role::kOutput, ""}, tensor);
   if (gradient) WatchGradient(*scope, Role::kGradOutput, "", /*late=*/false, tensor);
-  if (!HasValue(half) && !(gradient && tensor.requires_grad()))
+  if (!HasValue(half) && !(gradient && (tensor.requires_grad() || !GradEnabled())))
     NoteTapWithoutGradient(runtime, name, gradient);
   for (const char* tag : tags) scope->text.AddText("tag", tag);
   runtime->recorder->End(scope, /*threw=*/false);

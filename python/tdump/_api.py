@@ -3,11 +3,12 @@ nothing here ever raises."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from tdump._ranks import Ranks
+
 T = TypeVar("T")
-Ranks = int | Iterable[int] | str | None  # one, several, "all" or None for all
+PHASES = ("forward", "backward", "both")
 
 _collector: Any = None  # tdump._hooks, once its hooks are installed
 
@@ -29,7 +30,8 @@ def tap(tensor: T, name: str, *tags: str, phase: str = "both", ranks: Ranks = No
     kept: of the value (role ``output``), and of its gradient when that arrives (``grad_output``). ``phase="forward"``
     leaves out the gradient, ``"backward"`` the value. ``ranks``: a number, a set of numbers, or all.
 
-    A function in place of a tensor is called for it in steps that are recorded, without gradients. Of a DTensor each
+    A function in place of a tensor is called for it in steps that are recorded, without gradients; not in a region that
+    is compiled, where it would be part of the job's graph, and not with ``full``. Of a DTensor each
     rank records its own part; ``full=True`` records the value of the whole, without its gradient. To put it together
     all ranks communicate, so each has to come here in every step, whatever ``ranks`` says.
 
@@ -43,7 +45,8 @@ def tap(tensor: T, name: str, *tags: str, phase: str = "both", ranks: Ranks = No
 
 def tap_grad(tensor: T, name: str, *tags: str, ranks: Ranks = None) -> T:
     """Records the gradient of ``tensor`` when it arrives, as ``grad_output`` of the tap ``name``: the backward half of
-    ``tap``. Where there will be none, or no rule asks for it, the coverage says so. Returns ``tensor``."""
+    ``tap``. Where the tensor needs none, or the rule for this tap asks for no ``grad_output``, the coverage says so;
+    where no rule is for it at all, nothing does. Returns ``tensor``."""
     return tap(tensor, name, *tags, phase="backward", ranks=ranks)
 
 

@@ -56,12 +56,17 @@ def tap() -> None:
     _trace(_Graph.tap, "taps")
 
 
+def lazy_tap() -> None:
+    """In a tap of a function."""
+    _trace(_Graph.lazy_tap, "taps")
+
+
 def tracing_taps() -> bool:
-    """Whether a value that is computed for a tap alone has to be."""
+    """Whether taps are put into graphs."""
     return _torch.traced_taps() and _torch.traced_start()
 
 
-for _traced in (before, after, tap, tracing_taps):
+for _traced in (before, after, tap, lazy_tap, tracing_taps):
     _traced._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
@@ -222,6 +227,11 @@ class _Graph:
             values = [(False, a, False, v) for a, v in _traced_values.values(tx, tx.symbolic_locals["value"], "")]
             site = (path, root is not None, name, tags)
             self.emit_values(tx, site, _WHOLE, wanted & _OUTPUT_GRADIENTS, values, self.new_slot(), keeps)
+
+    def lazy_tap(self, tx: Any) -> None:
+        """The function would be part of the job's graph: run in every step, and free to fail it."""
+        name = _traced_values.text(_traced_values.constant(tx.symbolic_locals["name"]))
+        raise NotHere(f"the tap '{name}' of a function")
 
     def wanted_of_tap(self, path: str | None, name: str) -> int:
         """Of any module that runs this code; without a path in whichever is open then."""

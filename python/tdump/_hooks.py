@@ -28,6 +28,7 @@ _leave = _torch.leave
 _trace_before = _compiled.before
 _trace_after = _compiled.after
 _trace_tap = _compiled.tap
+_trace_lazy_tap = _compiled.lazy_tap
 _tracing_taps = _compiled.tracing_taps
 _installed = False
 
@@ -158,15 +159,17 @@ def _on_new_parameter(module: torch.nn.Module, name: str, parameter: Any) -> Non
 
 
 _VALUE, _GRADIENT = 1, 2  # TapHalf
-HALVES = {"forward": _VALUE, "backward": _GRADIENT, "both": _VALUE | _GRADIENT}
+_BOTH = _VALUE | _GRADIENT
+HALVES = dict(zip(_api.PHASES, (_VALUE, _GRADIENT, _BOTH), strict=True))
+_OF_OPEN_MODULE, _VALUE_OF_MODULE, _GRADIENT_OF_MODULE = range(3)  # TapPlace
 
 
 def tap(value: Any, name: str, tags: tuple[str, ...], phase: str, ranks: Any, full: bool) -> None:
     if is_compiling():
         if _tracing_taps() and callable(value):
-            with torch.no_grad():
-                value = value()
-        _trace_tap()
+            _trace_lazy_tap()
+        else:
+            _trace_tap()
     elif phase == "both" and ranks is None and not full and not callable(value):
         _torch.tap(value, name, tags)
     else:
@@ -178,24 +181,28 @@ def _tap(value: Any, name: str, tags: tuple[str, ...], phase: str, ranks: Any, f
         half = HALVES.get(phase)
         if half is None:
             _torch.note(f"tdump.tap({name!r}): phase {phase!r} is none of {', '.join(HALVES)}; both are taken")
-            half = HALVES["both"]
+            half = _BOTH
+        lazy = callable(value) and not isinstance(value, (type, torch.nn.Module))
+        if lazy and full:  # what it gives is there in some steps only, and all ranks would have to put it together
+            _torch.note(f"tdump.tap({name!r}): full of a function; not recorded")
+            return
         if full and half != _GRADIENT:
             value, half = _whole(value), _VALUE
         if not _ranks.includes(_ranks.as_text(ranks)):
             return
-        if callable(value) and not isinstance(value, (type, torch.nn.Module)):
+        if lazy:
             if not _torch.armed():
                 return
             with torch.no_grad():
                 value = value()
-        _torch.tap(value, name, tags, half, True)
+        _torch.tap(value, name, tags, half, _OF_OPEN_MODULE)
     except Exception as error:
         _torch.note(f"tdump.tap({name!r}): {type(error).__name__}: {error}")
 
 
-def record(value: torch.Tensor, name: str) -> None:
+def record(value: torch.Tensor, name: str, phase: str) -> None:
     """A tap that is below no module, so that it has the same name wherever it is called from."""
-    _torch.tap(value, name, (), _VALUE, False)
+    _torch.tap(value, name, (), _VALUE, _VALUE_OF_MODULE if phase == "forward" else _GRADIENT_OF_MODULE)
 
 
 def _whole(value: Any) -> Any:

@@ -9,10 +9,11 @@ Both call one operator, in eager code too:
 Compilers see an operator with an effect that is ordered, so it stays where it is; it returns nothing, so nothing
 depends on it. What is done with the values happens when it runs, in no graph.
 
-``who`` is the number of an inspector, or ``print``. ``phase`` is what the caller asked for (forward, backward, both);
-the autograd kernel, which runs in eager code and while AOTAutograd traces forward and backward as one, puts hooks on
-the values and hands on ``forward``. The hooks call the operator with ``gradient`` and the positions of the values whose
-gradients these are: in eager code that shows them, in a trace it lands in the graph of the backward.
+``who`` is the number of an inspector, or ``print``. ``phase`` is what the caller asked for (forward, backward, both, or
+arriving: of both the gradients, for which alone there is a callback); the autograd kernel, which runs in eager code and
+while AOTAutograd traces forward and backward as one, puts hooks on the values and hands on ``forward``. The hooks call
+the operator with ``gradient`` and the positions of the values whose gradients these are: in eager code that shows them,
+in a trace it lands in the graph of the backward.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ import functools
 import inspect
 import itertools
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from tdump import _ranks, _template
+from tdump import _api, _ranks, _template
 
-PHASES = ("forward", "backward", "both")
-_PRINT = "print"
+_PRINT, _ARRIVING = "print", "arriving"
 
 Callback = Callable[..., Any]
 
@@ -52,9 +54,28 @@ def print(
     twice. ``ranks``: a number, a set of numbers, or all. Of a DTensor the local part is shown; with ``full=True`` the
     whole, which every rank of its mesh has to ask for, whatever ``ranks`` says.
     """
+    _safely(_print, template, template, values, named, ranks, phase, full)
+
+
+def _print(
+    template: str, values: tuple[Any, ...], named: dict[str, Any], ranks: _ranks.Ranks, phase: str, full: bool
+) -> None:
     parts = _template.Parts()
     text = "".join([_template.encode(part, parts) for part in (template, values, named)])
     _inspect(parts, _PRINT, text, ranks, phase, full)
+
+
+def _safely(action: Callable[..., None], topic: Any, *args: Any) -> None:
+    """What a program gives to be shown never fails it, and what is computed to show it is none of its operators. In a
+    compiler's trace, where neither can be had, the action alone."""
+    if torch.compiler.is_compiling():
+        action(*args)
+        return
+    try:
+        with _unrecorded():
+            action(*args)
+    except Exception as error:
+        _tell_once(topic, error)
 
 
 class inspector:  # noqa: N801  (called as a function is)
@@ -68,8 +89,10 @@ class inspector:  # noqa: N801  (called as a function is)
     any callback both print dtype, shape and norm.
 
     Call it with tensors, or tuples, lists and dicts of tensors; it gives back what it was given. ``phase``: "forward",
-    "backward" or "both". A gradient is shown when it arrives; within a backward (that of a custom autograd function),
-    where the tensor itself is a gradient, at once. ``ranks`` and ``full`` as for ``tdump.print``.
+    "backward" or "both". A gradient is shown when it arrives; of a leaf (a parameter) the next one. With
+    ``phase="backward"`` within a backward (that of a custom autograd function), where the tensor itself is a gradient,
+    it is shown at once; not so under ``create_graph=True``, where that has a gradient to wait for. ``ranks`` and
+    ``full`` as for ``tdump.print``.
     """
 
     def __init__(self, fwd: Callback | None = None, bwd: Callback | None = None) -> None:
@@ -89,18 +112,23 @@ class inspector:  # noqa: N801  (called as a function is)
         phase: str = "both",
         full: bool = False,
     ) -> Any:
+        _safely(self._look, self._number, (value, *more), tag, ranks, phase, full)
+        return (value, *more) if more else value
+
+    def _look(self, values: tuple[Any, ...], tag: str, ranks: _ranks.Ranks, phase: str, full: bool) -> None:
         parts = _template.Parts()
-        _add_tensors((value, *more), parts.tensors)
+        _add_tensors(values, parts.tensors)
         wanted = self._narrowed(phase)
         if parts.tensors and wanted:
             _inspect(parts, self._number, tag, ranks, wanted, full)
-        return (value, *more) if more else value
 
     def _narrowed(self, phase: str) -> str:
         """Without what there is no callback for."""
-        if len(self._phases) == 2 or phase not in PHASES or phase in self._phases:
+        if len(self._phases) == 2 or phase not in _api.PHASES or phase in self._phases:
             return phase
-        return self._phases[0] if phase == "both" else ""
+        if phase == "both":
+            return "forward" if "forward" in self._phases else _ARRIVING
+        return ""
 
     def __deepcopy__(self, memo: Any) -> inspector:
         return self  # that of a copied model has the same callbacks
@@ -132,8 +160,8 @@ def _add_tensors(value: Any, found: list[torch.Tensor]) -> None:
 
 
 def _inspect(parts: _template.Parts, who: str, text: str, ranks: _ranks.Ranks, phase: str, full: bool) -> None:
-    if phase not in PHASES:
-        _tell_once(who, f"phase {phase!r} is none of {', '.join(PHASES)}")
+    if phase not in (*_api.PHASES, _ARRIVING):
+        _tell_once(who, f"phase {phase!r} is none of {', '.join(_api.PHASES)}")
         return
     _know_dtensor()
     if not parts.tensors and not parts.scalars:  # an operator without tensors cannot be compiled everywhere
@@ -174,11 +202,13 @@ def _run(
     full: bool,
 ) -> None:
     direction, *came = phase.split()
-    if direction == "backward" or not _ranks.includes(ranks):
+    if direction in ("backward", _ARRIVING):
         return
     backward = direction == "gradient"
     at = map(int, came) if backward else range(len(values))
     try:
+        if not _ranks.includes(ranks):
+            return
         with torch.no_grad(), _unrecorded():
             shown = {position: value.detach() for position, value in zip(at, values, strict=True)}
             if who == _PRINT:
@@ -186,7 +216,7 @@ def _run(
             elif who in _inspectors:
                 _call(_inspectors[who]._callbacks["bwd" if backward else "fwd"], shown, text, backward)
     except Exception as error:
-        _tell_once(text if who == _PRINT else who, f"{type(error).__name__}: {error}")
+        _tell_once(_template.of_print(text) if who == _PRINT else who, error)
 
 
 def _filled(text: str, tensors: dict[int, torch.Tensor], scalars: list[torch.Tensor], integers: list[int]) -> str:
@@ -208,14 +238,17 @@ def _show(line: str) -> None:
     builtins.print(line + "\n", end="", flush=True)  # in one piece: ranks share the output
 
 
-_told: set[str] = set()
+_told: set[Any] = set()
+_MOST_TOLD = 1000  # of templates that are made anew each time
 
 
-def _tell_once(topic: str, why: str) -> None:
-    if topic in _told:
-        return
-    _told.add(topic)
+def _tell_once(topic: Any, why: Exception | str) -> None:
     with contextlib.suppress(Exception):
+        if topic in _told or len(_told) == _MOST_TOLD:
+            return
+        _told.add(topic)
+        if isinstance(why, Exception):
+            why = f"{type(why).__name__}: {why}"
         sys.stderr.write(f"tdump: a tdump.print or a callback of tdump.inspector is left out, said once: {why}\n")
 
 
@@ -225,20 +258,27 @@ _tell_once._dynamo_marked_constant = True  # type: ignore[attr-defined]
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[None]:
     """What a callback computes is none of the job's operators."""
+    depth = getattr(_thread, "unrecorded", 0)
+    _thread.unrecorded = depth + 1
     torch._C._autograd._enable_record_function(False)
     try:
         yield
     finally:
-        torch._C._autograd._enable_record_function(True)
+        _thread.unrecorded = depth
+        torch._C._autograd._enable_record_function(depth == 0)
+
+
+_thread = threading.local()
 
 
 def _with_hooks(keys: Any, values: list[torch.Tensor], *rest: Any) -> None:
     scalars, integers, who, text, ranks, phase, full = rest
-    if phase in ("backward", "both"):
-        watched = {n: value for n, value in enumerate(values) if value.requires_grad and torch.is_grad_enabled()}
-        _watch(watched, rest)
-        is_gradient = phase == "backward" and not watched and torch._C._current_graph_task_id() != -1
-        if phase == "backward" and not is_gradient:
+    if phase in ("backward", "both", _ARRIVING):
+        grad = torch.is_grad_enabled()
+        _watch({n: value for n, value in enumerate(values) if value.requires_grad and grad}, rest)
+        # A checkpoint that computes its forward again is within a backward too, but with gradients on.
+        is_gradient = phase == "backward" and not grad and torch._C._current_graph_task_id() != -1
+        if phase != "both" and not is_gradient:
             return
         phase = "gradient " + " ".join(map(str, range(len(values)))) if is_gradient else "forward"
     with torch._C._AutoDispatchBelowAutograd():
@@ -254,6 +294,8 @@ def _watch(tensors: dict[int, torch.Tensor], rest: tuple[Any, ...]) -> None:
     came: dict[int, torch.Tensor] = {}
 
     def hook(position: int, gradient: torch.Tensor | None) -> None:
+        if position in leaves:
+            leaves.pop(position)()
         if gradient is None or (who != _PRINT and alive is None):
             return
         came[position] = gradient
@@ -261,10 +303,36 @@ def _watch(tensors: dict[int, torch.Tensor], rest: tuple[Any, ...]) -> None:
             gradients = dict(sorted(came.items()))
             came.clear()
             phase = " ".join(["gradient", *map(str, gradients)])
-            torch.ops.tdump.inspect.default(list(gradients.values()), scalars, integers, who, text, ranks, phase, full)
+            with _unrecorded():
+                torch.ops.tdump.inspect.default(
+                    list(gradients.values()), scalars, integers, who, text, ranks, phase, full
+                )
 
+    leaves: dict[int, Callable[[], None]] = {}
     for position, tensor in tensors.items():
-        tensor.register_hook(functools.partial(hook, position))
+        handle = tensor.register_hook(functools.partial(hook, position))
+        if tensor.grad_fn is None:
+            leaves[position] = _of_leaf(tensor, (who, text, position), handle)
+
+
+def _of_leaf(leaf: torch.Tensor, place: tuple[str, str, int], handle: Any) -> Callable[[], None]:
+    """What takes the hook off again: it would last as long as the leaf does. One whose gradient never came goes when
+    the next is put in its place; not in a trace, where each input is a leaf."""
+    traced = torch._C._len_torch_dispatch_stack() > 0
+    handles = {} if traced else _leaf_handles.setdefault(leaf, {})
+    if place in handles:
+        handles[place].remove()
+    handles[place] = handle
+
+    def take_off() -> None:
+        handle.remove()
+        if handles.get(place) is handle:
+            del handles[place]
+
+    return take_off
+
+
+_leaf_handles = WeakTensorKeyDictionary()
 
 
 def _of_vmap(info: Any, in_dims: Any, *args: Any) -> tuple[None, None]:

@@ -45,12 +45,17 @@ def instrument(
     compiled already looks at no hooks.
     """
     if record:
-        fwd = bwd = _record
+        fwd, bwd = _record_value, _record_gradient
     look = _inspect.inspector(fwd, bwd)
     instrumented = Instrumented(look)
     model = getattr(model, "_orig_mod", model)  # of what torch.compile gave
+    try:
+        wanted = _ranks.as_text(ranks)
+    except Exception as error:
+        _inspect._tell_once("instrument", error)
+        return instrumented
     for path, module in model.named_modules():
-        hook = _hook(look, f"{type(module).__name__}:{path or '.'}", _ranks.as_text(ranks))
+        hook = _hook(look, f"{type(module).__name__}:{path or '.'}", wanted)
         instrumented._handles.append(module.register_forward_hook(hook))
     return instrumented
 
@@ -64,6 +69,11 @@ def _hook(look: _inspect.inspector, tag: str, ranks: str) -> Callable[..., None]
     return hook
 
 
-def _record(tensor: torch.Tensor, tag: str) -> None:
+def _record_value(tensor: torch.Tensor, tag: str) -> None:
     if _api._collector is not None:
-        _api._collector.record(tensor, tag)
+        _api._collector.record(tensor, tag, "forward")
+
+
+def _record_gradient(tensor: torch.Tensor, tag: str) -> None:
+    if _api._collector is not None:
+        _api._collector.record(tensor, tag, "backward")

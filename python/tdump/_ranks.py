@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Iterable
@@ -31,12 +32,19 @@ def as_text(ranks: Ranks) -> str:
         return ranks
     if isinstance(ranks, int):
         return str(ranks)
+    if not isinstance(ranks, Iterable):
+        return str(operator.index(ranks))
     return ",".join([str(number) for number in ranks])
 
 
 def includes(text: str) -> bool:
     """Whether this process is among the ranks that ``as_text`` wrote."""
-    return text == "all" or str(rank()) in text.split(",")
+    if text == "all":
+        return True
+    try:
+        return rank() in [int(number) for number in text.split(",") if text]
+    except ValueError:
+        raise ValueError(f"ranks {text!r}: neither numbers of ranks nor 'all'") from None
 
 
 def _process_group():

@@ -6,11 +6,13 @@
           | f | i          the next number: of the scalars (float), of the integers
           | s<n>:<bytes>   a str of n characters
           | o<n>:<bytes>   anything else, as str() shows it
+          | n text text    a number of NumPy: as str() shows it, and as one of Python
           | ( { [ z text* ) a tuple, dict (keys and values in turn), list, torch.Size
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -47,7 +49,24 @@ def encode(value: Any, parts: Parts) -> str:
     if isinstance(value, (float, torch.SymFloat)):
         parts.scalars.append(torch.scalar_tensor(value, dtype=torch.float64, device="cpu"))
         return "f"
+    number = _of_numpy(value)
+    if number is not None:
+        return f"n{_shown(str(value))}{encode(number, parts)}"
     return _shown(str(value))
+
+
+def _of_numpy(value: Any) -> int | float | None:
+    numpy = None if torch.compiler.is_compiling() else sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    if isinstance(value, numpy.integer):
+        return int(value)
+    return float(value) if isinstance(value, numpy.floating) else None
+
+
+def of_print(text: str) -> str:
+    """The template of what ``tdump.print`` encoded."""
+    return _Reader(text, {}, [], []).value() if text.startswith("s") else ""
 
 
 def decode(text: str, tensors: dict[int, Any], scalars: list[torch.Tensor], integers: list[int]) -> list[Any]:
@@ -79,6 +98,19 @@ class _Shown(str):
         return str(self)
 
 
+class _Number:
+    """Without a format as NumPy shows it."""
+
+    def __init__(self, text: str, number: Any) -> None:
+        self.text, self.number = text, number
+
+    def __format__(self, spec: str) -> str:
+        return format(self.number, spec) if spec else self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 class _Reader:
     def __init__(self, text: str, tensors: dict[int, Any], scalars: list[torch.Tensor], integers: list[int]) -> None:
         self.text, self.at = text, 0
@@ -97,6 +129,8 @@ class _Reader:
             return int(next(self.integers))
         if sort in "so":
             return self.characters() if sort == "s" else _Shown(self.characters())
+        if sort == "n":
+            return _Number(self.value(), self.value())
         items = []
         while self.text[self.at] != ")":
             items.append(self.value())

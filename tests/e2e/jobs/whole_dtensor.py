@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import tdump
@@ -22,7 +23,8 @@ def work(x: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    dist.init_process_group("gloo")
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=world)
     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
     x = distribute_tensor(torch.arange(1.0, 5), mesh, [Shard(0)]).requires_grad_()
     run = work if HOW == "plain" else torch.compile(work, backend=HOW, fullgraph=True)
@@ -32,6 +34,7 @@ def main() -> None:
         y = x.detach() * 3
         tdump.tap(y, "part")
         tdump.tap(y, "whole", full=True, ranks=0)
+        tdump.tap(lambda: y, "lazy", full=True)
     dist.destroy_process_group()
 
 
