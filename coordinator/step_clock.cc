@@ -137,6 +137,7 @@ void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
     step_.told.began_ns = WallNs();
     const uint64_t mode_step = next_of_mode_[static_cast<int>(verdict.mode)]++;
     const uint64_t number = SelectionNumber(verdict);
+    if (session_.agreement) session_.agreement->Began(number);
     record = session_.selected && session_.passes != nullptr && options_.select.Contains(number);
     if (record) OpenPass(verdict, mode_step, number);
   }

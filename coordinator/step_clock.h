@@ -50,6 +50,8 @@ class StepAgreement {
   // The number of the step that begins now, as far as the ranks agree;
   // `local` where they do not yet.
   virtual uint64_t NumberOf(uint64_t local) noexcept = 0;
+  // A counted step begins under this number, which may be the job's own.
+  virtual void Began(uint64_t number) noexcept {}
   virtual void Close() noexcept = 0;
 };
 

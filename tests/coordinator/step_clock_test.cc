@@ -510,8 +510,10 @@ class FakeAgreement : public StepAgreement {
   uint64_t NumberOf(uint64_t local) noexcept override {
     return local < shift ? local : local - shift;
   }
+  void Began(uint64_t number) noexcept override { began.push_back(number); }
   void Close() noexcept override { ++closed; }
   std::vector<EndedStep> steps;
+  std::vector<uint64_t> began;
   uint64_t shift = 0;
   int closed = 0;
 };
@@ -546,6 +548,17 @@ TEST_F(StepClockTest, AgreedNumbersSelect) {
   ASSERT_EQ(passes.opened.size(), 2u);
   EXPECT_EQ(passes.opened[0].local_step, 2u);
   EXPECT_EQ(passes.opened[1].local_step, 3u);
+}
+
+TEST_F(StepClockTest, TheAgreementHearsTheNumbersOfTheJob) {
+  FakeAgreement agreement;
+  agreement.shift = 1;
+  activator.session.agreement = &agreement;
+  for (const int64_t number : {100, 107, -1}) {
+    Tell(BoundaryKind::kExplicit, number);
+    Tell(BoundaryKind::kFirstOperator);
+  }
+  EXPECT_EQ(agreement.began, (std::vector<uint64_t>{100, 107, 1}));
 }
 
 TEST_F(StepClockTest, BoundariesFromManyThreads) {
