@@ -67,15 +67,14 @@ void UniteSlices(const Rule& rule, Decision* decision) {
     decision->parts |= kPartPayload;
 }
 
+// A list that nothing uses names none.
 bool NamesKernels(const Config& config) {
-  const auto names = [](const std::vector<Rule>& rules) {
+  const auto names = [&config](const FilterSet& set) {
+    const std::vector<ExpandedRule> rules = ExpandUses(config, set);
     return std::any_of(rules.begin(), rules.end(),
-                       [](const Rule& rule) { return !rule.kernel.empty(); });
+                       [](const ExpandedRule& rule) { return !rule.rule->kernel.empty(); });
   };
-  return std::any_of(config.capture.begin(), config.capture.end(),
-                     [&](const FilterSet& set) { return names(set.rules); }) ||
-         std::any_of(config.filters.begin(), config.filters.end(),
-                     [&](const auto& list) { return names(list.second); });
+  return std::any_of(config.capture.begin(), config.capture.end(), names);
 }
 
 Rule EveryKernel() {
