@@ -176,7 +176,9 @@ def test_library_kernels_that_make_their_output(conv_package, tmp_path):
 
 
 def test_the_step_is_the_number_of_the_job(conv_package, tmp_path):
-    done = execute([*tdump_run("--steps", "all", "--set", "collect.kernels=print"), *JOB, "run-conv", conv_package], tmp_path)
+    done = execute(
+        [*tdump_run("--steps", "all", "--set", "collect.kernels=print"), *JOB, "run-conv", conv_package], tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert set(re.findall(r"^tdump: rank 0  step (\S+)  ", done.stderr, re.M)) == {"100"}
 
