@@ -86,11 +86,10 @@ Rule EveryKernel() {
   return rule;
 }
 
-// Where kernels are collected and no rule is for them, there is one for all, in place of the
-// default rule: nobody asked for modules then.
+// Where kernels are collected and no rule is for them, there is one for all.
 void AddKernels(Config* config) {
+  LeaveOutDefaultRule(config);
   if (config->kernels == KernelMode::kOff || NamesKernels(*config)) return;
-  if (config->capture == DefaultConfig().capture) config->capture.clear();
   if (config->capture.empty()) config->capture.emplace_back();
   config->capture.front().rules.push_back(EveryKernel());
 }
@@ -119,6 +118,11 @@ void Unite(const Rule& rule, uint32_t filter_set, Decision* decision) {
 }
 
 }  // namespace
+
+void LeaveOutDefaultRule(Config* config) {
+  if (config->kernels == KernelMode::kOff || config->capture != DefaultConfig().capture) return;
+  if (config->capture.front().rules.front().line == 0) config->capture.clear();
+}
 
 CompiledPlan::CompiledPlan(const Config& config, Options options)
     : config_(Complete(config)), options_(std::move(options)) {}

@@ -194,6 +194,10 @@ TEST(CompiledPlan, WithoutARuleForThemAllKernelsAreWanted) {
   Asked only("collect: {kernels: save}\n");
   EXPECT_EQ(only.Level(Kernel("", "k"), {.role = Role::kBefore}), "full");
   EXPECT_EQ(only.Level(Module("a")), "off");
+  Asked leaves(
+      "collect: {kernels: save}\ncapture: [{leaf: true}]\n");  // no less for being the default
+  EXPECT_EQ(leaves.Level(Kernel("", "k"), {.role = Role::kBefore}), "full");
+  EXPECT_EQ(leaves.Level(Module("a")), "full");
   Asked none("collect: {kernels: print}\ncapture: {}\n");
   EXPECT_EQ(none.Level(Kernel("", "k"), {.role = Role::kAfter}), "full");
   Asked unused(
