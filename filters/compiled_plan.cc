@@ -67,15 +67,14 @@ void UniteSlices(const Rule& rule, Decision* decision) {
     decision->parts |= kPartPayload;
 }
 
+// A list that nothing uses names none.
 bool NamesKernels(const Config& config) {
-  const auto names = [](const std::vector<Rule>& rules) {
+  const auto names = [&config](const FilterSet& set) {
+    const std::vector<ExpandedRule> rules = ExpandUses(config, set);
     return std::any_of(rules.begin(), rules.end(),
-                       [](const Rule& rule) { return !rule.kernel.empty(); });
+                       [](const ExpandedRule& rule) { return !rule.rule->kernel.empty(); });
   };
-  return std::any_of(config.capture.begin(), config.capture.end(),
-                     [&](const FilterSet& set) { return names(set.rules); }) ||
-         std::any_of(config.filters.begin(), config.filters.end(),
-                     [&](const auto& list) { return names(list.second); });
+  return std::any_of(config.capture.begin(), config.capture.end(), names);
 }
 
 Rule EveryKernel() {
@@ -87,11 +86,10 @@ Rule EveryKernel() {
   return rule;
 }
 
-// Where kernels are collected and no rule is for them, there is one for all, in place of the
-// default rule: nobody asked for modules then.
+// Where kernels are collected and no rule is for them, there is one for all.
 void AddKernels(Config* config) {
+  LeaveOutDefaultRule(config);
   if (config->kernels == KernelMode::kOff || NamesKernels(*config)) return;
-  if (config->capture == DefaultConfig().capture) config->capture.clear();
   if (config->capture.empty()) config->capture.emplace_back();
   config->capture.front().rules.push_back(EveryKernel());
 }
@@ -120,6 +118,11 @@ void Unite(const Rule& rule, uint32_t filter_set, Decision* decision) {
 }
 
 }  // namespace
+
+void LeaveOutDefaultRule(Config* config) {
+  if (config->kernels == KernelMode::kOff || config->capture != DefaultConfig().capture) return;
+  if (config->capture.front().rules.front().line == 0) config->capture.clear();
+}
 
 CompiledPlan::CompiledPlan(const Config& config, Options options)
     : config_(Complete(config)), options_(std::move(options)) {}

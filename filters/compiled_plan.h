@@ -46,6 +46,10 @@ struct RuleCount {
   bool off = false;  // keeps nothing
 };
 
+// Where kernels are collected nobody asked for modules but by a rule: the default one, as long as
+// no file has it, goes.
+void LeaveOutDefaultRule(Config* config);
+
 // Thread-safe. On the hit path op() is two atomic loads; observe() and wants() take no lock.
 class CompiledPlan final : public Plan {
  public:

@@ -385,7 +385,9 @@ constexpr KeySpec<Config> kKeys[] = {
         .type = "SPEC",
         .value = "none",
         .doc = "Ranks that leave behind which kernel each thread began last, for `tdump-view "
-               "--crash`. With `collect: {kernels: names}`, none stands for all.",
+               "--crash`, recorded or not, in every mode of `collect.kernels`. none: with `names` "
+               "those "
+               "of `ranks`, else no rank.",
         .example = "all",
         .read = ReadCrumbRanks,
         .print = PrintIndices<&Config::crumb_ranks>,
@@ -394,9 +396,10 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "breadcrumbs.dir",
         .type = "path",
         .value = "auto",
-        .doc = "Node-local directory of breadcrumbs, 256 KiB a rank, best in memory: on a disk that "
-               "is slow or full the job may have to wait, or get a SIGBUS. auto is the run "
-               "directory where that is in memory (tmpfs), else /dev/shm.",
+        .doc =
+            "Node-local directory of breadcrumbs, 256 KiB a rank, best in memory: on a disk that "
+            "is slow or full the job may have to wait, or get a SIGBUS. auto is the run "
+            "directory where that is in memory (tmpfs), else /dev/shm.",
         .example = "/dev/shm",
         .read = ReadCrumbDir,
         .print = PrintCrumbDir,

@@ -64,9 +64,11 @@ class Models {
   std::unordered_map<const void*, Model*> sites_;
 };
 
+// What may be recorded before the launch. Not kept alive: the printer may never come to say more.
 struct Pending {
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
   const char* arg;
-  const at::Tensor* tensor;
+  Weak tensor;
 };
 
 // The launch under way. Its memory is kept for the next.
@@ -209,36 +211,49 @@ void Record(Runtime* runtime, Launch* launch, KernelReports* reports, Role role,
     Capture(*runtime->recorder, &launch->scope, {role, arg}, tensor);
 }
 
-const void* StorageOf(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.storage().data() : nullptr;
+const c10::Storage* StorageOf(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() ? &tensor.storage() : nullptr;
+}
+
+void RecordPending(Runtime* runtime, Launch* launch, KernelReports* reports) {
+  for (const Pending& one : launch->pending) {
+    if (auto impl = one.tensor.lock())
+      Record(runtime, launch, reports, Role::kBefore, one.arg, at::Tensor(std::move(impl)));
+  }
+  launch->pending.clear();
+}
+
+// Whether the event is of a launch in another model than the one under way, which was left then.
+bool IsElsewhere(Run* run, const Event& event) {
+  const Launch& launch = run->launch;
+  return launch.model != nullptr && run->models.Of(event.site) != launch.model;
 }
 
 void Before(Runtime* runtime, KernelThread* thread, const Event& event) {
   Run& run = thread->top();
   Launch& launch = run.launch;
   const bool again = launch.returned || launch.first_site == event.site;
-  if (launch.open && (again || launch.kernel != event.kernel))
+  if (launch.open && (again || launch.kernel != event.kernel || IsElsewhere(&run, event)))
     Close(runtime, &launch, /*threw=*/!launch.returned);
   if (!launch.open) Open(runtime, thread, &run, event);
   ++launch.before;
   if (launch.model == nullptr) return;
   KernelBuffers& buffers = launch.model->buffers;
   const KernelBuffers::Verdict verdict =
-      buffers.Before(event.site, event.kernel, event.arg, StorageOf(event.tensor));
+      buffers.Before(event.site, event.kernel, event.arg, StorageOf(event.tensor),
+                     launch.model->sources->MadeOf(event.arg));
   if (launch.scope.call.begin == 0) return;
   if (verdict == KernelBuffers::Verdict::kLater)
-    return launch.pending.push_back({event.arg, &event.tensor});
+    return launch.pending.push_back({event.arg, Pending::Weak(event.tensor.getIntrusivePtr())});
   if (verdict == KernelBuffers::Verdict::kOutput) return;
-  for (const Pending& one : launch.pending)
-    Record(runtime, &launch, event.reports, Role::kBefore, one.arg, *one.tensor);
-  launch.pending.clear();
+  RecordPending(runtime, &launch, event.reports);
   Record(runtime, &launch, event.reports, Role::kBefore, event.arg, event.tensor);
 }
 
 void After(Runtime* runtime, KernelThread* thread, const Event& event) {
   Run& run = thread->top();
   Launch& launch = run.launch;
-  if (launch.open && launch.kernel != event.kernel)
+  if (launch.open && (launch.kernel != event.kernel || IsElsewhere(&run, event)))
     Close(runtime, &launch, /*threw=*/!launch.returned);
   if (!launch.open) Open(runtime, thread, &run, event);
   Returned(&launch);

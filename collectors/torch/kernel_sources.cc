@@ -1,14 +1,18 @@
 #include "collectors/torch/kernel_sources.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 
 namespace tdump::collectors {
 namespace {
 
-constexpr size_t kMostBytes = 64 << 20;
+constexpr off_t kMostBytes = 64 << 20;
 constexpr size_t kMostKnown = 256;  // models; a server may load packages again and again
 
 // The text in `line` between `open` and the next `close`.
@@ -43,17 +47,21 @@ std::optional<std::string> LaunchOf(std::string_view line) {
   return std::nullopt;
 }
 
+// "": none. Anyone may have laid anything there: a pipe would make the job wait.
 std::string ReadSource(const std::string& object) {
   const std::string source = std::filesystem::path(object).replace_extension(".cpp").string();
-  std::ifstream file(source, std::ios::binary);
+  const int fd = ::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return "";
   std::string text;
-  if (!file) return text;
-  std::error_code failed;
-  const auto bytes = std::filesystem::file_size(source, failed);
-  if (failed || bytes > kMostBytes) return text;
-  text.resize(bytes);
-  file.read(text.data(), static_cast<std::streamsize>(bytes));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  struct stat found {};
+  if (::fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size <= kMostBytes) {
+    text.resize(static_cast<size_t>(found.st_size));
+    size_t got = 0;
+    for (ssize_t now = 1; got < text.size() && now > 0; got += static_cast<size_t>(now))
+      now = std::max<ssize_t>(::read(fd, text.data() + got, text.size() - got), 0);
+    text.resize(got);
+  }
+  ::close(fd);
   return text;
 }
 
@@ -62,7 +70,8 @@ std::string ReadSource(const std::string& object) {
 KernelSources KernelSources::Parse(std::string_view source) {
   KernelSources sources;
   Origin origin;
-  bool fresh = false;  // the comment is of the next launch
+  bool fresh = false;     // the comment is of the next launch
+  bool launched = false;  // between the calls of the printer before a launch and behind it
   while (!source.empty()) {
     const std::string_view line = source.substr(0, source.find('\n'));
     source.remove_prefix(std::min(line.size() + 1, source.size()));
@@ -71,12 +80,39 @@ KernelSources KernelSources::Parse(std::string_view source) {
                 std::string(Between(line, "Original ATen: [", "]").value_or(""))};
       fresh = true;
     } else if (line.find("\"after_launch") != std::string_view::npos) {
-      fresh = false;
-    } else if (const auto launch = fresh ? LaunchOf(line) : std::nullopt; launch) {
-      sources.origins_.emplace(*launch, origin);
+      fresh = launched = false;
+    } else if (const auto launch = LaunchOf(line); launch) {
+      launched = true;
+      if (fresh) sources.origins_.emplace(*launch, origin);
+    } else if (launched) {
+      sources.ReadLaunched(line);
+    } else {
+      sources.ReadMoved(line);
     }
   }
   return sources;
+}
+
+void KernelSources::ReadLaunched(std::string_view line) {
+  if (line.find("aoti_torch_") == std::string_view::npos) return;
+  constexpr std::string_view kHandle = "_handle";
+  for (size_t at = line.find('&'); at != std::string_view::npos; at = line.find('&', at + 1)) {
+    const std::string_view rest = line.substr(at + 1);
+    const std::string_view word = rest.substr(0, rest.find_first_of(",)"));
+    if (word.starts_with("buf") && word.ends_with(kHandle))
+      made_.emplace(word.substr(0, word.size() - kHandle.size()), Made::kByKernel);
+  }
+}
+
+void KernelSources::ReadMoved(std::string_view line) {
+  const auto to = Between(line, "auto ", " = std::move(");
+  const auto from = Between(line, " = std::move(", ")");
+  if (to && from && MadeOf(*from) != Made::kUnknown) made_.emplace(*to, Made::kInItsMemory);
+}
+
+KernelSources::Made KernelSources::MadeOf(std::string_view name) const {
+  const auto found = made_.find(name);
+  return found != made_.end() ? found->second : Made::kUnknown;
 }
 
 std::shared_ptr<const KernelSources> KernelSources::Of(const std::string& path) {

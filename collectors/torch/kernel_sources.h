@@ -4,6 +4,10 @@
 //
 //   // Topologically Sorted Source Nodes: [linear], Original ATen: [aten.addmm]
 //
+// It also says which buffers a library kernel makes by itself, of which the printer does not hear:
+//
+//   AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_convolution(buf0, buf1, ..., &buf3_handle));
+//
 // Needs no LibTorch. Thread-safe once made.
 #pragma once
 
@@ -29,11 +33,21 @@ class KernelSources {
   };
   // Of the launch of `kernel` whose first argument is `arg`; null where it is not said.
   const Origin* Find(std::string_view kernel, std::string_view arg) const;
-  // The same as two texts of the call.
+  enum class Made {
+    kUnknown,
+    kByKernel,     // &buf3_handle: no variable of that name is there before
+    kInItsMemory,  // auto buf4 = std::move(buf3), to be overwritten, maybe in place
+  };
+  Made MadeOf(std::string_view name) const;
+  // What Find() says as two texts of the call.
   void AddTo(CallText* text, std::string_view kernel, std::string_view arg) const;
 
  private:
+  void ReadLaunched(std::string_view line);
+  void ReadMoved(std::string_view line);
+
   std::map<std::string, Origin, std::less<>> origins_;  // by "kernel arg"
+  std::map<std::string, Made, std::less<>> made_;
 };
 
 }  // namespace tdump::collectors

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "filters/compiled_plan.h"
 #include "filters/predicate.h"
 #include "filters/print_config.h"
 #include "filters/settings.h"
@@ -47,6 +49,12 @@ void MakePredicatesAbsolute(filters::Config* config) {
   for (auto& [name, rules] : config->filters) MakePredicatesAbsolute(&rules);
 }
 
+bool SetsCapture(const Overlay& overlay) {
+  return std::any_of(overlay.settings.begin(), overlay.settings.end(), [](const auto& named) {
+    return std::string_view(named.setting.key).starts_with("capture");
+  });
+}
+
 }  // namespace
 
 Result<EffectiveConfig> MakeEffectiveConfig(const std::string& file, const std::string& shown,
@@ -67,6 +75,9 @@ Result<EffectiveConfig> MakeEffectiveConfig(const std::string& file, const std::
   if (!mistakes.empty()) return InvalidArgument(std::move(mistakes));
   TDUMP_RETURN_IF_ERROR(filters::ValidateForWorld(effective.config, world));
   MakePredicatesAbsolute(&effective.config);
+  // Written out, the default rule would be one that somebody asked for.
+  if (std::none_of(overlays.begin(), overlays.end(), SetsCapture))
+    filters::LeaveOutDefaultRule(&effective.config);
   effective.yaml = filters::PrintConfig(effective.config);
   return effective;
 }

@@ -20,9 +20,12 @@ constexpr const char* kSharedMemory = "/dev/shm";
 constexpr size_t kFirstValues = 8;
 
 // Where the crumbs of a process lie that are not to be, or cannot be, in the run directory.
-std::string NodeLocalPath(const std::string& directory, const std::string& link) {
-  return JoinPath(directory, fmt::format("tdump_{:016x}_{}", XXH3_64bits(link.data(), link.size()),
-                                         link.substr(link.rfind('/') + 1)));
+// A process that crashed leaves its own there: not in the way of another that has its number.
+std::string NodeLocalPath(const std::string& directory, const std::string& link,
+                          const Identity& identity) {
+  return JoinPath(directory,
+                  fmt::format("tdump_{:016x}_{}_{}", XXH3_64bits(link.data(), link.size()),
+                              identity.start_time, link.substr(link.rfind('/') + 1)));
 }
 
 std::string SizesText(std::span<const int64_t> sizes) {
@@ -60,13 +63,11 @@ class KernelMonitor::Steps final : public coordinator::StepAgreement {
   Steps(KernelMonitor* monitor, coordinator::StepAgreement* inner)
       : monitor_(monitor), inner_(inner) {}
   void Ended(const coordinator::EndedStep& step) noexcept override { inner_->Ended(step); }
-  uint64_t NumberOf(uint64_t local) noexcept override {
-    const uint64_t number = inner_->NumberOf(local);
-    const int64_t first = std::max<int64_t>(monitor_->config_.first_step, 0);
-    monitor_->step_.store(static_cast<int64_t>(number) + first, std::memory_order_relaxed);
-    if (io::BreadcrumbRing* ring = monitor_->ring())
-      ring->SetStep(number + static_cast<uint64_t>(first));
-    return number;
+  uint64_t NumberOf(uint64_t local) noexcept override { return inner_->NumberOf(local); }
+  void Began(uint64_t number) noexcept override {
+    inner_->Began(number);
+    monitor_->step_.store(static_cast<int64_t>(number), std::memory_order_relaxed);
+    if (io::BreadcrumbRing* ring = monitor_->ring()) ring->SetStep(number);
   }
   void Close() noexcept override { inner_->Close(); }
 
@@ -92,9 +93,9 @@ Status KernelMonitor::Open(const Identity& identity, bool selected, const std::s
   if (!WantsCrumbs(identity, selected)) return {};
   std::string path = link;
   if (!config_.crumb_dir.empty())
-    path = NodeLocalPath(config_.crumb_dir, link);
+    path = NodeLocalPath(config_.crumb_dir, link, identity);
   else if (!io::IsInMemory(link.substr(0, link.rfind('/'))))
-    path = NodeLocalPath(kSharedMemory, link);
+    path = NodeLocalPath(kSharedMemory, link, identity);
   TDUMP_ASSIGN_OR_RETURN(auto ring, io::BreadcrumbRing::Create(path, identity));
   if (path != link) {
     if (const Status linked = Env::Posix()->Symlink(path, link); !linked.ok()) {

@@ -1,6 +1,7 @@
 #include "collectors/torch/kernel_sources.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -43,6 +44,33 @@ TEST(KernelSources, OfThePrintingMode) {
       "aoti_torch_print_tensor_handle(buf0, \"before_launch - cpp_fused_mul_0 - buf0\");\n");
   ASSERT_NE(sources.Find("cpp_fused_mul_0", "buf0"), nullptr);
   EXPECT_EQ(sources.Find("cpp_fused_mul_0", "buf0")->aten, "aten.mul");
+}
+
+TEST(KernelSources, NameWhatALibraryKernelMakes) {
+  const auto sources = KernelSources::Parse(R"(
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(1, s, device, &buf2_handle));
+    aoti_torch_save_tensor_handle(buf0, "buf0", "before_launch", "aoti_torch_cpu_convolution");
+    aoti_torch_save_tensor_handle(buf1, "buf1", "before_launch", "aoti_torch_cpu_convolution");
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_convolution(buf0, &temporary(buf2.get()), &buf3_handle));
+    aoti_torch_save_tensor_handle(buf0, "buf0", "after_launch", "aoti_torch_cpu_convolution");
+    RAIIAtenTensorHandle buf3(buf3_handle);
+    auto buf4 = std::move(buf3);  // reuse
+    auto buf6 = std::move(buf2);  // reuse
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(1, s, device, &buf5_handle));
+)");
+  using Made = KernelSources::Made;
+  EXPECT_EQ(sources.MadeOf("buf3"), Made::kByKernel);
+  EXPECT_EQ(sources.MadeOf("buf4"), Made::kInItsMemory);
+  for (const char* name : {"buf0", "buf2", "buf5", "buf6"})
+    EXPECT_EQ(sources.MadeOf(name), Made::kUnknown) << name;
+}
+
+TEST(KernelSources, APipeIsNotWaitedFor) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "sources_XXXXXX").string();
+  const std::string folder = ::mkdtemp(pattern.data());
+  ASSERT_EQ(::mkfifo((folder + "/m.cpp").c_str(), 0600), 0);
+  EXPECT_EQ(KernelSources::Of(folder + "/m.so")->Find("k", "a"), nullptr);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(KernelSources, AnySourceIsSurvived) {

@@ -21,10 +21,11 @@ PATIENCE = 1200  # seconds, for a compiler
 SEGV_EXITS = (-signal.SIGSEGV, 128 + signal.SIGSEGV)
 
 
-def compiled(tmp_path_factory, mode):
+def compiled(tmp_path_factory, mode, what="compile"):
     folder = tmp_path_factory.mktemp(f"package{mode}")
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
-    done = execute([*JOB, "compile", folder / "model.pt2", mode], folder, cache, PATIENCE)
+    words = [mode] if what == "compile" else []
+    done = execute([*JOB, what, folder / "model.pt2", *words], folder, cache, PATIENCE)
     assert done.returncode == 0, done.stderr
     return str(folder / "model.pt2")
 
@@ -32,6 +33,11 @@ def compiled(tmp_path_factory, mode):
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     return compiled(tmp_path_factory, "1")
+
+
+@pytest.fixture(scope="module")
+def conv_package(tmp_path_factory):
+    return compiled(tmp_path_factory, "1", "compile-conv")
 
 
 def tdump_run(*words):
@@ -147,6 +153,34 @@ def test_printed_lines(package, tmp_path):
     assert not pt_files(tmp_path)
     (file,) = latest(tmp_path).passes(0)
     assert not list(tdump.load_pass(file).records())
+
+
+def test_library_kernels_that_make_their_output(conv_package, tmp_path):
+    save = ["--steps", "all", "--set", "collect.kernels=save"]
+    for name in ("a", "b"):
+        done = execute([*tdump_run("-o", name, *save), *JOB, "run-conv", conv_package], tmp_path)
+        assert done.returncode == 0 and done.stdout == "True\n", done.stderr
+    diff = execute([BUILD / "bin" / "tdump-diff", "a", "b"], tmp_path)
+    assert diff.returncode == 0, diff.stdout + diff.stderr
+    (file,) = Run(tmp_path / "a").passes(0)
+    kept = records(file)
+    net, x = job.conv_model(), job.conv_input()
+    with torch.no_grad():
+        first = net.first(x)
+        values = [first, first.relu(), net.second(first.relu()), net.second(first.relu()).relu()]
+    # What a convolution made is seen where the next kernel is given it. The first is overwritten there.
+    roles = [{"before"}, {"before", "after"}, {"before", "after"}, {"after"}]
+    for value, expected in zip(values, roles, strict=True):
+        found = {k[1] for k, v in kept.items() if v.shape == value.shape and torch.allclose(v, value, atol=1e-5)}
+        assert found == expected
+
+
+def test_the_step_is_the_number_of_the_job(conv_package, tmp_path):
+    done = execute(
+        [*tdump_run("--steps", "all", "--set", "collect.kernels=print"), *JOB, "run-conv", conv_package], tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"^tdump: rank 0  step (\S+)  ", done.stderr, re.M)) == {"100"}
 
 
 def test_a_kernel_that_crashes_is_named(package, tmp_path):

@@ -194,8 +194,17 @@ TEST(CompiledPlan, WithoutARuleForThemAllKernelsAreWanted) {
   Asked only("collect: {kernels: save}\n");
   EXPECT_EQ(only.Level(Kernel("", "k"), {.role = Role::kBefore}), "full");
   EXPECT_EQ(only.Level(Module("a")), "off");
+  Asked leaves(
+      "collect: {kernels: save}\ncapture: [{leaf: true}]\n");  // no less for being the default
+  EXPECT_EQ(leaves.Level(Kernel("", "k"), {.role = Role::kBefore}), "full");
+  EXPECT_EQ(leaves.Level(Module("a")), "full");
   Asked none("collect: {kernels: print}\ncapture: {}\n");
   EXPECT_EQ(none.Level(Kernel("", "k"), {.role = Role::kAfter}), "full");
+  Asked unused(
+      "collect: {kernels: save}\nfilters: {mine: [{kernel: x}]}\ncapture: [{name: '^y'}]\n");
+  EXPECT_EQ(unused.Level(Kernel("", "k"), {.role = Role::kAfter}), "full");
+  Asked used("collect: {kernels: save}\nfilters: {mine: [{kernel: x}]}\ncapture: [{use: mine}]\n");
+  EXPECT_EQ(used.Level(Kernel("", "k"), {.role = Role::kAfter}), "off");
   Asked off("");
   EXPECT_EQ(off.Level(Kernel("", "k"), {.role = Role::kAfter}), "off");
   EXPECT_FALSE(off.plan().wants_kind(OperatorKind::kKernel));

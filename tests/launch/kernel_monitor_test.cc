@@ -112,6 +112,18 @@ TEST_F(KernelMonitorTest, ByItselfTheyLieInMemory) {
   monitor.Close(/*well=*/true);
 }
 
+TEST_F(KernelMonitorTest, WhatACrashLeftIsNotInTheWay) {
+  config_.kernels = KernelMode::kNames;
+  config_.crumb_dir = directory_;
+  for (const uint64_t start_time : {1, 2}) {
+    std::filesystem::remove(link());  // the run directory is another one under the same path
+    Identity identity = Rank(2);
+    identity.start_time = start_time;
+    KernelMonitor monitor(config_, &operators_);
+    EXPECT_TRUE(monitor.Open(identity, true, link()).ok()) << start_time;
+  }
+}
+
 TEST_F(KernelMonitorTest, WithoutThatDirectoryThereAreNone) {
   config_.kernels = KernelMode::kNames;
   config_.crumb_dir = directory_ + "/missing";

@@ -68,6 +68,22 @@ TEST(Overlay, EmptyVariablesCountAsNone) {
   EXPECT_EQ(Effective("", {overlay}), filters::DefaultConfig());
 }
 
+// With kernels the default rule goes; the same rule stays where somebody wrote it.
+TEST(Overlay, KernelsTakeThePlaceOfTheDefaultRule) {
+  const Overlay kernels = CommandLine("collect.kernels", "save");
+  const auto rules = [](const std::string& yaml, const std::vector<Overlay>& overlays) {
+    // As the job reads what tdump-run hands over.
+    const auto made =
+        MakeEffectiveConfig(Written("overlay_test.yaml", yaml), "c.yaml", overlays, 0);
+    const auto read = filters::ParseConfig(made->yaml, "job");
+    return read->capture.empty() ? size_t{0} : read->capture[0].rules.size();
+  };
+  EXPECT_EQ(rules("", {}), 1u);
+  EXPECT_EQ(rules("", {kernels}), 0u);
+  EXPECT_EQ(rules("capture: [{leaf: true}]\n", {kernels}), 1u);
+  EXPECT_EQ(rules("", {kernels, CommandLine("capture", "[{leaf: true}]")}), 1u);
+}
+
 TEST(Overlay, AFilterIsOneRuleForLeafOutputs) {
   const filters::Config config = Effective(
       "capture: {a: [{level: hash}], b: [{}]}\n",

@@ -4,6 +4,8 @@ compile FILE MODE       makes the package with the debug printer in that mode (1
 run FILE [STEP]         calls it in STEPS steps and prints each output as bits; in STEP, when given, with an index far
                         outside, which a kernel of the package reads: SIGSEGV
 fail FILE               calls it with one input of two between two good calls, and catches the exception
+compile-conv FILE       the same of a small CNN, in mode 1
+run-conv FILE           calls it once; the job numbers its step 100
 jit                     the same model, JIT-compiled through the C++ wrapper, trained for STEPS steps
 """
 
@@ -28,6 +30,24 @@ class Net(nn.Module):
         return torch.softmax(self.down(torch.relu(self.up(x)))[index] + 1, -1)
 
 
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.relu(self.first(x))))
+
+
+def conv_model():
+    torch.manual_seed(0)
+    return ConvNet()
+
+
+def conv_input():
+    return torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(1))
+
+
 def model():
     torch.manual_seed(0)
     return Net()
@@ -46,9 +66,9 @@ def configure():
     return config
 
 
-def compile_package(file, mode):
+def compile_package(file, mode, net, arguments):
     configure().aot_inductor.debug_intermediate_value_printer = mode
-    exported = torch.export.export(model().eval(), inputs(0, 0))
+    exported = torch.export.export(net.eval(), arguments)
     torch._inductor.aoti_compile_and_package(exported, package_path=file)
 
 
@@ -61,6 +81,15 @@ def run(file, crash_in):
             if step == crash_in:
                 index = index + FAR
             print(step, package(x, index).numpy().tobytes().hex(), flush=True)
+
+
+def run_conv(file):
+    import tdump
+
+    package = torch._inductor.aoti_load_package(file)
+    with torch.no_grad():
+        tdump.step(100)
+        print(torch.allclose(package(conv_input()), conv_model()(conv_input()), atol=1e-5), flush=True)
 
 
 def fail(file):
@@ -91,7 +120,11 @@ def jit():
 if __name__ == "__main__":
     what, *words = sys.argv[1:]
     if what == "compile":
-        compile_package(*words)
+        compile_package(*words, model(), inputs(0, 0))
+    elif what == "compile-conv":
+        compile_package(*words, "1", conv_model(), (conv_input(),))
+    elif what == "run-conv":
+        run_conv(*words)
     elif what == "run":
         run(words[0], int(words[1]) if len(words) > 1 else -1)
     elif what == "fail":
