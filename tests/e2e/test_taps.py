@@ -190,7 +190,8 @@ if len(sys.argv) > 1:
 def test_to_look_adds_no_operator(tmp_path):
     (tmp_path / "app.py").write_text(LOOKED_AT)
     (tmp_path / "c.yaml").write_text(
-        "signature: false\ncollect: {aten: on}\ncapture: [{op: '.*', phase: [forward, backward], level: full}]\n"
+        "signature: false\ncollect: {aten: on}\n"
+        "capture: [{op: '.*', role: [input, output], phase: [forward, backward], level: full}]\n"
     )
     found = []
     for words in ([], ["look"]):
