@@ -183,6 +183,7 @@ TEST(Parting, TokensThatAreEqualInValueAreTheSameInAnyDtypeAndShape) {
                                MakeTensor<int64_t>("int64", {2, 1, 2}, {7, 8, 9, 300})}) {
     const DiffReport same = DiffOk(a, GivenAs(tokens));
     EXPECT_EQ(same.overall, Overall::kSame) << Text(same);
+    EXPECT_EQ(same.counts.read + same.counts.equal_by_hash, same.counts.paired);
     EXPECT_THAT(same.notes, testing::Contains(HasSubstr("integer inputs of another dtype or shape "
                                                         "are equal")));
     // A fault behind them is judged, and the origin.
