@@ -50,14 +50,28 @@ void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
   comparison->metrics = {};
 }
 
-// Token ids and the like, in another dtype or shape: what is looked up by them is the same.
+// Whether the one is the other without dimensions of size 1, or flattened: of a batch of sequences
+// [2, 4] is another one than [4, 2].
+bool IsShapedAlike(const io::Record& a, const io::Record& b) {
+  const auto sizes_of = [](const io::Record& record) {
+    std::vector<int64_t> sizes = record.sizes;
+    std::erase(sizes, 1);
+    return sizes;
+  };
+  return a.sizes.size() == 1 || b.sizes.size() == 1 || sizes_of(a) == sizes_of(b);
+}
+
+// Token ids and the like, in another dtype or, of the model's own, shape: what is looked up by them
+// is the same. Of bits, which are of other dtypes or shapes, nothing is said.
 void AcceptEqualIntegers(const StepView& view_a, const io::Record& a, const StepView& view_b,
-                         const io::Record& b, Comparison* comparison) {
+                         const io::Record& b, bool root_input, Comparison* comparison) {
   Verdict& v = comparison->verdict;
   if (v.dtype != Answer::kDiffers && v.shape != Answer::kDiffers) return;
+  if (v.shape == Answer::kDiffers && !(root_input && IsShapedAlike(a, b))) return;
   if (!AreEqualIntegers(view_a, a, view_b, b)) return;
   v.dtype_allowed = v.shape_allowed = true;
-  v.bitwise = v.tolerance = v.special = Answer::kSame;
+  v.tolerance = v.special = Answer::kSame;
+  v.bitwise = Answer::kNotJudged;
   comparison->notes.push_back(fmt::format(
       "integer inputs of another dtype or shape are equal: {} [{}] and {} [{}]", a.dtype.view(),
       fmt::join(a.sizes, ", "), b.dtype.view(), fmt::join(b.sizes, ", ")));
@@ -157,7 +171,8 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
   if (options_.require_bits) DropWhatProvesNoBits(KeptOf(a, b), &comparison);
   if (comparison.verdict.shape == Answer::kDiffers)
     TDUMP_RETURN_IF_ERROR(CompareLeading(a, b, outcome));
-  if (outcome->role == Role::kInput) AcceptEqualIntegers(*diff_->a, a, *diff_->b, b, &comparison);
+  if (outcome->role == Role::kInput && !options_.require_bits)
+    AcceptEqualIntegers(*diff_->a, a, *diff_->b, b, outcome->root_input, &comparison);
   judge_->JudgePair(a, b, outcome);
   return {};
 }

@@ -17,7 +17,7 @@ const BoundRule* BoundRules::Find(const std::string& name, Role role) const {
 
 void ApplyRule(const BoundRule& rule, Comparison* comparison) {
   Verdict& v = comparison->verdict;
-  v.shape_allowed = rule.allow_shape;
+  v.shape_allowed = v.shape_allowed || rule.allow_shape;
   v.dtype_allowed = v.dtype_allowed || rule.allow_dtype;
   if (comparison->evidence != Evidence::kPayload) return;  // equal, or nothing to judge by
   const Metrics& m = comparison->metrics;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "compare/token_ids.h"
 #include "core/key.h"
@@ -26,12 +27,6 @@ std::string Hex(const io::Hash128& hash) {
   std::string text;
   for (const uint8_t byte : hash) text += fmt::format("{:02x}", byte);
   return text;
-}
-
-// As 64-bit integers; empty where they cannot be had.
-std::vector<int64_t> ValuesOf(const StepView& view, const io::Record& record) {
-  const std::vector<__int128> numbers = IntegersOf(view, record);
-  return {numbers.begin(), numbers.end()};
 }
 
 // Positions that count from 0 on (again and again), and masks: they tell no step from another.
@@ -61,7 +56,7 @@ void Add(const StepView& view, const io::Record& record, Seen* seen) {
   if (arguments.size() == kMostInputs) return;
   Argument& argument = arguments[ToText(record.key)];
   if (record.hash) argument.hashes.insert("hash " + Hex(*record.hash));
-  std::vector<int64_t> values = ValuesOf(view, record);
+  std::vector<int64_t> values = IntegersOf(view, record);
   argument.complete &= !values.empty();
   argument.tells |= values.empty() || !SaysNothing(values);
   if (std::find(argument.values.begin(), argument.values.end(), values) == argument.values.end())
@@ -122,6 +117,49 @@ std::string StepsOf(const std::vector<StepInputs>& inputs) {
   return fmt::format("{} steps from {} on", inputs.size(), inputs.front().step);
 }
 
+// Whether steps of one side before the first pair were given what steps of the other behind the
+// last one were, in the same order.
+enum class Round { kNone, kInOrder, kOtherOrder };
+Round RoundOf(std::span<const StepInputs> before, std::span<const StepInputs> behind,
+              const std::set<std::string>& constant) {
+  Round round = Round::kNone;
+  auto next = behind.begin();
+  for (const StepInputs& step : before) {
+    const auto fits = [&](const StepInputs& other) { return InCommon(step, other, constant); };
+    if (std::none_of(behind.begin(), behind.end(), fits)) continue;
+    next = std::find_if(next, behind.end(), fits);
+    if (next == behind.end()) return Round::kOtherOrder;
+    round = Round::kInOrder;
+  }
+  return round;
+}
+
+std::span<const StepInputs> Before(const std::vector<StepInputs>& steps, uint64_t first) {
+  const auto end = std::find_if(steps.begin(), steps.end(),
+                                [&](const StepInputs& step) { return step.step >= first; });
+  return {steps.begin(), end};
+}
+
+std::span<const StepInputs> Behind(const std::vector<StepInputs>& steps, uint64_t last) {
+  const auto begin = std::find_if(steps.begin(), steps.end(),
+                                  [&](const StepInputs& step) { return step.step > last; });
+  return {begin, steps.end()};
+}
+
+// Whether one run is, of the same round of batches, some steps ahead of the other, so that what one
+// began with is what the other ends with.
+bool GoesRound(const std::vector<StepInputs>& a, const std::vector<StepInputs>& b,
+               const std::vector<std::pair<uint64_t, uint64_t>>& pairs,
+               const std::set<std::string>& constant) {
+  const auto [first_a, first_b] = pairs.front();
+  const auto [last_a, last_b] = pairs.back();
+  const Round of_a = RoundOf(Before(a, first_a), Behind(b, last_b), constant);
+  const Round of_b = RoundOf(Before(b, first_b), Behind(a, last_a), constant);
+  // Where both are, the ends were exchanged.
+  return (of_a == Round::kInOrder) != (of_b == Round::kInOrder) && of_a != Round::kOtherOrder &&
+         of_b != Round::kOtherOrder;
+}
+
 // Neither the user nor an address says which steps belong together.
 bool NobodySays(const RunSide& a, const RunSide& b, const PairOptions& options) {
   return !options.align_steps && options.steps.is_all() && options.step_shift == 0 && !a.step() &&
@@ -140,8 +178,12 @@ std::set<uint64_t> StepNumbers(const RunSide& side, const PairOptions& options) 
 class Alone {
  public:
   Alone(const std::vector<StepInputs>& here, const std::vector<StepInputs>& others, bool of_a,
-        const std::set<std::string>& constant, StepAlignment* alignment)
-      : others_(others), of_a_(of_a), constant_(constant), alignment_(*alignment) {
+        const std::set<std::string>& constant, bool goes_round, StepAlignment* alignment)
+      : others_(others),
+        of_a_(of_a),
+        goes_round_(goes_round),
+        constant_(constant),
+        alignment_(*alignment) {
     for (const auto& [a, b] : alignment_.pairs) {
       here_paired_.insert(of_a ? a : b);
       others_paired_.insert(of_a ? b : a);
@@ -160,6 +202,11 @@ class Alone {
       alignment_.notes.push_back(fmt::format(
           "step {} of {} was given the inputs of a step of {} that is compared with another one",
           RangesText(again_), here, there));
+    if (!round_.empty())
+      alignment_.notes.push_back(
+          fmt::format("step {} of {} was given the inputs of a later step of {}, as where a run "
+                      "goes round its data, and is not paired",
+                      RangesText(round_), here, there));
     if (!moved_.empty())
       alignment_.notes.push_back(
           fmt::format("step {} of {} was given the inputs of a step of {} in another order, and is "
@@ -171,13 +218,24 @@ class Alone {
   void Add(const StepInputs& step) {
     // A run may go on longer than the other one.
     const bool is_before_last = step.step < *here_paired_.rbegin();
-    bool is_again = false;
+    bool is_again = false, is_round = false;
     for (const StepInputs& other : others_) {
       if (!InCommon(step, other, constant_)) continue;
-      if (!others_paired_.contains(other.step)) return AddMoved(step.step, other.step);
-      is_again = true;
+      if (others_paired_.contains(other.step)) {
+        is_again = true;
+      } else if (goes_round_ && AreApart(step.step, other.step)) {
+        is_round = true;
+      } else {
+        return AddMoved(step.step, other.step);
+      }
     }
-    if (is_before_last) (is_again ? again_ : unmatched_).push_back(step.step);
+    if (is_before_last) (is_round ? round_ : is_again ? again_ : unmatched_).push_back(step.step);
+  }
+
+  // One lies before the first pair, the other behind the last one.
+  bool AreApart(uint64_t step, uint64_t other) const {
+    return (step < *here_paired_.begin() && other > *others_paired_.rbegin()) ||
+           (step > *here_paired_.rbegin() && other < *others_paired_.begin());
   }
 
   void AddMoved(uint64_t step, uint64_t partner) {
@@ -189,11 +247,11 @@ class Alone {
   }
 
   const std::vector<StepInputs>& others_;
-  const bool of_a_;
+  const bool of_a_, goes_round_;
   const std::set<std::string>& constant_;
   StepAlignment& alignment_;
   std::set<uint64_t> here_paired_, others_paired_;
-  std::vector<uint64_t> unmatched_, again_, moved_;
+  std::vector<uint64_t> unmatched_, again_, round_, moved_;
 };
 
 }  // namespace
@@ -262,8 +320,9 @@ Result<StepAlignment> AlignByInputs(const RunSide& a, const RunSide& b,
     if (next != of_b.end()) alignment.parted = next->step;
   }
   const std::set<std::string> constant = Constant(of_a, of_b, options.align_steps);
-  Alone(of_a, of_b, true, constant, &alignment).Note();
-  Alone(of_b, of_a, false, constant, &alignment).Note();
+  const bool goes_round = GoesRound(of_a, of_b, alignment.pairs, constant);
+  Alone(of_a, of_b, true, constant, goes_round, &alignment).Note();
+  Alone(of_b, of_a, false, constant, goes_round, &alignment).Note();
   return alignment;
 }
 

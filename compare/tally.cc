@@ -23,12 +23,18 @@ std::string LevelText(Parts parts) {
   return text;
 }
 
+// Those of other shapes that were found to be equal were read too: tokens, sparse tensors.
+bool IsRead(const Comparison& c) {
+  return c.evidence == Evidence::kPayload ||
+         (c.verdict.shape == Answer::kDiffers && c.verdict.tolerance == Answer::kSame);
+}
+
 // Of a pair that is counted neither as read, nor as equal, agreeing, unproven or not judged, and
 // could be put together.
 bool IsLeft(const Outcome& outcome) {
   const Comparison& c = outcome.comparison;
-  const bool told = c.evidence == Evidence::kPayload || c.evidence == Evidence::kHash ||
-                    c.verdict.Unproven() || !outcome.unresolved->empty();
+  const bool told = IsRead(c) || c.evidence == Evidence::kHash || c.verdict.Unproven() ||
+                    !outcome.unresolved->empty();
   const bool agrees =
       !outcome.fails && (!c.verdict.Judged() || c.verdict.statistics == Answer::kSame);
   return !told && !agrees;
@@ -70,7 +76,7 @@ void Tally::Count(const Outcome& outcome) {
   c.not_judged += !v.Judged() && !outcome.fails;
   c.bits_equal += v.bitwise == Answer::kSame;
   c.equal_by_hash += outcome.comparison.evidence == Evidence::kHash && v.bitwise == Answer::kSame;
-  c.read += outcome.comparison.evidence == Evidence::kPayload;
+  c.read += IsRead(outcome.comparison);
   c.unproven += v.Unproven();
   c.unproven_weights += v.Unproven() && outcome.is_weight();
   c.unproven_states += v.Unproven() && outcome.of_optimizer && !outcome.allowed;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <tuple>
 
 #include "tests/compare/diff_runs.h"
@@ -158,11 +159,16 @@ TEST(Parting, DamageOfAnotherRankIsTold) {
   EXPECT_EQ(DiffOk(a, b).overall, Overall::kDamaged);
 }
 
-FakeRun GivenAs(const Tensor& tokens, const Tensor& result = kValue) {
+// The embedding is given them flat, in their dtype.
+FakeRun GivenAs(const Tensor& tokens, const Tensor& result = kValue,
+                const Tensor& embedded = kValue) {
   FakeRun run(1);
   PassBuilder pass = run.Pass(0, 0);
   const uint64_t model = pass.Begin(".", "", {{"input_ids", tokens}});
-  pass.Module("embed", tokens, kValue);
+  Tensor flat = tokens;
+  flat.record.sizes = {static_cast<int64_t>(tokens.record.numel())};
+  flat.record.strides = {1};
+  pass.Module("embed", flat, embedded);
   pass.Module("fc", kValue, result);
   pass.End(model, ".", "", {});
   return run;
@@ -173,11 +179,13 @@ TEST(Parting, TokensThatAreEqualInValueAreTheSameInAnyDtypeAndShape) {
   const FakeRun a = GivenAs(MakeTensor<int64_t>("int64", {2, 2}, {7, 8, 9, 300}));
   for (const Tensor& tokens : {MakeTensor<int32_t>("int32", {2, 2}, {7, 8, 9, 300}),
                                MakeTensor<int64_t>("int64", {4}, {7, 8, 9, 300}),
-                               MakeTensor<uint16_t>("uint16", {1, 4}, {7, 8, 9, 300})}) {
+                               MakeTensor<uint16_t>("uint16", {4}, {7, 8, 9, 300}),
+                               MakeTensor<int64_t>("int64", {2, 1, 2}, {7, 8, 9, 300})}) {
     const DiffReport same = DiffOk(a, GivenAs(tokens));
     EXPECT_EQ(same.overall, Overall::kSame) << Text(same);
-    EXPECT_THAT(same.notes, testing::Contains("integer inputs of another dtype or shape are equal "
-                                              "(2 pairs)"));
+    EXPECT_EQ(same.counts.read + same.counts.equal_by_hash, same.counts.paired);
+    EXPECT_THAT(same.notes, testing::Contains(HasSubstr("integer inputs of another dtype or shape "
+                                                        "are equal")));
     // A fault behind them is judged, and the origin.
     const DiffReport faulty = DiffOk(a, GivenAs(tokens, kOther));
     EXPECT_EQ(faulty.overall, Overall::kDiffers);
@@ -185,6 +193,68 @@ TEST(Parting, TokensThatAreEqualInValueAreTheSameInAnyDtypeAndShape) {
     ASSERT_TRUE(faulty.origin);
     EXPECT_EQ(faulty.origin->kind, OriginKind::kOperator);
     EXPECT_EQ(faulty.origin->name, "fc");
+    // So is the embedding, which was given the same.
+    const DiffReport embedded = DiffOk(a, GivenAs(tokens, kValue, kOther));
+    ASSERT_TRUE(embedded.origin);
+    EXPECT_EQ(embedded.origin->kind, OriginKind::kOperator);
+    EXPECT_EQ(embedded.origin->name, "embed");
+  }
+}
+
+TEST(Parting, TokensOfAnotherDtypeHaveNoEqualBits) {
+  const FakeRun a = GivenAs(MakeTensor<int64_t>("int64", {2, 2}, {7, 8, 9, 300}));
+  const FakeRun narrow = GivenAs(MakeTensor<int32_t>("int32", {2, 2}, {7, 8, 9, 300}));
+  const DiffReport same = DiffOk(a, narrow);
+  EXPECT_EQ(same.counts.bits_equal, 3u);  // what fc was given and returned, and embed returned
+  EXPECT_THAT(Text(same), HasSubstr("within bounds (bitwise "));
+  DiffOptions bits;
+  bits.pass.require_bits = true;
+  EXPECT_EQ(DiffOk(a, narrow, bits).overall, Overall::kDiffers);
+  EXPECT_EQ(DiffOk(a, GivenAs(MakeTensor<int64_t>("int64", {4}, {7, 8, 9, 300})), bits).overall,
+            Overall::kDiffers);
+}
+
+// One that says nothing of shapes changes nothing.
+TEST(Parting, ARuleLeavesEqualTokensAllowed) {
+  const auto rules = std::make_shared<BoundRules>();
+  rules->Add({.matches = {}, .where = "1"});
+  DiffOptions options;
+  options.pass.rules = rules;
+  const FakeRun a = GivenAs(MakeTensor<int64_t>("int64", {2, 2}, {7, 8, 9, 300}));
+  const FakeRun flat = GivenAs(MakeTensor<int64_t>("int64", {4}, {7, 8, 9, 300}));
+  EXPECT_EQ(DiffOk(a, flat, options).overall, Overall::kSame);
+}
+
+// The shape of an index is meaning.
+TEST(Parting, IndicesOfAnOperatorInAnotherShapeDiffer) {
+  const auto indexed = [](const Tensor& index) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    const uint64_t model = pass.Begin(".", "", {{"x", kValue}});
+    pass.Module("gather", index, kValue);
+    pass.End(model, ".", "", {});
+    return run;
+  };
+  const FakeRun a = indexed(MakeTensor<int64_t>("int64", {1, 2}, {0, 1}));
+  EXPECT_EQ(DiffOk(a, indexed(MakeTensor<int64_t>("int64", {2}, {0, 1}))).overall,
+            Overall::kDiffers);
+  EXPECT_EQ(DiffOk(a, indexed(MakeTensor<int32_t>("int32", {1, 2}, {0, 1}))).overall,
+            Overall::kSame);
+}
+
+// They are read a few thousand at a time.
+TEST(Parting, ManyTokensAreComparedToTheLast) {
+  for (const int64_t count : {4096, 10001}) {
+    std::vector<int64_t> wide(static_cast<size_t>(count));
+    for (size_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<int64_t>(i * 7);
+    std::vector<int32_t> narrow(wide.begin(), wide.end());
+    const FakeRun a = GivenAs(Vector<int64_t>("int64", wide));
+    EXPECT_EQ(DiffOk(a, GivenAs(Vector<int32_t>("int32", narrow))).overall, Overall::kSame);
+    const Tensor flat = MakeTensor<int32_t>("int32", {1, count}, narrow);
+    EXPECT_EQ(DiffOk(a, GivenAs(flat)).overall, Overall::kSame);
+    ++narrow.back();
+    const Tensor other = MakeTensor<int32_t>("int32", {1, count}, narrow);
+    EXPECT_TRUE(DiffOk(a, GivenAs(other)).inputs.judging_stopped);
   }
 }
 
@@ -193,6 +263,7 @@ TEST(Parting, OfAnotherDtypeOtherValuesAreOtherTokens) {
   for (const Tensor& tokens : {MakeTensor<int32_t>("int32", {2, 2}, {7, 8, 9, 301}),
                                MakeTensor<uint8_t>("uint8", {2, 2}, {7, 8, 9, 300 % 256}),
                                MakeTensor<int64_t>("int64", {4}, {7, 8, 300, 9}),
+                               MakeTensor<int64_t>("int64", {1, 4}, {7, 8, 9, 300}),
                                MakeTensor<int64_t>("int64", {3}, {7, 8, 9})}) {
     const DiffReport report = DiffOk(a, GivenAs(tokens));
     EXPECT_TRUE(report.inputs.judging_stopped);

@@ -85,6 +85,14 @@ TEST(ApplyRule, DtypesAndShapesOnlyByName) {
   EXPECT_FALSE(Judge(a, longer, {.allow_shape = true}).verdict.Fails(false));
 }
 
+TEST(ApplyRule, WhatIsAllowedStaysSo) {
+  Comparison comparison;
+  comparison.verdict.shape_allowed = comparison.verdict.dtype_allowed = true;
+  ApplyRule({}, &comparison);
+  EXPECT_TRUE(comparison.verdict.shape_allowed);
+  EXPECT_TRUE(comparison.verdict.dtype_allowed);
+}
+
 TEST(ApplyRule, EqualBitsNeedNoPredicate) {
   const Tensor a = Vector<float>("float32", {1, 2});
   EXPECT_FALSE(Judge(a, a, {.expect = Expect("sqnr_db >= 30")}).verdict.Fails(true));

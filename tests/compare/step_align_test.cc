@@ -182,12 +182,34 @@ TEST(StepsAuto, StepsInAnotherOrderHaveNoPartnerAndAreToldSo) {
   EXPECT_EQ(report.unpaired[0].why, "in another order: step 2 of B was given the same inputs");
   EXPECT_EQ(report.unpaired[3].side, 'B');
   EXPECT_EQ(report.unpaired[3].step, 2u);
-  // One that came first in A comes last in B.
-  const DiffReport turned =
-      Aligned(RunOf({{0, 10}, {1, 20}, {2, 30}}), RunOf({{4, 20}, {5, 30}, {6, 10}}));
-  EXPECT_EQ(turned.overall, Overall::kDiffers);
-  EXPECT_THAT(turned.steps, ElementsAre(Pair(1, 4), Pair(2, 5)));
-  EXPECT_EQ(turned.unpaired.size(), 2u);
+  // Exchanged in the middle, and the two ends.
+  const FakeRun four = RunOf({{0, 10}, {1, 20}, {2, 30}, {3, 40}});
+  const DiffReport middle = Aligned(four, RunOf({{0, 10}, {1, 30}, {2, 20}, {3, 40}}));
+  EXPECT_EQ(middle.overall, Overall::kDiffers);
+  EXPECT_EQ(middle.unpaired.size(), 2u);
+  const DiffReport ends = Aligned(four, RunOf({{0, 40}, {1, 20}, {2, 30}, {3, 10}}));
+  EXPECT_EQ(ends.overall, Overall::kDiffers);
+  EXPECT_EQ(ends.unpaired.size(), 4u);
+}
+
+// As of a job that was resumed after its first batch.
+TEST(StepsAuto, ARunThatGoesRoundItsDataIsNoDifference) {
+  const FakeRun a = RunOf({{0, 10}, {1, 20}, {2, 30}, {3, 40}});
+  const FakeRun b = RunOf({{12, 30}, {13, 40}, {14, 10}, {15, 20}});
+  const DiffReport report = Aligned(a, b);
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.steps, ElementsAre(Pair(2, 12), Pair(3, 13)));
+  EXPECT_THAT(report.notes,
+              ElementsAre("step 0-1 of A was given the inputs of a later step of B, as where a run "
+                          "goes round its data, and is not paired"));
+  const FakeRun short_a = RunOf({{0, 10}, {1, 20}, {2, 30}});
+  const FakeRun short_b = RunOf({{11, 20}, {12, 30}, {13, 10}});
+  EXPECT_EQ(DiffOk(short_a, short_b).overall, Overall::kSame);
+  EXPECT_EQ(Aligned(short_b, short_a).overall, Overall::kSame);
+  // Those of the second round in another order are in another order.
+  const DiffReport shuffled = Aligned(a, RunOf({{12, 30}, {13, 40}, {14, 20}, {15, 10}}));
+  EXPECT_EQ(shuffled.overall, Overall::kDiffers);
+  EXPECT_EQ(shuffled.unpaired.size(), 4u);
 }
 
 TEST(StepsAuto, AStepThatWasRepeatedIsToldSo) {
