@@ -307,9 +307,10 @@ class Differ {
         std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [](const Outcome& outcome) {
           return outcome.root_input && outcome.fails && !outcome.allowed;
         });
+    if (!other_inputs) return false;
     const std::vector<int32_t> of_a = job_->a().RanksWithout(pair.a),
                                of_b = job_->b().RanksWithout(pair.b);
-    if (!other_inputs || of_a.empty() == of_b.empty()) return false;
+    if (of_a.empty() == of_b.empty()) return false;
     const bool only_in_a = of_a.empty();
     const PassRef& whole = only_in_a ? pair.a : pair.b;
     const uint64_t step = only_in_a ? pair.b.step : pair.a.step;

@@ -443,7 +443,7 @@ Result<OpenedPair> JobPairs::Open(const PassPair& pair, const WantRecord& wanted
   skipped_a_.Begin(*step.a);
   skipped_b_.Begin(*step.b);
   step.uneven.emplace(UnevenCopies::Of{a_, step.a.get(), &pair.a},
-                      UnevenCopies::Of{b_, step.b.get(), &pair.b});
+                      UnevenCopies::Of{b_, step.b.get(), &pair.b}, lie_alike_);
   killed_a_.Begin(*step.a);
   killed_b_.Begin(*step.b);
   step.numbers_a.emplace(step.a.get());

@@ -81,6 +81,7 @@ Result<JobSide> JobSide::Make(const RunSide* base, const PairOptions& options,
                      [](const PassRef& x, const PassRef& y) { return x.rank < y.rank; });
   }
   if (!base->Describe().is_ours) side.SortByRank();
+  side.ranks_ = side.FindRanks();
   side.lost_ = side.FindLost(options);
   for (int32_t rank = 0; rank < base->world(); ++rank) {
     if (!IsSelected(*base, options, rank)) continue;
@@ -99,9 +100,8 @@ void JobSide::SortByRank() {
 
 std::vector<int32_t> JobSide::FindLost(const PairOptions& options) const {
   std::vector<int32_t> lost;
-  const std::vector<int32_t> ranks = Ranks();
   for (int32_t rank = 0; rank < base_->world(); ++rank) {
-    if (!std::binary_search(ranks.begin(), ranks.end(), rank) && base_->IsLost(rank) &&
+    if (!std::ranges::binary_search(ranks_, rank) && base_->IsLost(rank) &&
         IsSelected(*base_, options, rank))
       lost.push_back(rank);
   }
@@ -115,7 +115,7 @@ Result<std::unique_ptr<StepView>> JobSide::Open(const PassRef& step) const {
   return std::unique_ptr<StepView>(std::move(view));
 }
 
-std::vector<int32_t> JobSide::Ranks() const {
+std::vector<int32_t> JobSide::FindRanks() const {
   std::set<int32_t> ranks;
   for (const auto& members : members_) {
     for (const PassRef& pass : members) ranks.insert(pass.rank);
@@ -124,13 +124,13 @@ std::vector<int32_t> JobSide::Ranks() const {
 }
 
 std::vector<int32_t> JobSide::RanksWithout(const PassRef& step) const {
-  std::vector<int32_t> ranks = Ranks();
-  ranks.insert(ranks.end(), lost_.begin(), lost_.end());
-  std::sort(ranks.begin(), ranks.end());
+  std::vector<int32_t> all, have_it, without;
+  std::ranges::merge(ranks_, lost_, std::back_inserter(all));
   for (const PassRef& pass : PassesOf(step)) {
-    if (!pass.part || HasRecords(pass)) std::erase(ranks, pass.rank);
+    if (!pass.part || HasRecords(pass)) have_it.push_back(pass.rank);
   }
-  return ranks;
+  std::ranges::set_difference(all, have_it, std::back_inserter(without));
+  return without;
 }
 
 std::vector<PassRef> JobSide::PassesAbsent(const PassRef& step) const {

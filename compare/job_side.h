@@ -47,9 +47,10 @@ class JobSide : public RunSide {
   const RunSide& base() const { return *base_; }
   const Topology& topology() const { return topology_; }
   // Ranks that have a pass in any step.
-  std::vector<int32_t> Ranks() const;
-  // Of those, and of ranks that were lost before they wrote a pass, the ones that have none in this
-  // step, or an unfinished one without records.
+  const std::vector<int32_t>& Ranks() const { return ranks_; }
+  // Those that were lost before they wrote a pass.
+  const std::vector<int32_t>& lost() const { return lost_; }
+  // Of both, the ones that have no pass in this step, or an unfinished one without records.
   std::vector<int32_t> RanksWithout(const PassRef& step) const;
   // Passes that ranks lack in this step but have in another one, under its numbers: of each rank
   // the last one before, else the first one. Of a dump of another tool, which has no manifest that
@@ -62,6 +63,7 @@ class JobSide : public RunSide {
   bool HasRecords(const PassRef& pass) const;
   std::vector<int32_t> FindLost(const PairOptions& options) const;
   void SortByRank();
+  std::vector<int32_t> FindRanks() const;
 
   explicit JobSide(const RunSide* base) : base_(base) {}
 
@@ -73,7 +75,7 @@ class JobSide : public RunSide {
   using Alike = std::tuple<uint32_t, bool, uint32_t>;
   static Alike AlikeOf(const PassRef& pass) { return {pass.process, pass.extra, pass.nth}; }
   std::map<Alike, std::map<int32_t, std::vector<PassRef>>> by_rank_;
-  std::vector<int32_t> lost_;  // ranks, before they wrote a pass
+  std::vector<int32_t> ranks_, lost_;  // ascending
   std::map<int32_t, KilledState> killed_;
 };
 

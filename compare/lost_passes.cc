@@ -22,15 +22,14 @@ bool AreReplicas(const Topology& topology, int32_t x, int32_t y) {
 std::vector<PassRef> PassesOfLost(const JobSide& side, const PassRef& step, const JobSide& other) {
   std::vector<PassRef> passes;
   const std::vector<PassRef>& members = side.PassesOf(step);
-  if (step.process != 0 || step.extra || step.nth != 0 || members.empty()) return passes;
-  const std::vector<int32_t> had_some = side.Ranks(), of_other = other.Ranks();
+  if (side.lost().empty() || step.process != 0 || step.extra || step.nth != 0 || members.empty())
+    return passes;
   const bool lie_alike = LieAlike(side, other);
-  for (const int32_t rank : side.RanksWithout(step)) {
-    if (std::ranges::binary_search(had_some, rank)) continue;
+  for (const int32_t rank : side.lost()) {
     auto beside = std::ranges::find_if(members, [&](const PassRef& pass) {
       return AreReplicas(side.topology(), rank, pass.rank);
     });
-    const bool is_of_other = lie_alike && std::ranges::binary_search(of_other, rank);
+    const bool is_of_other = lie_alike && std::ranges::binary_search(other.Ranks(), rank);
     if (beside == members.end() && is_of_other) beside = members.begin();
     if (beside == members.end()) continue;
     passes.push_back(*beside);

@@ -15,6 +15,11 @@ namespace {
 
 bool IsOfExpert(const Key& key) { return ContainsAny(LowerCase(key.path), {"expert"}); }
 
+// Owners may hold it alone, each its own: parameters, or their gradients.
+bool MayBeDealtOut(const Key& key) {
+  return key.role == Role::kParam || key.role == Role::kParamGrad;
+}
+
 std::string ModuleOf(const Key& key) { return key.root + "\n" + key.path; }
 
 // Whether two ranks lie apart on axes of which `may_differ` says so alone.
@@ -54,8 +59,8 @@ UnevenCopies::Side::Side(const Of& of)
     pass_of.emplace(step->passes()[pass].rank, pass);
 }
 
-UnevenCopies::UnevenCopies(const Of& a, const Of& b)
-    : a_(a), b_(b), lie_alike_(LieAlike(*a.job, *b.job)) {}
+UnevenCopies::UnevenCopies(const Of& a, const Of& b, bool lie_alike)
+    : a_(a), b_(b), lie_alike_(lie_alike) {}
 
 void UnevenCopies::Add(const Group& left, const Group& right, RecordIds ids) {
   const bool may_be_apart =
@@ -74,7 +79,12 @@ const UnevenCopies::Held& UnevenCopies::Side::HeldBy(uint32_t pass) {
   // Damage: told by JobStep::Gather.
   (void)step->views()[pass]->ForEachTensor([&](const io::Record& record) {
     of_pass.modules.insert(ModuleOf(record.key));
-    if (record.key.role == Role::kParam) of_pass.parameters.insert(ToText(record.key));
+    if (!IsOfParameters(record.key.role)) of_pass.ran.insert(ModuleOf(record.key));
+    if (MayBeDealtOut(record.key)) of_pass.dealt[record.key.role].insert(ToText(record.key));
+    return true;
+  });
+  (void)step->views()[pass]->ForEachCall([&](const io::CallRecord& call) {
+    of_pass.ran.insert(call.root + "\n" + call.path);
     return true;
   });
   return of_pass;
@@ -85,9 +95,29 @@ bool UnevenCopies::Side::HoldsModuleOf(const Member& member, uint32_t pass) {
   return data.ok() && HeldBy(pass).modules.contains(ModuleOf(data->record.key));
 }
 
-bool UnevenCopies::Side::HoldsItsParameters(uint32_t witness, uint32_t pass) {
-  const std::set<std::string>& own = HeldBy(pass).parameters;
-  return !own.empty() && std::ranges::includes(HeldBy(witness).parameters, own);
+bool UnevenCopies::Side::HoldsAllOf(Role role, uint32_t witness, uint32_t pass) {
+  const auto [known, is_new] = holds_all.try_emplace({role, witness, pass});
+  if (!is_new) return known->second;
+  const auto &of_pass = HeldBy(pass).dealt, &of_witness = HeldBy(witness).dealt;
+  const auto own = of_pass.find(role), others = of_witness.find(role);
+  return known->second = own != of_pass.end() && others != of_witness.end() &&
+                         std::ranges::includes(others->second, own->second);
+}
+
+bool UnevenCopies::Side::OughtToHold(const Group& group, uint32_t pass) {
+  const auto data = step->DataOf(group.members.front());
+  if (!data.ok()) return false;
+  const Key& key = data->record.key;
+  const bool is_of_module = data->record.kind == OperatorKind::kModule;
+  // A capture has the calls of what ran; in another tool's dump a module may have one record.
+  const bool must_have_run = job->Describe().is_ours && !IsWeight(key.role);
+  const Held& own = HeldBy(pass);
+  if (!(must_have_run ? own.ran : own.modules).contains(ModuleOf(key))) return false;
+  const OperatorUse use = step->base().UseOf(step->passes()[pass], key);
+  if (use.is_known && ((is_of_module && !use.is_selected) || use.not_kept > 0)) return false;
+  return !MayBeDealtOut(key) || std::ranges::any_of(group.members, [&](const Member& member) {
+    return HoldsAllOf(key.role, member.pass, pass);
+  });
 }
 
 std::vector<int32_t> UnevenCopies::Side::RanksOf(const Group& group) const {
@@ -114,7 +144,7 @@ std::vector<int32_t> UnevenCopies::LackedBySame(const std::vector<int32_t>& own,
     const auto pass = side->pass_of.find(rank);
     if (pass == side->pass_of.end())
       return !is_known || !std::ranges::binary_search(side->absent, rank);
-    return !is_known && !side->HoldsModuleOf(group.members.front(), pass->second);
+    return !side->OughtToHold(group, pass->second);
   });
   return lacking;
 }
@@ -146,7 +176,7 @@ bool UnevenCopies::IsMissedByPlace(const Group& group, uint32_t pass, Side* side
   if (sharing.size() > 1) witnesses.insert(witnesses.end(), sharing.begin(), sharing.end());
   return std::ranges::any_of(witnesses, [&](const Member& member) {
     return side->HoldsModuleOf(member, pass) &&
-           (!is_parameter || side->HoldsItsParameters(member.pass, pass));
+           (!is_parameter || side->HoldsAllOf(Role::kParam, member.pass, pass));
   });
 }
 

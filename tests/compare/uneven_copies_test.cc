@@ -227,6 +227,72 @@ TEST(UnevenCopies, ParametersThatAreDealtOutAreNotMissed) {
   ExpectSame(*report);
 }
 
+// Gradients, or parameters: by rank, which of b and c it holds.
+FakeRun Dealt(Role role, const std::vector<std::string>& owned) {
+  const auto world = static_cast<int32_t>(owned.size());
+  FakeRun run(world);
+  for (int32_t rank = 0; rank < world; ++rank) {
+    run.Place(rank, At("dp", rank));
+    PassBuilder pass = run.Pass(rank, 0);
+    for (const char* const name : {"b", "c"}) {
+      if (owned[static_cast<size_t>(rank)].find(name) == std::string::npos) continue;
+      pass.Param(name, "weight", kInput);
+      pass.last()->key.role = role;
+    }
+    pass.Module("b", kFirstRows, kFirstRows);
+    pass.Module("c", kFirstRows, kFirstRows);
+  }
+  return run;
+}
+
+// As ZeRO-2 does gradients, and HSDP parameters among ranks of its own.
+TEST(UnevenCopies, WhatIsDealtOutIsNotMissedOfTheSameRank) {
+  for (const Role role : {Role::kParamGrad, Role::kParam}) {
+    const FakeRun whole = Dealt(role, {"bc", "bc", "bc"});
+    for (const FakeRun& dealt : {Dealt(role, {"b", "c", ""}), Dealt(role, {"c", "", "b"})}) {
+      ExpectSame(DiffOk(whole, dealt, Together()));
+      ExpectSame(DiffOk(dealt, whole, Together()));
+      const auto report = Diff(OfAnotherTool(whole), OfAnotherTool(dealt), Together());
+      ASSERT_TRUE(report.ok());
+      ExpectSame(*report);
+    }
+    ExpectSame(
+        DiffOk(Dealt(role, {"b", "b", "c", "c"}), Dealt(role, {"b", "c", "b", "c"}), Together()));
+    // A rank that holds all that the others hold but one lost it.
+    EXPECT_EQ(DiffOk(whole, Dealt(role, {"bc", "b", "bc"}), Together()).counts.unpaired_a, 1u);
+  }
+}
+
+TEST(UnevenCopies, WhatTheCaptureDidNotKeepIsNotMissed) {
+  const auto with = [](uint64_t not_kept, bool is_selected) {
+    FakeRun b = Job{.lack_output = {1}}.Run();
+    b.Count(0, "b", 1);
+    b.Count(1, "b", 1, not_kept, is_selected);
+    return DiffOk(Job{}.Run(), b, Together());
+  };
+  EXPECT_EQ(with(0, true).counts.unpaired_a, 1u);
+  ExpectSame(with(3, true));   // a limit
+  ExpectSame(with(0, false));  // rules of some ranks
+}
+
+// Data parallel ranks, of which a batch may take no branch.
+TEST(UnevenCopies, ABranchThatARankDidNotTakeIsNotMissed) {
+  const auto run = [](const std::vector<int32_t>& takes) {
+    FakeRun made(3);
+    for (const int32_t rank : {0, 1, 2}) {
+      made.Place(rank, At("dp", rank));
+      PassBuilder pass = made.Pass(rank, 0);
+      pass.Param("branch", "weight", kInput);
+      const Tensor given = Matrix(1, 2, {static_cast<float>(rank), 1});
+      pass.Module("a", given, kFirstRows);
+      if (std::ranges::find(takes, rank) != takes.end()) pass.Module("branch", given, given);
+    }
+    return made;
+  };
+  const DiffReport report = DiffOk(run({0, 1}), run({1, 2}), Together());
+  EXPECT_EQ(report.counts.unpaired_a + report.counts.unpaired_b, 0u) << Joined(Text(report, 1, 4));
+}
+
 // Rules of a capture may be of some ranks: against one rank nothing tells.
 TEST(UnevenCopies, OfACapturePlacesDoNotTell) {
   ExpectSame(DiffOk(Job{.places = {""}}.Run(), Job{.places = Four("tp"), .lack_output = {2}}.Run(),
