@@ -86,8 +86,9 @@ TEST(ReportLines, WhatIsSaidOfThePairsAddsUp) {
     const Tensor wide = Vector<double>("float64", {1, 2});
     add("equal", kValue, kPartHash);
     add("read", value, kPartHash | kPartPayload);
-    add("by hash", value, kPartHash);
-    add("by hash too", value, kPartHash);
+    // No other record holds these bytes.
+    add("by hash", Vector<float>("float32", {is_b ? 7.0f : 8.0f, 2}), kPartHash);
+    add("by hash too", Vector<float>("float32", {is_b ? 9.0f : 10.0f, 2}), kPartHash);
     add("statistics", kValue, kPartStats);
     add("other statistics", value, kPartStats);
     add("other dtype", is_b ? wide : kValue, kPartHash);
