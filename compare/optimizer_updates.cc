@@ -92,8 +92,8 @@ bool OptimizerUpdates::IsOutside(const Outcome& weight) {
 
 bool OptimizerUpdates::MayAsk(const PassDiff& pass) {
   return std::any_of(pass.outcomes.begin(), pass.outcomes.end(), [&](const Outcome& outcome) {
+    if (!outcome.of_optimizer) return IsOutside(outcome);
     if (!HasElementsOutside(outcome)) return false;
-    if (!outcome.of_optimizer) return outcome.is_weight();  // or a buffer
     const auto record = pass.b->Get(outcome.ids.b);
     return record.ok() && StateIn(record->key.arg) == "momentum_buffer";
   });

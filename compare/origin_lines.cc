@@ -207,8 +207,7 @@ std::string DriftText(const Origin& origin) {
   return fmt::format(
       "at an earlier step it was equal, and all operators before it agree: look at what updates "
       "it{}",
-      origin.of_buffer ? ""  // which has no gradient
-      : origin.may_be_steps && origin.may_divide
+      origin.may_be_steps && origin.may_divide
           ? "; an optimizer that divides by the size of the gradient (Adam) turns the rounding of "
             "a tiny one into whole steps"
       : origin.in_lower_precision ? "; where B computes in another precision, the rounding of its "

@@ -18,7 +18,6 @@
 #include "compare/relu_flips.h"
 #include "compare/roles.h"
 #include "compare/tensor_sizes.h"
-#include "compare/weight_bounds.h"
 #include "compare/weight_errors.h"
 #include "compare/widened.h"
 #include "core/text.h"
@@ -42,6 +41,40 @@ uint64_t ContentOfA(const Metrics& m) {
 }
 
 bool IsFloat(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() > 0; }
+
+// A weight that was cast is off by at most one rounding of each element, two where digits were cut
+// off; near 0 by the least number of the format.
+void TightenCast(const DType& a, const DType& b, LocalBound* local) {
+  const NumberFormat left = FormatOf(a), right = FormatOf(b);
+  if (a == b || left.bits < 16 || right.bits < 16) return;
+  const double unit = std::max(left.UnitRoundoff(), right.UnitRoundoff());
+  if (unit == 0) return;
+  local->bound.relative = 2 * unit;
+  local->bound.scale = local->bound.relative * 0x1p-8;
+  local->bound.text = fmt::format("{:.2g} of |x|: a cast rounds once", local->bound.relative);
+}
+
+// float16 and coarser.
+bool IsCoarse(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() >= 0x1p-11; }
+
+bool IsHeldToGain(const io::Record& a, const io::Record& b) {
+  return RecordedDType(a) == RecordedDType(b) && IsCoarse(RecordedDType(b));
+}
+
+// The bounds of each element hide a factor; noise within them hardly has one.
+void HoldGain(double explained, Comparison* comparison) {
+  constexpr double kSpread = 3, kAlike = 64;  // as of outputs (compare/explain.cc)
+  const Metrics m = comparison->metrics;
+  if (comparison->verdict.tolerance != Answer::kSame || !m.cosine || m.rms_a == 0) return;
+  const ErrorLevel error = LevelOf(m);
+  const double counted = static_cast<double>(m.elements) / kAlike;
+  if (counted < 1) return;  // of few elements noise has a factor too
+  const double most = explained + kSpread * std::sqrt(error.noise() / counted);
+  if (error.gain <= most) return;
+  comparison->verdict.tolerance = Answer::kDiffers;
+  comparison->notes.push_back(fmt::format("B is {:.4g} times A, within {:.2g} explained",
+                                          *m.cosine * m.rms_b / m.rms_a, most));
+}
 
 bool HasRole(std::span<const ArgumentMeta> arguments, Role role) {
   return std::any_of(arguments.begin(), arguments.end(),
@@ -373,17 +406,7 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
     indices.push_back(i);
     any = any || outcome.comparison.verdict.bitwise != Answer::kSame;
   }
-  const auto terms_of = [&](const io::Record& buffer) {
-    uint64_t most = 0;
-    for (const Calls* calls : {&calls_a_, &calls_b_}) {
-      const auto forward = calls->forward.find(buffer.key.root + "\n" + buffer.key.path);
-      if (forward == calls->forward.end()) continue;
-      const auto call = calls->arguments.find(forward->second.begin);
-      if (call != calls->arguments.end()) most = std::max(most, BufferTerms(call->second, buffer));
-    }
-    return most;
-  };
-  if (!any) return AllowBuffers(options_.before, terms_of, &sizes, pass);
+  if (!any) return;
   weights.Finish(&sizes);
   std::sort(indices.begin(), indices.end(), [&](uint32_t x, uint32_t y) {
     return outcomes[x].order != outcomes[y].order ? outcomes[x].order < outcomes[y].order : x < y;
@@ -432,7 +455,6 @@ void PassJudge::JudgeTogether(PassDiff* pass) {
             outcomes[indices[i]].explanation.MoveTo(pass->spill.get());
             outcomes[indices[i]].comparison.notes.MoveTo(pass->spill.get());
           });
-  AllowBuffers(options_.before, terms_of, &sizes, pass);
 }
 
 bool PassJudge::AllowUpdated(OptimizerUpdates* updates, SpillFile* spill, Outcome* outcome) {
