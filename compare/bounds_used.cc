@@ -21,8 +21,7 @@ constexpr size_t kMostTexts = 3;
 
 void BoundsUsed::Add(const PassDiff& pass, const PassPair& pair, const Outcome& outcome) {
   const Comparison& comparison = outcome.comparison;
-  if (comparison.evidence != Evidence::kPayload || comparison.verdict.bitwise == Answer::kSame)
-    return;
+  if (comparison.evidence != Evidence::kPayload || comparison.verdict.EqualInValue()) return;
   const bool by_rule = outcome.rule != nullptr && outcome.rule->expect;
   const std::optional<Explanation>& explanation = outcome.explanation;
   const double bound_db = explanation ? DbOf(explanation->bound.power) : 0;

@@ -50,15 +50,16 @@ void DropWhatProvesNoBits(const Kept& kept, Comparison* comparison) {
   comparison->metrics = {};
 }
 
-// Whether the one is the other without dimensions of size 1, or flattened: of a batch of sequences
-// [2, 4] is another one than [4, 2].
+// Whether the one is the other with fewer dimensions, without those of size 1 or flattened: of
+// batches of sequences [2, 4] is another one than [4, 2], and [1, 8] than [8, 1].
 bool IsShapedAlike(const io::Record& a, const io::Record& b) {
   const auto sizes_of = [](const io::Record& record) {
     std::vector<int64_t> sizes = record.sizes;
     std::erase(sizes, 1);
     return sizes;
   };
-  return a.sizes.size() == 1 || b.sizes.size() == 1 || sizes_of(a) == sizes_of(b);
+  return a.sizes.size() != b.sizes.size() &&
+         (a.sizes.size() == 1 || b.sizes.size() == 1 || sizes_of(a) == sizes_of(b));
 }
 
 // Token ids and the like, in another dtype or, of the model's own, shape: what is looked up by them

@@ -98,13 +98,13 @@ uint64_t ElementsOf(std::span<const ArgumentMeta> arguments) {
 bool IsSample(const Outcome& outcome) {
   if (!outcome.error->empty() || (outcome.is_weight() && !outcome.of_optimizer)) return false;
   const Comparison& comparison = outcome.comparison;
-  if (comparison.verdict.bitwise == Answer::kSame) return true;
+  if (comparison.verdict.EqualInValue()) return true;
   return comparison.evidence == Evidence::kPayload && comparison.metrics->numeric &&
          outcome.local().level.power > 0;
 }
 
 ErrorLevel MeasuredLevel(const Outcome& outcome, const Metrics& metrics) {
-  if (outcome.comparison.verdict.bitwise == Answer::kSame) return {};
+  if (outcome.comparison.verdict.EqualInValue()) return {};
   return LevelOf(metrics);
 }
 

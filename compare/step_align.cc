@@ -151,6 +151,7 @@ std::span<const StepInputs> Behind(const std::vector<StepInputs>& steps, uint64_
 bool GoesRound(const std::vector<StepInputs>& a, const std::vector<StepInputs>& b,
                const std::vector<std::pair<uint64_t, uint64_t>>& pairs,
                const std::set<std::string>& constant) {
+  if (pairs.size() < 2) return false;  // two batches that were exchanged look the same
   const auto [first_a, first_b] = pairs.front();
   const auto [last_a, last_b] = pairs.back();
   const Round of_a = RoundOf(Before(a, first_a), Behind(b, last_b), constant);

@@ -105,7 +105,7 @@ void Tally::NoteUnjudged(const PassDiff& pass, const Outcome& outcome) {
 void Tally::AddInput(const Row& row, const Outcome& outcome) {
   InputReport& inputs = report_->inputs;
   ++inputs.compared;
-  inputs.equal += outcome.comparison.verdict.bitwise == Answer::kSame;
+  inputs.equal += outcome.comparison.verdict.EqualInValue();
   inputs.by_statistics += outcome.comparison.verdict.statistics == Answer::kSame;
   inputs.not_judged += !outcome.fails && !outcome.comparison.verdict.Judged();
   if (!outcome.fails || outcome.allowed) return;

@@ -80,7 +80,9 @@ const UnevenCopies::Held& UnevenCopies::Side::HeldBy(uint32_t pass) {
   (void)step->views()[pass]->ForEachTensor([&](const io::Record& record) {
     of_pass.modules.insert(ModuleOf(record.key));
     if (!IsOfParameters(record.key.role)) of_pass.ran.insert(ModuleOf(record.key));
-    if (MayBeDealtOut(record.key)) of_pass.dealt[record.key.role].insert(ToText(record.key));
+    // Each rank has experts of its own: they say nothing of what others hold.
+    if (MayBeDealtOut(record.key) && !IsOfExpert(record.key))
+      of_pass.dealt[record.key.role].insert(ToText(record.key));
     return true;
   });
   (void)step->views()[pass]->ForEachCall([&](const io::CallRecord& call) {
@@ -115,9 +117,10 @@ bool UnevenCopies::Side::OughtToHold(const Group& group, uint32_t pass) {
   if (!(must_have_run ? own.ran : own.modules).contains(ModuleOf(key))) return false;
   const OperatorUse use = step->base().UseOf(step->passes()[pass], key);
   if (use.is_known && ((is_of_module && !use.is_selected) || use.not_kept > 0)) return false;
-  return !MayBeDealtOut(key) || std::ranges::any_of(group.members, [&](const Member& member) {
-    return HoldsAllOf(key.role, member.pass, pass);
-  });
+  return !MayBeDealtOut(key) || IsOfExpert(key) ||
+         std::ranges::any_of(group.members, [&](const Member& member) {
+           return HoldsAllOf(key.role, member.pass, pass);
+         });
 }
 
 std::vector<int32_t> UnevenCopies::Side::RanksOf(const Group& group) const {

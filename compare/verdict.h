@@ -39,6 +39,12 @@ struct Verdict {
     return bitwise != Answer::kNotJudged || tolerance != Answer::kNotJudged ||
            statistics != Answer::kNotJudged;
   }
+  // Also integers that are the same in another dtype or shape, of whose bits nothing is said.
+  bool EqualInValue() const {
+    return bitwise == Answer::kSame ||
+           (bitwise == Answer::kNotJudged && tolerance == Answer::kSame &&
+            special == Answer::kSame && dtype_allowed && shape_allowed);
+  }
   bool HasValues() const { return bitwise == Answer::kSame || tolerance != Answer::kNotJudged; }
   // Known to differ, and by how much is not known at all.
   bool Unproven() const {

@@ -184,6 +184,7 @@ TEST(Parting, TokensThatAreEqualInValueAreTheSameInAnyDtypeAndShape) {
     const DiffReport same = DiffOk(a, GivenAs(tokens));
     EXPECT_EQ(same.overall, Overall::kSame) << Text(same);
     EXPECT_EQ(same.counts.read + same.counts.equal_by_hash, same.counts.paired);
+    EXPECT_EQ(same.inputs.equal, same.inputs.compared);
     EXPECT_THAT(same.notes, testing::Contains(HasSubstr("integer inputs of another dtype or shape "
                                                         "are equal")));
     // A fault behind them is judged, and the origin.
@@ -199,6 +200,15 @@ TEST(Parting, TokensThatAreEqualInValueAreTheSameInAnyDtypeAndShape) {
     EXPECT_EQ(embedded.origin->kind, OriginKind::kOperator);
     EXPECT_EQ(embedded.origin->name, "embed");
   }
+}
+
+// Only their number of dimensions may differ where none is flat.
+TEST(Parting, TokensOfAnotherBatchAreOtherInputs) {
+  const FakeRun row = GivenAs(MakeTensor<int64_t>("int64", {1, 4}, {7, 8, 9, 300}));
+  const DiffReport report =
+      DiffOk(row, GivenAs(MakeTensor<int64_t>("int64", {4, 1}, {7, 8, 9, 300})));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_EQ(report.inputs.equal, 0u);
 }
 
 TEST(Parting, TokensOfAnotherDtypeHaveNoEqualBits) {

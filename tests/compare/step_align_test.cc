@@ -206,6 +206,9 @@ TEST(StepsAuto, ARunThatGoesRoundItsDataIsNoDifference) {
   const FakeRun short_b = RunOf({{11, 20}, {12, 30}, {13, 10}});
   EXPECT_EQ(DiffOk(short_a, short_b).overall, Overall::kSame);
   EXPECT_EQ(Aligned(short_b, short_a).overall, Overall::kSame);
+  // Of two batches nobody can tell it from an exchange.
+  const DiffReport two = Aligned(RunOf({{0, 10}, {1, 20}}), RunOf({{4, 20}, {5, 10}}));
+  EXPECT_EQ(two.overall, Overall::kDiffers);
   // Those of the second round in another order are in another order.
   const DiffReport shuffled = Aligned(a, RunOf({{12, 30}, {13, 40}, {14, 20}, {15, 10}}));
   EXPECT_EQ(shuffled.overall, Overall::kDiffers);

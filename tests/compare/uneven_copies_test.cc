@@ -144,6 +144,26 @@ TEST(UnevenCopies, ExpertsComeAndGo) {
   ExpectSame(DiffOk(run(false), run(true), Together()));
 }
 
+// No rank holds all parameters that another one holds.
+TEST(UnevenCopies, ExpertsOfEachRankHideNoLostWeight) {
+  const auto run = [](bool lacks) {
+    FakeRun made(2);
+    for (const int32_t rank : {0, 1}) {
+      made.Place(rank, At("dp", rank));
+      PassBuilder pass = made.Pass(rank, 0);
+      if (rank == 0 || !lacks) pass.Param("norm", "weight", kInput);
+      pass.Param("norm", "bias", kInput);
+      pass.Param("experts." + std::to_string(rank), "weight", kInput);
+      pass.Module("norm", kFirstRows, kFirstRows);
+    }
+    return made;
+  };
+  ExpectSame(DiffOk(run(false), run(false), Together()));
+  const DiffReport report = DiffOk(run(false), run(true), Together());
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  EXPECT_THAT(Joined(Text(report, 2, 2)), HasSubstr("rank 1 of B holds no copy"));
+}
+
 TEST(UnevenCopies, AShardedOptimizerKeepsEachTensorOnOneRank) {
   const auto run = [](bool is_sharded) {
     FakeRun made(2);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -22,8 +23,12 @@ def wait_for_the_writer() -> None:
     """Until nothing was written for two seconds: the other ranks wait for this one."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        files = [path for path in Path("run").rglob("*") if path.suffix in (".tdp", ".tdn", ".tdm", ".part")]
-        if time.time() - max(path.stat().st_mtime for path in files) > 2:
+        written = []
+        for path in Path("run").rglob("*"):
+            if path.suffix in (".tdp", ".tdn", ".tdm", ".part"):
+                with contextlib.suppress(FileNotFoundError):  # it just got its final name
+                    written.append(path.stat().st_mtime)
+        if written and time.time() - max(written) > 2:
             return
         time.sleep(0.1)
 
