@@ -329,7 +329,7 @@ class Page(unittest.TestCase):
         self.assertEqual({int(id_, 16): self.fields(block) for id_, block in found}, reader.SECTIONS)
 
     def test_slots(self) -> None:
-        part = self.page.split("## Clock slots")[1].split("## Worked example")[0]
+        part = self.page.split("## Clock slots")[1].split("\n## ")[0]
         blocks = re.findall(r"```\n(.*?)```", part, re.DOTALL)
         self.assertEqual([self.fields(b) for b in blocks], [reader.SLOT_HEADER, reader.SLOT_PULSE, reader.SLOT])
 

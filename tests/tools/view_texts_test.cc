@@ -269,7 +269,8 @@ TEST_F(ViewTextsTest, AnAddressThatIsNoneGetsWhatThereIs) {
   EXPECT_THAT(err({"run:9", "--records"}), HasSubstr("there are steps 0-1 on ranks 0-1"));
   EXPECT_THAT(err({"run:0/0/fc@outptu"}),
               HasSubstr("no record 'fc@outptu' there; 'fc' has @input#0, @output#. See"));
-  EXPECT_THAT(err({"run:1/0/fc@input#0"}), HasSubstr("'fc' has @output#. See"));
+  EXPECT_THAT(err({"run:1/0/fc@input#0"}),
+              HasSubstr("'fc@input#0' was not recorded on rank 0 in step 1, but in step 0. See"));
 }
 
 TEST_F(ViewTextsTest, OfARankThatWasNotRecordedIsSaidWhy) {
