@@ -12,6 +12,7 @@
 #include "collectors/torch/capture.h"
 #include "collectors/torch/cxx_modules.h"
 #include "collectors/torch/forward_origins.h"
+#include "collectors/torch/known_names.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
@@ -324,20 +325,6 @@ OperatorId OwnerOf(const ForwardOrigin* cause, const ModuleFrame* frame, const R
   return found != kNoOperator ? found : owner;
 }
 
-OperatorId Intern(Runtime* runtime, OperatorId owner, const AtenOperator* op) {
-  OperatorInfo info;
-  info.kind = OperatorKind::kAten;
-  info.op = op->name;
-  info.leaf = true;
-  if (owner != kNoOperator) {
-    const OperatorInfo& module = runtime->operators->Get(owner);
-    info.root = module.root;
-    info.path = module.path;
-    info.cls = module.cls;
-  }
-  return runtime->operators->Intern(info);
-}
-
 // Nothing of the operator is wanted, whatever the call.
 bool IsRejected(Runtime* runtime, OperatorId id) {
   if (id == kNoOperator) return false;
@@ -383,7 +370,8 @@ std::unique_ptr<at::ObserverContext> StartOperator(Runtime* runtime, ThreadState
   std::optional<uint32_t> lane;
   if (cause != nullptr) lane = cause->lane;
   Recorder& recorder = *runtime->recorder;
-  if (known.id == kNoOperator) known.id = Intern(runtime, owner, op);
+  if (known.id == kNoOperator)
+    known.id = InternBelow(runtime->operators, OperatorKind::kAten, owner, op->name);
   if (recorder.Begin(known.id, nullptr, backward ? Phase::kBackward : Phase::kForward, recompute,
                      &thread->scope, lane)) {
     RecordInputs(recorder, range.get(), inputs);

@@ -121,17 +121,7 @@ OperatorId KernelOperator(Runtime* runtime, KernelThread* thread, std::string_vi
   const OperatorId owner = inside != nullptr ? inside->op : kNoOperator;
   OperatorId id = thread->known.Find(runtime->operators, owner, kernel);
   if (id != kNoOperator) return id;
-  OperatorInfo info;
-  info.kind = OperatorKind::kKernel;
-  info.op = kernel;
-  info.leaf = true;
-  if (owner != kNoOperator) {
-    const OperatorInfo& module = runtime->operators->Get(owner);
-    info.root = module.root;
-    info.path = module.path;
-    info.cls = module.cls;
-  }
-  id = runtime->operators->Intern(info);
+  id = InternBelow(runtime->operators, OperatorKind::kKernel, owner, kernel);
   if (id != kNoOperator) thread->known.Add(owner, kernel, id);
   return id;
 }

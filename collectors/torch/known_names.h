@@ -13,6 +13,22 @@
 
 namespace tdump::collectors {
 
+// The operator `name` in the module `owner`, of which it has path and class; kNoOperator: in none.
+inline OperatorId InternBelow(OperatorTable* table, OperatorKind kind, OperatorId owner,
+                              std::string_view name) {
+  OperatorInfo info;
+  info.kind = kind;
+  info.op = name;
+  info.leaf = true;
+  if (owner != kNoOperator) {
+    const OperatorInfo& module = table->Get(owner);
+    info.root = module.root;
+    info.path = module.path;
+    info.cls = module.cls;
+  }
+  return table->Intern(info);
+}
+
 class KnownNames {
  public:
   // kNoOperator: not known. `table` is what the ids are of: another one than before is begun anew.

@@ -26,20 +26,6 @@ TapThread& OfThread() {
   return thread;
 }
 
-OperatorId InternTap(Runtime* runtime, OperatorId owner, std::string_view name) {
-  OperatorInfo info;
-  info.kind = OperatorKind::kTap;
-  info.op = name;
-  info.leaf = true;
-  if (owner != kNoOperator) {
-    const OperatorInfo& module = runtime->operators->Get(owner);
-    info.root = module.root;
-    info.path = module.path;
-    info.cls = module.cls;
-  }
-  return runtime->operators->Intern(info);
-}
-
 }  // namespace
 
 OperatorId TapOperator(Runtime* runtime, OperatorId owner, std::string_view name) {
@@ -47,7 +33,7 @@ OperatorId TapOperator(Runtime* runtime, OperatorId owner, std::string_view name
   KnownNames& known = OfThread().known;
   OperatorId id = known.Find(runtime->operators, owner, name);
   if (id != kNoOperator) return id;
-  id = InternTap(runtime, owner, name);
+  id = InternBelow(runtime->operators, OperatorKind::kTap, owner, name);
   if (id != kNoOperator) known.Add(owner, name, id);
   return id;
 }
