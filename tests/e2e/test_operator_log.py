@@ -46,6 +46,7 @@ optimizer.step()
 DTENSOR_JOB = """
 import os, torch
 import torch.distributed as dist
+from gloo_end import end_gloo
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -56,7 +57,7 @@ parallelize_module(model, init_device_mesh("cpu", (2,), mesh_dim_names=("tp",)),
                    {"0": ColwiseParallel(use_local_output=False), "2": RowwiseParallel()})
 with torch.no_grad():
     model(torch.ones(3, 8))
-dist.destroy_process_group()
+end_gloo()
 """
 
 
@@ -146,7 +147,8 @@ def test_less_of_it(run):
 def test_placements_of_distributed_tensors(tmp_path):
     (tmp_path / "job.py").write_text(DTENSOR_JOB)
     config = SOURCE / "configs" / "log.yaml"
-    done = mpirun(2, [TDUMP_RUN, "-c", config, "-o", "run", "--", sys.executable, "job.py"], tmp_path)
+    command = [TDUMP_RUN, "-c", config, "-o", "run", "--", sys.executable, "job.py"]
+    done = mpirun(2, command, tmp_path, {"PYTHONPATH": str(SOURCE / "tests" / "e2e" / "jobs")})
     assert done.returncode == 0, done.stderr
     text = view(tmp_path, "run:0/1", "--log").stdout
     [first] = [line for line in text.splitlines() if line.startswith("    0  Linear")]

@@ -3,13 +3,13 @@ each rank has its part of one batch, and its loss is the mean over it. What the 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
 import tdump
 import torch
 import torch.distributed as dist
+from gloo_end import end_gloo
 from torch import nn
 
 RANK, WORLD = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
@@ -31,10 +31,7 @@ def train() -> None:
 def main() -> None:
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=WORLD)
     train()
-    # A model that lives keeps gloo's threads, and one of these that lets go of its last work while the interpreter
-    # ends aborts the process: it wants the interpreter's lock in a destructor.
-    gc.collect()
-    dist.destroy_process_group()
+    end_gloo()
 
 
 if __name__ == "__main__":

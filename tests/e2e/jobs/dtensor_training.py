@@ -6,12 +6,12 @@ its part of a weight after the first step."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
 import torch
 import torch.distributed as dist
+from gloo_end import end_gloo
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -115,8 +115,7 @@ def main() -> None:
     if len(sys.argv) > 3:
         torch.save(seen, f"{sys.argv[3]}{RANK}.pt")
     if MODE != "one":
-        gc.collect()  # see data_parallel.py
-        dist.destroy_process_group()
+        end_gloo()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@ their store). After each backward it notes its own part of each gradient; argume
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
 import torch
 import torch.distributed as dist
+from gloo_end import end_gloo
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 
@@ -42,8 +42,7 @@ def main() -> None:
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=WORLD)
     seen = train()
     torch.save(seen, f"{sys.argv[2]}{RANK}.pt")
-    gc.collect()  # see data_parallel.py
-    dist.destroy_process_group()
+    end_gloo()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import tdump
 import torch
 import torch.distributed as dist
+from gloo_end import end_gloo
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
@@ -35,7 +36,7 @@ def main() -> None:
         tdump.tap(y, "part")
         tdump.tap(y, "whole", full=True, ranks=0)
         tdump.tap(lambda: y, "lazy", full=True)
-    dist.destroy_process_group()
+    end_gloo()
 
 
 if __name__ == "__main__":
