@@ -1,4 +1,4 @@
-"""Prints the end of what each failed test printed, from ctest's JUnit file: in a long log it is far above the summary."""
+"""Prints the end of what each failed test printed, from the JUnit file of ctest: the end of a log tells no reason."""
 
 from __future__ import annotations
 

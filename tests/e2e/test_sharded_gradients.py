@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tdump
 import torch
-from conftest import TDUMP_RUN, Run, execute, mpirun
+from conftest import SOURCE, TDUMP_RUN, Run, execute, mpirun
 
 JOB = Path(__file__).parent / "jobs" / "sharded_training.py"
 CONFIG = "steps: all\nsignature: false\ncapture: [{role: [param_grad], level: [full, stats]}]\n"
@@ -67,6 +67,7 @@ def test_where_a_part_lies_in_the_whole_is_kept(job):
 # which FSDP2 shards another part.
 COMPILED = """
 import torch, torch.distributed as dist
+from gloo_end import end_gloo
 from torch._dynamo import compiled_autograd
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -84,6 +85,7 @@ for step in range(2):
     with compiled_autograd._enable(torch.compile(backend="eager")):
         loss.backward()
     print(linear.weight.grad.to_local().sum().item())
+end_gloo()
 """
 
 
@@ -91,7 +93,8 @@ for step in range(2):
 def test_compiled_autograd_meets_no_hook_of_python(tmp_path, app, beside):
     program = app(f"BESIDE = {beside}\n" + COMPILED)
     (tmp_path / "c.yaml").write_text(CONFIG)
-    bare = execute([sys.executable, "-W", "ignore", program], tmp_path)
-    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "-W", "ignore", program], tmp_path)
+    env = {"PYTHONPATH": str(SOURCE / "tests" / "e2e" / "jobs")}
+    bare = execute([sys.executable, "-W", "ignore", program], tmp_path, env)
+    dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, "-W", "ignore", program], tmp_path, env)
     assert bare.returncode == dumped.returncode == 0, bare.stderr + dumped.stderr
     assert dumped.stdout == bare.stdout == "32.0\n64.0\n"

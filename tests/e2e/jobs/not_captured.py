@@ -387,6 +387,10 @@ def main() -> None:
             result = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
         print(name, result, flush=True)
     print("rng", digest(torch.random.get_rng_state()))
+    if torch.distributed.is_initialized():
+        from gloo_end import end_gloo
+
+        end_gloo()
 
 
 if __name__ == "__main__":
