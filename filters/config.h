@@ -90,6 +90,7 @@ struct Config {
   bool aten = false;
   KernelMode kernels = KernelMode::kOff;
   Tri compiled = Tri::kAuto;                 // compile.taps
+  bool private_cache = true;                 // compile.cache
   std::map<std::string, std::string> roots;  // class -> prefix
   std::vector<FilterSet> capture;
   std::map<std::string, std::vector<Rule>> filters;

@@ -284,6 +284,12 @@ void ReadProfile(Reader& r, const Setting& s, Config*) {
   r.Word(s, {"auto", "none"}, {"transformers", "megatron", "vllm", "sglang", "transformer_engine"});
 }
 
+void ReadCompileCache(Reader& r, const Setting& s, Config* c) {
+  if (const int word = r.Word(s, {"private", "shared"}); word >= 0) c->private_cache = word == 0;
+}
+
+std::string PrintCompileCache(const Config& c) { return c.private_cache ? "private" : "shared"; }
+
 void ReadRecompute(Reader& r, const Setting& s, Config*) { r.Word(s, {"mark"}, {"drop"}); }
 
 void ReadCaptureSets(Reader& r, const Setting& s, Config* c) { ReadCapture(r, s, &c->capture); }

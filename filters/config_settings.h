@@ -49,6 +49,8 @@ void ReadCrumbRanks(Reader& r, const Setting& s, Config* c);
 void ReadCrumbDir(Reader& r, const Setting& s, Config* c);
 std::string PrintCrumbDir(const Config& c);
 void ReadProfile(Reader& r, const Setting& s, Config*);
+void ReadCompileCache(Reader& r, const Setting& s, Config* c);
+std::string PrintCompileCache(const Config& c);
 void ReadRecompute(Reader& r, const Setting& s, Config*);
 void ReadCaptureSets(Reader& r, const Setting& s, Config* c);
 

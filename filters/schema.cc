@@ -430,9 +430,14 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "compile.cache",
-        .type = "private",
+        .type = "private | shared",
         .value = "private",
-        .doc = "Cache of compiled code with taps.",
+        .doc = "With `compile.taps: on`. private: an engine that keeps compiled code between jobs "
+               "and does not look at hooks (vLLM) neither uses nor leaves any; it compiles anew. "
+               "Inductor's own caches pass such graphs by.",
+        .example = "shared",
+        .read = ReadCompileCache,
+        .print = PrintCompileCache,
     },
     {
         .path = "cuda_graphs.slots",

@@ -70,6 +70,8 @@ Result<PreparedJob> PrepareJob(const Options& options, const Installation& insta
   PreparedJob job;
   TDUMP_ASSIGN_OR_RETURN(job.settings, SettingsFor(options, installation, present));
   TDUMP_ASSIGN_OR_RETURN(EnvironmentChanges config, HandOver(job.settings, present));
+  if (job.settings.config.compiled == filters::Tri::kOn && job.settings.config.private_cache)
+    AddPrivateCache(present, &config);
   job.environment = JobEnvironment(installation, std::move(config), options.children, present);
   return job;
 }

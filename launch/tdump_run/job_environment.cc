@@ -31,6 +31,11 @@ bool StartedByLauncher(const Environment& present) {
 
 }  // namespace
 
+void AddPrivateCache(const Environment& present, EnvironmentChanges* changes) {
+  constexpr const char* kVariable = "VLLM_DISABLE_COMPILE_CACHE";
+  if (ValueOf(present, kVariable).empty()) changes->emplace_back(kVariable, "1");
+}
+
 EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentChanges changes,
                                   bool children, const Environment& present) {
   std::error_code ignored;

@@ -11,6 +11,8 @@
 //   LD_PRELOAD          what was there, then the shim; TDUMP_LD_PRELOAD_BEFORE: what was there
 //   ASAN_OPTIONS        what was there, then verify_asan_link_order=0
 //   PYTHONPATH          the folder of the entry point, then what was there
+//   VLLM_DISABLE_COMPILE_CACHE  1 with compile.taps, if it was not set: vLLM keeps compiled code
+//                       under a name that says nothing of hooks
 #pragma once
 
 #include <string>
@@ -23,6 +25,8 @@
 namespace tdump::launch {
 
 using EnvironmentChanges = std::vector<std::pair<std::string, std::string>>;
+
+void AddPrivateCache(const Environment& present, EnvironmentChanges* changes);
 
 // `config`: the variables that hand over the configuration.
 EnvironmentChanges JobEnvironment(const Installation& installation, EnvironmentChanges config,

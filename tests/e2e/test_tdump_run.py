@@ -175,6 +175,15 @@ def test_print_shows_the_config_in_force_and_the_environment(tmp_path):
     assert run(tmp_path, "-c", "again.yaml", "--print").stdout.split("#")[0] == shown.stdout.split("#")[0]
 
 
+@pytest.mark.parametrize(
+    ("compiled", "private"), [("{taps: on}", True), ("{taps: on, cache: shared}", False), ("{taps: off}", False)]
+)
+def test_engines_keep_no_compiled_code_with_taps(tmp_path, compiled, private):
+    (tmp_path / "c.yaml").write_text(f"compile: {compiled}\n")
+    shown = run(tmp_path, "-c", "c.yaml", "--print").stdout
+    assert ("# VLLM_DISABLE_COMPILE_CACHE=1\n" in shown) == private
+
+
 def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path):
     (tmp_path / "c.yaml").write_text("steps: 1\nranks: 1\nlog: error\nmemory: {host: 1GiB}\n")
     env = {"TDUMP_STEPS": "2", "TDUMP_RANKS": "2", "TDUMP_FILTER": "mlp", "TDUMP_CONFIG": "no-such.yaml"}

@@ -122,6 +122,7 @@ class Any {
     c.modules = static_cast<Tri>(Below(3));
     c.taps = static_cast<Tri>(Below(3));
     c.aten = Coin();
+    c.private_cache = Coin();
     c.kernels = static_cast<KernelMode>(Below(4));
     c.crumb_ranks = Indices(true);
     c.crumb_dir = Coin() ? "" : "/dev/" + Text();
@@ -203,6 +204,7 @@ breadcrumbs:
   dir: auto
 compile:
   taps: auto
+  cache: private
 exit:
   drain: 30s
 strict: false

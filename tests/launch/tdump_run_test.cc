@@ -20,6 +20,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
 
@@ -110,6 +111,16 @@ TEST(JobEnvironment, NamesTheJobOnlyWhereNoLauncherDoes) {
   EXPECT_THAT(names({}), Contains("TDUMP_LAUNCH"));
   EXPECT_THAT(names({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
               Not(Contains("TDUMP_LAUNCH")));
+}
+
+TEST(JobEnvironment, NoCodeThatAnEngineKeptIsUsedNorLeft) {
+  const auto added = [](const Environment& present) {
+    EnvironmentChanges changes;
+    AddPrivateCache(present, &changes);
+    return changes;
+  };
+  EXPECT_THAT(added({}), ElementsAre(Pair("VLLM_DISABLE_COMPILE_CACHE", "1")));
+  EXPECT_THAT(added({{"VLLM_DISABLE_COMPILE_CACHE", "0"}}), IsEmpty());
 }
 
 ParsedOptions Parse(std::vector<const char*> words) {
