@@ -21,6 +21,7 @@ inline constexpr RuleId kNoRule = 0;
 struct ObservationKey {
   Role role = Role::kOutput;
   Phase phase = Phase::kForward;
+  bool recompute = false;  // the call is made anew while backward runs
   std::string_view arg;
   std::string_view dtype;
   uint64_t numel = 0;

@@ -303,6 +303,7 @@ Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcep
   Decision decision =
       plan_->observe(scope->rule, {.role = observation.role,
                                    .phase = call.phase,
+                                   .recompute = call.recompute,
                                    .arg = observation.arg,
                                    .dtype = observation.meta.dtype.view(),
                                    .numel = numel,

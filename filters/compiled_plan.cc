@@ -296,6 +296,8 @@ Decision CompiledPlan::observe(RuleId rule, const ObservationKey& key) const noe
   const Candidates* candidates = candidates_.Get(rule);
   if (candidates == nullptr || (candidates->wanted & WantedBit(key.role, key.phase)) == 0)
     return decision;
+  // Gradients stay: of what a checkpoint computes anew there are no others.
+  if (config_.drop_recomputed && key.recompute && key.phase == Phase::kForward) return decision;
   uint32_t decided_set = ~0u;
   for (const RuleMatcher* matcher : candidates->rules) {
     if (matcher->filter_set == decided_set || !matcher->Matches(key)) continue;

@@ -17,7 +17,7 @@ auto Meaning(const Config& c) {
                   c.ranks, c.topology_order, c.topology_size, c.modules, c.taps, c.aten, c.kernels,
                   c.compiled, c.private_cache, c.roots, c.capture, c.filters, c.host_bytes,
                   c.device_bytes, c.full_arena, c.max_block_percent, c.thread, c.signature,
-                  c.crumb_ranks, c.crumb_dir, c.strict, c.log, c.drain_seconds);
+                  c.crumb_ranks, c.crumb_dir, c.drop_recomputed, c.strict, c.log, c.drain_seconds);
 }
 
 }  // namespace

@@ -104,6 +104,7 @@ struct Config {
   // breadcrumbs
   Spec crumb_ranks;       // default none
   std::string crumb_dir;  // "": auto
+  bool drop_recomputed = false;
   bool strict = false;
   std::string log = "info";
   double drain_seconds = 30;

@@ -279,7 +279,13 @@ std::string PrintCrumbDir(const Config& c) {
   return c.crumb_dir.empty() ? "auto" : YamlScalar(c.crumb_dir);
 }
 
-// Settings that have one meaning in this version.
+void ReadRecompute(Reader& r, const Setting& s, Config* c) {
+  if (const int word = r.Word(s, {"mark", "drop"}); word >= 0) c->drop_recomputed = word == 1;
+}
+
+std::string PrintRecompute(const Config& c) { return c.drop_recomputed ? "drop" : "mark"; }
+
+// A setting that has one meaning in this version.
 void ReadProfile(Reader& r, const Setting& s, Config*) {
   r.Word(s, {"auto", "none"}, {"transformers", "megatron", "vllm", "sglang", "transformer_engine"});
 }
@@ -289,8 +295,6 @@ void ReadCompileCache(Reader& r, const Setting& s, Config* c) {
 }
 
 std::string PrintCompileCache(const Config& c) { return c.private_cache ? "private" : "shared"; }
-
-void ReadRecompute(Reader& r, const Setting& s, Config*) { r.Word(s, {"mark"}, {"drop"}); }
 
 void ReadCaptureSets(Reader& r, const Setting& s, Config* c) { ReadCapture(r, s, &c->capture); }
 

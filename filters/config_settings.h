@@ -51,7 +51,8 @@ std::string PrintCrumbDir(const Config& c);
 void ReadProfile(Reader& r, const Setting& s, Config*);
 void ReadCompileCache(Reader& r, const Setting& s, Config* c);
 std::string PrintCompileCache(const Config& c);
-void ReadRecompute(Reader& r, const Setting& s, Config*);
+void ReadRecompute(Reader& r, const Setting& s, Config* c);
+std::string PrintRecompute(const Config& c);
 void ReadCaptureSets(Reader& r, const Setting& s, Config* c);
 
 }  // namespace tdump::filters

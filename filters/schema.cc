@@ -459,10 +459,13 @@ constexpr KeySpec<Config> kKeys[] = {
     },
     {
         .path = "recompute",
-        .type = "mark",
+        .type = "mark | drop",
         .value = "mark",
-        .doc = "Recomputed forwards are recorded and marked. Later: `drop`.",
+        .doc = "What a checkpoint computes anew while backward runs. mark: recorded and marked. "
+               "drop: the first forward only; gradients are recorded either way.",
+        .example = "drop",
         .read = ReadRecompute,
+        .print = PrintRecompute,
     },
     {
         .path = "exit.drain",

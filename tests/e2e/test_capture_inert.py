@@ -84,6 +84,23 @@ def test_a_recomputed_forward_is_marked_and_not_in_the_plain_view(job):
         assert f"{first}.lin::call1" not in seen
 
 
+def test_what_is_computed_anew_is_left_out_where_that_is_asked_for(job, tmp_path):
+    (tmp_path / "c.yaml").write_text(
+        "steps: all\nrecompute: drop\ncapture: [{role: [input, output, grad_output], phase: [forward, backward], level: full}]\n"
+    )
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "--", sys.executable, JOB], tmp_path)
+    assert done.returncode == 0 and "tdump: COMPLETE" in done.stderr, done.stderr
+    assert done.stdout == job[0].stdout
+    again = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
+    of_train = [(a, b) for a, b in zip(job[2], again, strict=True) if a.info.mode == "train"]
+    assert any(record.recompute for marked, _ in of_train for record in marked.records())
+    for marked, dropped in of_train:
+        kept = {record.key for record in marked.records() if not record.recompute}
+        assert {record.key for record in dropped.records() if record.phase == "forward"} == kept
+    gradients = [record for seen in again for record in seen.records() if record.role == "grad_output"]
+    assert any(record.name.endswith("first.lin") for record in gradients)
+
+
 def test_threads_have_lanes_of_their_own(job):
     blocks = [
         call

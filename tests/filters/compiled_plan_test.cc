@@ -403,6 +403,18 @@ TEST(CompiledPlan, ARegexThatGivesUpIsToldOnceAndMatchesNothing) {
   EXPECT_THAT(asked.notes[0], HasSubstr("regex '(a+)+$' gave up"));
 }
 
+TEST(CompiledPlan, OfWhatIsComputedAnewGradientsStay) {
+  const char* rules = "capture: [{role: [output, grad_output], phase: [forward, backward]}]\n";
+  const ObservationKey output{.recompute = true};
+  const ObservationKey gradient{
+      .role = Role::kGradOutput, .phase = Phase::kBackward, .recompute = true};
+  Asked marks(rules), drops(std::string("recompute: drop\n") + rules);
+  EXPECT_EQ(marks.Level(Module("a"), output), "full");
+  EXPECT_EQ(drops.Level(Module("a"), output), "off");
+  EXPECT_EQ(drops.Level(Module("a"), {}), "full");
+  EXPECT_EQ(drops.Level(Module("a"), gradient), "full");
+}
+
 TEST(CompiledPlan, CountsOfRulesAndOfRegexesThatMatchedNothing) {
   Asked asked(
       "capture: [{name: [a, nope]}, {name: never}, {use: f}]\nfilters: {f: [{leaf: true}]}\n");

@@ -45,7 +45,7 @@ filters: {small: [{numel: 0-15, level: off}]}
 capture: {a: [{use: small}, {leaf: true}], b: [{class: Linear, level: hash}]}
 memory: {host: 512MiB, at_limit: drop, thread: false, max_block: 5%}
 signature: false
-recompute: mark
+recompute: drop
 exit: {drain: 500ms}
 strict: true
 log: error
@@ -54,6 +54,7 @@ log: error
   EXPECT_TRUE(config.error_if_exists);
   EXPECT_EQ(config.limit_bytes, 2147483648u);
   EXPECT_TRUE(config.ring);
+  EXPECT_TRUE(config.drop_recomputed);
   EXPECT_EQ(config.layout, OutputLayout::kPacked);
   EXPECT_EQ(config.durability, SyncLevel::kStep);
   EXPECT_FALSE(config.direct);

@@ -123,6 +123,7 @@ class Any {
     c.taps = static_cast<Tri>(Below(3));
     c.aten = Coin();
     c.private_cache = Coin();
+    c.drop_recomputed = Coin();
     c.kernels = static_cast<KernelMode>(Below(4));
     c.crumb_ranks = Indices(true);
     c.crumb_dir = Coin() ? "" : "/dev/" + Text();
@@ -205,6 +206,7 @@ breadcrumbs:
 compile:
   taps: auto
   cache: private
+recompute: mark
 exit:
   drain: 30s
 strict: false
