@@ -74,7 +74,22 @@ struct Recorder::Shared {
   std::vector<uint64_t> ended_elsewhere;  // begin numbers
   std::atomic<size_t> ended_count{0};
   BackwardIndices backward;
+  struct Kept {
+    uint64_t pass = 0, records = 0;
+  };
+  std::vector<Kept> kept;  // by operator, where a rule has a `max`
 
+  // Counts one more record of the operator in this pass, whatever thread makes it, unless it would
+  // be more than `max`.
+  bool TakeRecord(const Call& call, uint64_t max) {
+    std::lock_guard lock(mutex);
+    if (call.op >= kept.size()) kept.resize(call.op + 64);
+    Kept& of = kept[call.op];
+    if (of.pass < call.pass) of = {call.pass, 0};
+    if (of.records >= max) return false;
+    ++of.records;
+    return true;
+  }
   // Several threads may do backward work of one lane.
   uint64_t NextBackwardIndex(const Call& call) {
     std::lock_guard lock(mutex);
@@ -122,7 +137,6 @@ struct Recorder::ThreadState {
     uint32_t micro = 0;
     uint64_t forward = 0;
     uint64_t recomputed = 0;
-    uint64_t records = 0;
   };
   uint64_t pass = ~uint64_t{0};
   uint32_t lane = 0;
@@ -142,14 +156,6 @@ struct Recorder::ThreadState {
       counter.forward = counter.recomputed = 0;
     }
     return call.recompute ? counter.recomputed++ : counter.forward++;
-  }
-  // Counts one more record of the operator in this pass, unless it would be more than `max`.
-  bool TakeRecord(const Call& call, uint64_t max) {
-    Counter& counter = CounterOf(call.op);
-    if (counter.pass != call.pass) counter = Counter{.pass = call.pass, .micro = call.micro};
-    if (counter.records >= max) return false;
-    ++counter.records;
-    return true;
   }
   void EnterPass(uint64_t current, Shared* shared) {
     if (pass == current) return;
@@ -312,7 +318,7 @@ Decision Recorder::Ask(CallScope* scope, const Observation& observation) noexcep
                                    .first_state = scope->first_state});
   if (decision.parts == kPartNone) return decision;
   scope->call.was_kept = true;
-  if (decision.max_records != 0 && !Local().TakeRecord(call, decision.max_records)) {
+  if (decision.max_records != 0 && !shared_->TakeRecord(call, decision.max_records)) {
     sink_->skip(call, observation, decision, SkipReason::kMaxRecords, "");
     decision.parts = kPartNone;
   }

@@ -41,6 +41,7 @@ PyObject* Start(PyObject*, PyObject* args) {
 
 PyObject* Pre(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count == 2) BeforeForward(args[0], args[1]);
+  if (RaiseInterrupt()) return nullptr;
   Py_RETURN_NONE;
 }
 

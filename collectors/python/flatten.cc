@@ -1,5 +1,7 @@
 #include "collectors/python/flatten.h"
 
+#include <ATen/EmptyTensor.h>
+
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -268,9 +270,24 @@ bool Flattener::VisitDataclass(PyObject* value) {
   return is_dict;
 }
 
+// Where it is not the first behind the batch. No operator of torch's makes the number: one would
+// be recorded as the job's.
+void Flattener::VisitRaggedDim(PyObject* tensor) {
+  PyObject* index = Attribute(tensor, "_ragged_idx");
+  const int64_t dim = index != nullptr && PyLong_Check(index) ? PyLong_AsLongLong(index) : 1;
+  Py_XDECREF(index);
+  if (dim == 1) return;
+  const at::TensorBase number = at::detail::empty_cpu({}, at::kLong);
+  *number.mutable_data_ptr<int64_t>() = dim;
+  PathPart part(path_.get(), "jagged_dim");
+  Capture(recorder_, scope_, {role_, *path_, late_, ""}, number);
+}
+
 // A jagged tensor is a class of Python around its parts.
 void Flattener::VisitJagged(PyObject* tensor) {
-  for (const auto& [attribute, name] : {std::pair{"_values", "values"}, {"_offsets", "offsets"}}) {
+  VisitRaggedDim(tensor);
+  for (const auto& [attribute, name] :
+       {std::pair{"_values", "values"}, {"_offsets", "offsets"}, {"_lengths", "lengths"}}) {
     PyObject* value = Attribute(tensor, attribute);
     if (value != nullptr && IsTensor(value)) {
       PathPart part(path_.get(), name);

@@ -66,6 +66,7 @@ class Flattener {
   bool VisitDataclass(PyObject* value);
   void VisitTensor(PyObject* tensor);
   void VisitJagged(PyObject* tensor);
+  void VisitRaggedDim(PyObject* tensor);
   void NoteValue(PyObject* value);
 
   static Role GradientOf(Role role) {

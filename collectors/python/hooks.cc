@@ -22,16 +22,23 @@ namespace {
 PyObject* resolver = nullptr;
 PyObject* predicate_host = nullptr;
 thread_local bool in_predicate = false;
+// What a signal handler of the job raised while a hook ran Python: KeyboardInterrupt, SystemExit.
+thread_local PyObject *interrupt = nullptr, *interrupt_value = nullptr, *interrupt_trace = nullptr;
 
-void Resolve(Runtime* runtime, PyObject* module) {
-  if (resolver == nullptr) return;
+// False: it was interrupted, and says nothing of the module.
+bool Resolve(Runtime* runtime, PyObject* module) {
+  if (resolver == nullptr) return true;
   PyObject* done = InPython([&] { return PyObject_CallOneArg(resolver, module); });
-  if (done == nullptr) {
-    PyErr_Clear();
-    runtime->sink->note(std::string("a module of class ") + Py_TYPE(module)->tp_name +
-                        " could not be named; not captured");
-  }
   Py_XDECREF(done);
+  if (done != nullptr) return true;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyErr_Fetch(&interrupt, &interrupt_value, &interrupt_trace);
+    return false;
+  }
+  PyErr_Clear();
+  runtime->sink->note(std::string("a module of class ") + Py_TYPE(module)->tp_name +
+                      " could not be named; not captured");
+  return true;
 }
 
 // `outermost`: no module call is open, so a tree whose modules were moved may get its new names.
@@ -40,7 +47,7 @@ ModuleEntry* EntryOf(Runtime* runtime, PyObject* module, bool outermost) {
   ModuleEntry* entry = table.Find(module);
   const bool moved = outermost && entry != nullptr && entry->root != nullptr && entry->root->stale;
   if (entry != nullptr && !moved) return entry;
-  Resolve(runtime, module);
+  if (!Resolve(runtime, module)) return nullptr;
   entry = table.Find(module);
   if (entry == nullptr) {  // no name could be found: never asked for again
     entry = table.Add(module);
@@ -187,6 +194,13 @@ void BeforeForward(PyObject* module, PyObject* args) {
                                 &frame->scope))
     return;
   Flattener(*runtime->recorder, &frame->scope, Role::kInput, /*late=*/false).VisitArguments(args);
+}
+
+bool RaiseInterrupt() {
+  if (interrupt == nullptr) return false;
+  PyErr_Restore(interrupt, interrupt_value, interrupt_trace);
+  interrupt = interrupt_value = interrupt_trace = nullptr;
+  return true;
 }
 
 void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output) {

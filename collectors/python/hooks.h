@@ -41,6 +41,9 @@ ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const Module
 
 // Each leaves no Python error set and never fails the forward.
 void BeforeForward(PyObject* module, PyObject* args);
+// What a signal handler raised while BeforeForward ran Python (Ctrl-C) is the job's: sets that
+// error. False: there is none.
+bool RaiseInterrupt();
 void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output);
 void AfterFailedForward(PyObject* module);
 

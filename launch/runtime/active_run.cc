@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 
@@ -261,7 +262,8 @@ void ActiveRun::NoteUnmatched(const filters::CompiledPlan& plan) noexcept {
 
 void ActiveRun::Close(const filters::CompiledPlan& plan,
                       coordinator::StepClock::Counts counts) noexcept {
-  if (sink != nullptr) sink->Drain(static_cast<int>(drain_seconds_ * 1000));
+  if (sink != nullptr)
+    sink->Drain(static_cast<int>(std::min(drain_seconds_ * 1000, double{INT_MAX})));
   for (const filters::RuleCount& count : plan.Counts()) {
     (void)manifest->Append(
         io::RuleSection{count.filter_set, count.rule, count.text, count.selector, count.matched});

@@ -18,6 +18,8 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "nested": ("values", "sizes", "strides", "offsets"),
     "jagged": ("values", "offsets"),
 }
+# Those that some tensors of a layout have besides.
+OPTIONAL: dict[str, tuple[str, ...]] = {"jagged": ("lengths", "jagged_dim")}
 # How integers are to be read (``Record.subclass``) -> the components beside them.
 SCHEMES: dict[str, tuple[str, ...]] = {
     "per_tensor_affine": ("scales", "zero_points"),
@@ -52,7 +54,10 @@ def assemble(record: Record, parts: dict[str, Any]) -> Any:
         if parts["sizes"].dim() != 2:  # without any tensor in it
             return torch.nested.nested_tensor([], dtype=parts["values"].dtype)
         return torch._nested_view_from_buffer(parts["values"], parts["sizes"], parts["strides"], parts["offsets"])
-    return torch.nested.nested_tensor_from_jagged(parts["values"], parts["offsets"])
+    dim = parts.get("jagged_dim")
+    return torch.nested.nested_tensor_from_jagged(
+        parts["values"], parts["offsets"], parts.get("lengths"), jagged_dim=None if dim is None else dim.item()
+    )
 
 
 def quantise(record: Record, integers: Any, parts: dict[str, Any]) -> Any:

@@ -116,13 +116,19 @@ class Pass(Mapping[str, Any]):
         return tensor
 
     def _composite(self, record: Record) -> Any:
-        parts = self._parts(record, _components.LAYOUTS[record.layout])
+        besides = _components.OPTIONAL.get(record.layout, ())
+        there = tuple(name for name in besides if self._names.find(_components.key_of(record, name)) is not None)
+        parts = self._parts(record, _components.LAYOUTS[record.layout] + there)
         return _components.assemble(record, parts) if self._kind == "torch" else parts
 
     def _parts(self, record: Record, names: tuple[str, ...]) -> dict[str, Any]:
         """The components of a tensor, which have records of their own."""
         try:
-            return {name: self.tensor(self._id_of(_components.key_of(record, name))) for name in names}
+            parts = {name: self.record(self._id_of(_components.key_of(record, name))) for name in names}
+            for part in parts.values():
+                if part.slice is not None:
+                    raise KeyError(f"only a slice of {part.key} was")
+            return {name: self.tensor(part) for name, part in parts.items()}
         except KeyError as error:
             why = " ".join(filter(None, (record.reason, record.reason_detail))) or str(error)
             raise KeyError(f"{record.key}: the values of its components were not kept ({why})") from None

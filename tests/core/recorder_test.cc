@@ -226,6 +226,19 @@ TEST_F(RecorderTest, MaxCountsRecordsOfAnOperatorInAPass) {
   }
 }
 
+TEST_F(RecorderTest, MaxCountsRecordsOfAllThreads) {
+  plan.max = 3;
+  size_t kept = 0;
+  for (int i = 0; i < 5; ++i) {
+    std::thread([&] {
+      Recorder::CallScope scope = Begin(1);
+      kept += recorder.Ask(&scope, {}).parts == kPartMeta ? 1 : 0;
+      recorder.End(&scope, false);
+    }).join();
+  }
+  EXPECT_EQ(kept, 3u);
+}
+
 TEST_F(RecorderTest, AnExceptionClosesWhatItUnwound) {
   Recorder::CallScope root = Begin(0);
   Recorder::CallScope inner = Begin(1);

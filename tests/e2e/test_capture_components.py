@@ -37,7 +37,7 @@ def test_sparse(seen, name):
     assert seen.record(name).kept == ("meta",) and seen.record(name).reason == ""
 
 
-@pytest.mark.parametrize("name", ["nested", "nested_empty", "jagged"])
+@pytest.mark.parametrize("name", ["nested", "nested_empty", "jagged", "jagged_heads", "jagged_lengths", "jagged_last"])
 def test_nested(seen, name):
     want, got = tensors()[name], seen[name]
     assert got.is_nested and (got.layout, got.dtype) == (want.layout, want.dtype)
@@ -95,6 +95,18 @@ def test_without_its_components_a_tensor_is_not_there(tmp_path):
     assert hashes.record("csr.values").hash is not None
     with pytest.raises(KeyError, match="components were not kept"):
         hashes["csr"]
+
+
+def test_slices_of_components_are_not_joined(tmp_path):
+    command = [TDUMP_RUN, "--level", "slice[0:1]", "--", sys.executable, JOBS / "components.py"]
+    done = execute(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = latest(tmp_path).passes(0)
+    sliced = tdump.load_pass(file)
+    for name in ("csr", "bsr", "nested"):
+        with pytest.raises(KeyError, match="only a slice of .* was"):
+            sliced[name]
+    assert sliced["csr.values"].tolist() == tensors()["csr"].values()[:1].tolist()
 
 
 def test_numpy_has_the_parts(seen):

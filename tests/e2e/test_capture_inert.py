@@ -101,6 +101,30 @@ def test_what_is_computed_anew_is_left_out_where_that_is_asked_for(job, tmp_path
     assert any(record.name.endswith("first.lin") for record in gradients)
 
 
+INTERRUPTED = """
+import signal, torch
+model = torch.nn.Sequential(*[torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(40)]) for _ in range(150)])
+def stop(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, stop)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.03)  # while tdump looks for 6,000 names
+    for step in range(10**9):
+        model(torch.ones(2))
+except KeyboardInterrupt:
+    print("interrupted")
+for step in range(2):
+    model(torch.ones(2))
+"""
+
+
+def test_an_interrupt_while_modules_are_named_is_the_jobs(tmp_path):
+    (tmp_path / "app.py").write_text(INTERRUPTED)
+    done = execute([TDUMP_RUN, "--dump", "--", sys.executable, "app.py"], tmp_path, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    assert "could not be named" not in done.stderr
+
+
 def test_threads_have_lanes_of_their_own(job):
     blocks = [
         call

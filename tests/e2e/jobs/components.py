@@ -25,6 +25,13 @@ def tensors() -> dict[str, torch.Tensor]:
         "nested": torch.nested.nested_tensor(rows),
         "nested_empty": torch.nested.nested_tensor([], dtype=torch.float64),
         "jagged": torch.nested.nested_tensor(rows, layout=torch.jagged),
+        "jagged_heads": torch.nested.nested_tensor(rows, layout=torch.jagged).unflatten(-1, (2, 1)).transpose(1, 2),
+        "jagged_lengths": torch.nested.nested_tensor_from_jagged(
+            torch.randn(10, 3), torch.tensor([0, 4, 7, 10]), torch.tensor([2, 3, 1])
+        ),
+        "jagged_last": torch.nested.nested_tensor_from_jagged(
+            torch.randn(3, 10), torch.tensor([0, 4, 7, 10]), jagged_dim=2
+        ),
         "per_tensor": torch.quantize_per_tensor(x, 0.25, 3, torch.qint8),
         "per_channel_64": torch.quantize_per_channel(x, scales, zero_points, 0, torch.quint8),
         "per_channel_32": torch.quantize_per_channel(
