@@ -41,16 +41,15 @@ uint64_t ContentOf(const ShardSet& set) {
   return HashOf(bytes);
 }
 
-// Ranks that hold copies, 0 where some differ, or none are known to be equal.
+// Ranks that hold copies, 0 where some differ, or none are known to be equal: by their hashes, and
+// where none were kept by their bytes.
 size_t EqualCopies(const ShardSet& set, const LayoutCandidate& layout) {
-  if (set.hashes.empty() || layout.plan.replicas.empty()) return 0;
+  const std::vector<ReplicaGroup>& replicas = layout.plan.replicas;
+  if (replicas.empty() || (set.hashes.empty() && !set.has_payload)) return 0;
+  const auto differing = DifferingReplicas(set, layout.plan);
+  if (!differing.ok() || !differing->empty()) return 0;
   size_t least = set.shards.size();
-  for (const ReplicaGroup& group : layout.plan.replicas) {
-    least = std::min(least, 1 + group.others.size());
-    for (const size_t other : group.others) {
-      if (set.hashes[other] != set.hashes[group.first]) return 0;
-    }
-  }
+  for (const ReplicaGroup& group : replicas) least = std::min(least, 1 + group.others.size());
   return least;
 }
 
@@ -105,13 +104,8 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   sums_.push_back(std::move(sum));
 }
 
-// Copies are found by their bytes where no hash was kept.
 void PartialSums::AddInput(const ShardSet& set, const LayoutCandidate& layout) {
-  bool copied = EqualCopies(set, layout) > 0;
-  if (set.hashes.empty() && set.has_payload && !layout.plan.replicas.empty()) {
-    const auto differing = DifferingReplicas(set, layout.plan);
-    copied = differing.ok() && differing->empty();
-  }
+  const bool copied = EqualCopies(set, layout) > 0;
   (copied ? has_copied_input_ : has_other_input_) = true;
   if (!copied) return;
   for (std::string& axis : layout.dims.SplitAxes()) input_axes_.insert(std::move(axis));

@@ -4,10 +4,28 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 
 namespace tdump::compare {
+namespace {
+
+// The power of two that may be the edge of the blocks in each dimension that has several, the last
+// of which may be cut: quantisers take such. 0: there is none.
+uint64_t CommonBlock(const std::vector<uint64_t>& tensor, const std::vector<uint64_t>& scales) {
+  uint64_t common = 0;
+  for (size_t i = 0; i < tensor.size(); ++i) {
+    if (scales[i] < 2) continue;
+    const uint64_t least = (tensor[i] + scales[i] - 1) / scales[i];
+    const uint64_t block = std::bit_ceil(least);
+    if ((tensor[i] + block - 1) / block != scales[i] || (common != 0 && block != common)) return 0;
+    common = block;
+  }
+  return common;
+}
+
+}  // namespace
 
 std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
                                         const std::vector<uint64_t>& scales,
@@ -34,10 +52,12 @@ std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
     grid.text_ = fmt::format("per channel {}", at);
   }
   if (shape.size() != tensor.size()) return std::nullopt;
+  const uint64_t common = CommonBlock(tensor, shape);
   uint64_t step = 1;
   for (size_t i = tensor.size(); i-- > 0;) {
     if (shape[i] == 0 || shape[i] > tensor[i]) return std::nullopt;
     grid.block_[i] = (tensor[i] + shape[i] - 1) / shape[i];
+    if (common != 0 && shape[i] > 1) grid.block_[i] = common;
     if ((tensor[i] + grid.block_[i] - 1) / grid.block_[i] != shape[i]) return std::nullopt;
     if (shape[i] > 1) grid.step_[i] = step;
     step *= shape[i];

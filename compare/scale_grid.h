@@ -10,7 +10,9 @@
 namespace tdump::compare {
 
 // A scale of one element is for the whole tensor; `axis` says which dimension has one each; else
-// dimension by dimension a scale is for size / scales elements, rounded up (blocks, rows, columns).
+// dimension by dimension a scale is for size / scales elements, rounded up (blocks, rows, columns),
+// or for as many as a power of two that fits all dimensions says: of 576 x 256 elements with 5 x 2
+// scales 128 x 128 have one.
 class ScaleGrid {
  public:
   // nullopt: scales of this shape cannot belong to a tensor of that one.

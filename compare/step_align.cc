@@ -208,6 +208,11 @@ class Alone {
           fmt::format("step {} of {} was given the inputs of a later step of {}, as where a run "
                       "goes round its data, and is not paired",
                       RangesText(round_), here, there));
+    if (!behind_.empty() && !alignment_.parted)
+      alignment_.notes.push_back(
+          fmt::format("step {} of {} lies behind the last one that both were "
+                      "given the inputs of, and is not compared",
+                      RangesText(behind_), here));
     if (!moved_.empty())
       alignment_.notes.push_back(
           fmt::format("step {} of {} was given the inputs of a step of {} in another order, and is "
@@ -217,7 +222,6 @@ class Alone {
 
  private:
   void Add(const StepInputs& step) {
-    // A run may go on longer than the other one.
     const bool is_before_last = step.step < *here_paired_.rbegin();
     bool is_again = false, is_round = false;
     for (const StepInputs& other : others_) {
@@ -230,7 +234,10 @@ class Alone {
         return AddMoved(step.step, other.step);
       }
     }
-    if (is_before_last) (is_round ? round_ : is_again ? again_ : unmatched_).push_back(step.step);
+    if (is_before_last)
+      (is_round ? round_ : is_again ? again_ : unmatched_).push_back(step.step);
+    else
+      behind_.push_back(step.step);
   }
 
   // One lies before the first pair, the other behind the last one.
@@ -253,6 +260,7 @@ class Alone {
   StepAlignment& alignment_;
   std::set<uint64_t> here_paired_, others_paired_;
   std::vector<uint64_t> unmatched_, again_, round_, moved_;
+  std::vector<uint64_t> behind_;  // a run may go on longer than the other one
 };
 
 }  // namespace

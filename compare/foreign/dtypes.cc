@@ -37,6 +37,9 @@ constexpr Row kRows[] = {
     {"float8_e5m2fnuz", "", "F8_E5M2FNUZ", "", 8},
     {"float8_e8m0fnu", "", "F8_E8M0", "", 8},
     {"float4_e2m1fn_x2", "", "F4", "", 4, 2},
+    {"qint8", "", "", "", 8},
+    {"quint8", "", "", "", 8},
+    {"qint32", "", "", "", 32},
 };
 
 std::optional<DType> Find(std::string_view Row::*column, std::string_view name) {

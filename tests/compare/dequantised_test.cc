@@ -36,6 +36,10 @@ TEST(ScaleGrid, FindsTheScaleOfEachElement) {
   // Blocks of [2, 2]; the last row and column are blocks that are not full.
   EXPECT_THAT(IndicesOf({3, 3}, {2, 2}), ElementsAre(0, 0, 1, 0, 0, 1, 2, 2, 3));
   EXPECT_THAT(IndicesOf({2, 4}, {2, 2}), ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+  // Blocks of [4, 4], and a rest of one row: by even parts they would have 3 rows.
+  const std::vector<uint64_t> cut = IndicesOf({9, 8}, {3, 2});
+  EXPECT_THAT((std::vector<uint64_t>{cut[3 * 8], cut[4 * 8], cut[7 * 8 + 4], cut[8 * 8]}),
+              ElementsAre(0, 2, 3, 4));
 }
 
 // Notes of one kind are counted up to " in ", behind which they say where.
@@ -43,6 +47,8 @@ TEST(ScaleGrid, SaysWhatHasAScale) {
   EXPECT_EQ(ScaleGrid::Fit({2, 3}, {}, std::nullopt)->text(), "per tensor");
   EXPECT_EQ(ScaleGrid::Fit({2, 3}, {2}, 0)->text(), "per channel 0");
   EXPECT_EQ(ScaleGrid::Fit({2, 4}, {2, 2}, std::nullopt)->text(), "per block of [1, 2]");
+  EXPECT_EQ(ScaleGrid::Fit({576, 256}, {5, 2}, std::nullopt)->text(), "per block of [128, 128]");
+  EXPECT_EQ(ScaleGrid::Fit({96, 96}, {2, 3}, std::nullopt)->text(), "per block of [48, 32]");
 }
 
 TEST(ScaleGrid, RefusesScalesOfAnotherTensor) {

@@ -162,7 +162,10 @@ TEST(StepsAuto, WhereTokensPartJudgingStops) {
 }
 
 TEST(StepsAuto, ALongerRunIsNoDifference) {
-  EXPECT_EQ(Aligned(RunOf({{0, 10}}), RunOf({{4, 10}, {5, 20}})).overall, Overall::kSame);
+  const DiffReport report = Aligned(RunOf({{0, 10}}), RunOf({{4, 10}, {5, 20}, {6, 30}}));
+  EXPECT_EQ(report.overall, Overall::kSame);
+  EXPECT_THAT(report.notes, Contains("step 5-6 of B lies behind the last one that both were given "
+                                     "the inputs of, and is not compared"));
 }
 
 // As of batches that were shuffled otherwise.

@@ -132,7 +132,7 @@ TEST(NumpyFile, DTypesThatNumPyDoesNotHaveAreThoseThatAnExportNames) {
   };
   const std::string names =
       R"({"fc@output#": "bfloat16", "raw": "bfloat16", "mask": "uint16", "wide": "float32", )"
-      R"("new": "float6", "\u00e4": "float8_e5m2"})";
+      R"("new": "float6", "\u00e4": "float8_e5m2", "q": "qint8"})";
   const auto file = ReadForeignFile(
       FromText("a.npz", Zip({{"fc@output#.npy", array("<u2")},
                              {"raw.npy", array("|V2")},
@@ -141,12 +141,13 @@ TEST(NumpyFile, DTypesThatNumPyDoesNotHaveAreThoseThatAnExportNames) {
                              {"new.npy", array("<u2")},
                              {"\u00e4.npy", Npy(NpyHeader("|u1", false, "(4,)"), data)},
                              {"else.npy", array("<u2")},
+                             {"q.npy", Npy(NpyHeader("|u1", false, "(4,)"), data)},
                              {"dtypes.npy", TextArray(names), true}})));
   ASSERT_TRUE(file.ok()) << file.status().message();
   std::vector<std::string> dtypes;
   for (const ForeignTensor& tensor : file->tensors) dtypes.emplace_back(tensor.dtype.view());
   EXPECT_THAT(dtypes, ElementsAre("bfloat16", "bfloat16", "uint16", "uint16", "uint16",
-                                  "float8_e5m2", "uint16"));
+                                  "float8_e5m2", "uint16", "qint8"));
   EXPECT_THAT(Values<uint16_t>(file->tensors[1]), ElementsAre(0x3f80, 0x4000));
   EXPECT_THAT(file->skipped, testing::IsEmpty());
 }
