@@ -1,9 +1,11 @@
 """The job of the step rows: a forward of an encoder over random token ids, one thread, nothing of tdump in it.
 
     encoder.py [--model minilm|small] [--batch 8] [--tokens 128] [--warm-up 3] [--saver DIR | --msprobe CONFIG]
+               [--compile BACKEND [--empty-taps LIBRARY]]
 
 ``--saver``: what a user would write instead of tdump, a forward hook on each leaf module that calls torch.save.
 ``--msprobe``: its debugger around each step, as its manual shows.
+``--empty-taps``: after the warm-up, what replaces tdump's operators by empty ones (empty_taps.cc).
 """
 
 from __future__ import annotations
@@ -98,12 +100,16 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=3, help="steps: what is slow only once is not measured")
     parser.add_argument("--saver", type=Path, metavar="DIR")
     parser.add_argument("--msprobe", metavar="CONFIG")
+    parser.add_argument("--compile", metavar="BACKEND", help="of torch.compile")
+    parser.add_argument("--empty-taps", metavar="LIBRARY")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model, vocabulary = load(options.model)
     ids = torch.randint(vocabulary, (options.batch, options.tokens))
+    if options.compile:
+        model.compile(backend=options.compile, dynamic=False)
 
     def step() -> None:
         with torch.no_grad():
@@ -114,6 +120,8 @@ def main() -> None:
     run = with_msprobe(step, model, options.msprobe) if options.msprobe else step
     for _ in range(options.warm_up):
         run()
+    if options.empty_taps:
+        torch.ops.load_library(options.empty_taps)
     take_turns(run)
 
 

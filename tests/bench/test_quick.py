@@ -55,6 +55,16 @@ COMPARE_ROWS = {
     "1 rank against 1,024, with values of 32 bytes": (120, None),
     "peak memory of that diff, copies with values": (512, None),
 }
+MODES_ROWS = {
+    name.format(shape): bounds
+    for shape in ("8 x 128", "1 x 32")
+    for name, bounds in {
+        "compiled, taps not wanted, {}": (1.005, None),
+        "the same, {}, with what fusion it costs": (1.1, None),
+        "compiled, taps off, {}": (1.0, None),
+        "compiled, leaf outputs full, {}": (1.3, 1.2),
+    }.items()
+}
 ELSEWHERE = {"msprobe, API outputs"}  # not run where msprobe is not installed
 
 
@@ -62,7 +72,7 @@ def run(*words):
     return subprocess.run([sys.executable, str(RUN), *words], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(("group", "expected"), [("engine", ROWS), ("compare", COMPARE_ROWS)])
+@pytest.mark.parametrize(("group", "expected"), [("engine", ROWS), ("compare", COMPARE_ROWS), ("modes", MODES_ROWS)])
 def test_every_row_is_measured(tmp_path, group, expected):
     done = run("--quick", "--only", group, "--json", str(tmp_path / "rows.json"), "--work", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -86,7 +96,7 @@ def test_every_row_is_measured(tmp_path, group, expected):
 def test_a_group_that_is_not_there_names_those_that_are():
     done = run("--only", "engin")
     assert done.returncode == 2
-    assert "engin: no such group; there is engine, compare" in done.stderr
+    assert "engin: no such group; there is engine, compare, modes" in done.stderr
 
 
 def test_without_a_build_it_says_what_to_do(tmp_path, monkeypatch):
