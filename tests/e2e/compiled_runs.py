@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import tdump
 from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
@@ -30,7 +31,7 @@ def captured(folder):
 
 
 class Runs:
-    """A job in eager mode and compiled, each once."""
+    """A job in eager mode and compiled, or a program, each once."""
 
     def __init__(self, job, folder, config=f"capture: [{{{EVERY}}}]", taps="on"):
         self.job, self.folder, self.config, self.done = (
@@ -40,15 +41,16 @@ class Runs:
             {},
         )
 
-    def __call__(self, *words):
-        """What the job said without tdump and with it, and what was captured."""
+    def __call__(self, *words, bare=True):
+        """What the job said without tdump (None if not `bare`) and with it, what was captured, and what tdump said."""
         if words not in self.done:
-            cwd = self.folder / "_".join(words)
+            cwd = self.folder / "_".join(Path(word).name for word in (self.job.stem, *words))
             cwd.mkdir()
             (cwd / "c.yaml").write_text(self.config)
-            command = [sys.executable, "-W", "ignore", str(self.job), *words]
+            python = [sys.executable, "-W", "ignore"] if self.job.suffix == ".py" else []
+            command = [*python, str(self.job), *words]
             caches = {"TORCHINDUCTOR_CACHE_DIR": str(cwd / "cache")}
-            bare = told(execute(command, cwd, FREE | caches, PATIENCE))
+            alone = told(execute(command, cwd, FREE | caches, PATIENCE)) if bare else None
             dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *command], cwd, caches, PATIENCE)
-            self.done[words] = (bare, told(dumped), captured(cwd), dumped.stderr)
+            self.done[words] = (alone, told(dumped), captured(cwd), dumped.stderr)
         return self.done[words]
