@@ -236,7 +236,7 @@ class Alone {
     }
     if (is_before_last)
       (is_round ? round_ : is_again ? again_ : unmatched_).push_back(step.step);
-    else
+    else if (!is_round && !is_again)
       behind_.push_back(step.step);
   }
 
