@@ -89,7 +89,8 @@ def _something_is_compiled() -> bool:
 
 def _stand() -> None:
     for cls in _watched:
-        del cls.__call__
+        if _is_watched(cls):  # else the job has put one of its own there
+            del cls.__call__
     _watched.clear()
     if _standing:
         return
@@ -119,6 +120,10 @@ def _rest(modules: list[torch.nn.Module]) -> bool:
         handle.remove()
     _standing.clear()
     return True
+
+
+def _is_watched(cls: type) -> bool:
+    return cls.__dict__.get("__call__") is _watched_call
 
 
 def _watched_call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -256,6 +261,8 @@ def _after_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs:
     if is_compiling():
         return
     try:
+        if not all(map(_is_watched, _watched)):  # nothing else tells
+            _torch.stand()
         if optimizer not in _optimizers:  # copied or unpickled
             _on_optimizer(optimizer)
         _torch.optimizer_state(optimizer)

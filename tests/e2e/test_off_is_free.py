@@ -100,6 +100,40 @@ def test_where_something_is_compiled_they_stay_and_nothing_is_compiled_anew(app,
     assert told[0]["compiled"] == told[1]["compiled"] > 0
 
 
+WRAPPED = """
+import sys
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.linear(x)
+net, calls = Net(), 0
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+inner = torch.nn.Module.__call__
+def counting(self, *args, **kwargs):
+    global calls
+    calls += 1
+    return inner(self, *args, **kwargs)
+for step in range(60):
+    if step == 30:
+        inner = Net.__call__ if sys.argv[1] == "found" else inner
+        Net.__call__ = counting
+    net(torch.ones(4)).sum().backward()
+    optimizer.step()
+print(calls, Net.__call__ is counting)
+"""
+
+
+@pytest.mark.parametrize("inner", ["found", "torch"])  # what the job's wrapper calls: what was there, or torch's own
+def test_a_wrapper_that_the_job_puts_there_meanwhile_stays(app, tmp_path, inner):
+    command = [TDUMP_RUN, "--dump", "--steps", "0,45-46", "--", sys.executable, app(WRAPPED), inner]
+    done = execute(command, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "30 True\n"), done.stderr
+    assert [tdump.load_pass(p).info.local_step for p in latest(tmp_path).passes(0)] == [0, 45, 46]
+
+
 HOT_STEPS = {  # count from step 30 to 47
     "python": [sys.executable, SOURCE / "tests" / "e2e" / "jobs" / "hot_steps.py", "30"],
     "c++": [BUILD / "tests" / "jobs" / "cxx_hot_path", "30"],
