@@ -64,8 +64,9 @@ class StateRecorder {
     PyObject *name, *tensor;
     Py_ssize_t position = 0;
     while (PyDict_Next(tensors, &position, &name, &tensor)) {
-      if (!PyUnicode_Check(name) || !IsTensor(tensor) || !root_.recorded.Insert(tensor)) continue;
-      if (const auto text = Utf8Of(name, &made_))
+      if (!PyUnicode_Check(name) || !IsTensor(tensor)) continue;
+      const auto text = Utf8Of(name, &made_);
+      if (text && root_.recorded.IsNew(recorder_, scope_, role, *text, TensorOf(tensor), tensor))
         Capture(recorder_, &scope_, {role, *text, false, SubclassOf(tensor)}, TensorOf(tensor));
     }
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectors/torch/pointer_set.h"
+#include "collectors/torch/tied_tensors.h"
 #include "core/recorder.h"
 #include "core/runtime.h"
 
@@ -25,8 +26,9 @@ struct ModuleRoot {
   bool stale = false;                  // modules were moved or added since it was named
   bool expected = false;               // the coverage knows which operators to expect
   uint64_t state_pass = ~uint64_t{0};  // pass in which parameters and buffers were recorded last
-  PointerSet recorded, watched;        // of their tensors, in that pass
-  Recorder::CallScope state_scope;     // its memory kept
+  TiedTensors recorded;                // of their tensors, in that pass
+  PointerSet watched;
+  Recorder::CallScope state_scope;  // its memory kept
 };
 
 struct ModuleEntry {

@@ -108,8 +108,10 @@ class StateRecorder {
  private:
   void RecordAll(const Dict<at::Tensor>& tensors, Role role) {
     for (const auto& item : tensors) {
-      if (item.value().defined() && root_.recorded.Insert(item.value().unsafeGetTensorImpl()))
-        Capture(recorder_, &scope_, {role, item.key()}, item.value());
+      const at::Tensor& tensor = item.value();
+      if (tensor.defined() && root_.recorded.IsNew(recorder_, scope_, role, item.key(), tensor,
+                                                   tensor.unsafeGetTensorImpl()))
+        Capture(recorder_, &scope_, {role, item.key()}, tensor);
     }
   }
 

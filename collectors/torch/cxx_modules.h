@@ -15,6 +15,7 @@
 
 #include "collectors/torch/export.h"
 #include "collectors/torch/pointer_set.h"
+#include "collectors/torch/tied_tensors.h"
 #include "core/runtime.h"
 
 namespace at {
@@ -35,7 +36,8 @@ struct CxxRoot {
   std::atomic<uint64_t> state_pass{~uint64_t{0}};  // parameters and buffers were recorded in it
   // Of the call that records them. Their memory is kept from pass to pass.
   std::mutex state_mutex;
-  PointerSet modules, recorded, watched;
+  TiedTensors recorded;
+  PointerSet modules, watched;
   Recorder::CallScope state_scope;
 };
 

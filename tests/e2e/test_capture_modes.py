@@ -92,6 +92,28 @@ def test_parameters_and_buffers_once_and_root_inputs_in_each_step(tmp_path):
     assert [len(list(p.records())) for p in passes] == [0, 0, 0]
 
 
+TIED = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+model[1].weight = model[0].weight
+for step in range(2):
+    with torch.no_grad():
+        model(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("signature", ["true", "false"])
+@pytest.mark.parametrize(("rule", "names"), [("name: '^1$'", {"1"}), ("class: Linear", {"0"})])
+def test_a_tied_weight_is_recorded_under_the_name_asked_for(tmp_path, app, signature, rule, names):
+    config = f"signature: {signature}\ncapture: [{{{rule}, role: [param], level: full}}]\n"
+    _, passes = run(tmp_path, config, [app(TIED)])
+    assert len(passes) == 2
+    for seen in passes:
+        weights = [r for r in seen.records() if r.key.endswith("@param#weight")]
+        assert {r.path for r in weights if "payload" in r.kept} == names
+        assert sum(r.path == "0" for r in weights) <= 1
+
+
 PREDICATES = """
 import torch
 
