@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tdump
 import torch
-from torch import nn
+from torch import _meta_registrations, nn
 from torch.utils.checkpoint import checkpoint
 
 
@@ -127,6 +127,8 @@ def main() -> None:
         import torch._inductor.config as inductor
 
         inductor.cpp_wrapper = True
+    if not hasattr(_meta_registrations, "meta__transformer_encoder_layer_fwd"):
+        torch.backends.mha.set_fastpath_enabled(False)  # older releases cannot trace the fused block of torch
     told: dict[str, Any] = {}
     for cls in (Mlp, Decoder, Encoder):
         torch.manual_seed(0)
