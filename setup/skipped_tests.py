@@ -11,7 +11,7 @@ def reasons(case: ET.Element) -> list[str]:
     lines = [line for line in printed if line.startswith("SKIPPED ")]
     if not lines and case.get("status") in ("notrun", "disabled"):
         lines = printed or ["SKIPPED"]
-    return [f"{case.get('name')}: {line}" for line in lines]
+    return [f"{case.get('name')}: {line.replace('../', '')}" for line in lines]
 
 
 def main(path: str) -> None:
