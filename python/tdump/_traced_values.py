@@ -64,16 +64,23 @@ def values(tx: Any, value: Any, path: str, depth: int = 0) -> Iterator[tuple[str
     items: list[tuple[str, Any]] = []
     if depth == 32:
         raise NotHere("containers nested more than 32 deep")
-    if isinstance(value, BaseListVariable):
+    container = _container(value)
+    if isinstance(container, BaseListVariable):
         fields = getattr(value.python_type(), "_fields", None)
-        named = isinstance(fields, tuple) and len(fields) == len(value.items)
-        items = list(zip(fields if named else map(str, range(len(value.items))), value.items, strict=True))
-    elif isinstance(value, variables.ConstDictVariable):
-        items = [(_key(key.vt, n), item) for n, (key, item) in enumerate(value.items.items())]
+        named = isinstance(fields, tuple) and len(fields) == len(container.items)
+        items = list(zip(fields if named else map(str, range(len(container.items))), container.items, strict=True))
+    elif isinstance(container, variables.ConstDictVariable):
+        items = [(_key(key.vt, n), item) for n, (key, item) in enumerate(container.items.items())]
     elif isinstance(value, variables.UserDefinedObjectVariable) and dataclasses.is_dataclass(value.value):
         items = [(field.name, attribute(tx, value, field.name)) for field in dataclasses.fields(value.value)]
     for name, item in items:
         yield from values(tx, item, f"{path}.{name}" if path else name, depth + 1)
+
+
+def _container(variable: Any) -> Any:
+    """What has the items: of a subclass of tuple, list or dict that variable itself, with torch 2.11 one below it."""
+    below = (getattr(variable, name, None) for name in ("_tuple_vt", "_list_vt", "_dict_vt"))
+    return next((other for other in below if other is not None), variable)
 
 
 def _is_unused(variable: Any) -> bool:

@@ -34,6 +34,10 @@ STEPS = [
 ]
 
 
+# Torch has no gradient of a view that was written in place, as the block's ReLU does. Older releases give such a view.
+LINEAR_GIVES_A_VIEW = torch.nn.Linear(1, 1)(torch.zeros(1, 1, 1))._is_view()
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     """What torch's hooks saw, the passes of the train steps, and the results of the jobs."""
@@ -55,15 +59,18 @@ def test_the_job_is_the_same_job(job):
 def test_gradients_are_those_of_torch(job, step):
     (steps, _), passes, _ = job
     seen, expected = passes[STEPS.index(step)], steps[STEPS.index(step)]
+    lost = {(r.role, r.path) for r in gradients_of(seen) if r.bytes is None}
+    assert lost == ({("grad_output", "block.linear"), ("grad_input", "block.act")} if LINEAR_GIVES_A_VIEW else set())
+    kept = [r for r in gradients_of(seen) if (r.role, r.path) not in lost]
     mine = {
         (r.role, r.path, r.arg, r.call, r.micro, r.recompute): torch.from_numpy(seen.tensor(r).numpy().copy())
-        for r in gradients_of(seen)
+        for r in kept
     }
     theirs = {tuple(fields): tensor for *fields, tensor in expected}
     assert set(mine) == set(theirs)
     for key, tensor in theirs.items():
         assert mine[key].dtype == tensor.dtype and torch.equal(mine[key], tensor), key
-    assert len(mine) == len(gradients_of(seen)) >= 20  # no key twice
+    assert len(mine) == len(kept) >= 20  # no key twice
     assert {(r.phase, r.lane) for r in gradients_of(seen)} == {("backward", 0)}
 
 

@@ -438,6 +438,8 @@ def printed_by_all(said, **options):
 @pytest.mark.parametrize("cpp_wrapper", [False, True] if os.environ.get("TDUMP_TEST_INDUCTOR") else [False])
 def test_inductor_keeps_them_all(said, cpp_wrapper, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    if not torch.compile(lambda x: x * 0, backend="inductor")(torch.tensor([torch.nan])).isnan():
+        pytest.skip("this torch's Inductor computes NaN * 0 as 0, so another value is looked at than in eager code")
     eager = printed_by_all(said)
     assert len(eager) > 15
     compiled = printed_by_all(said, backend="inductor", options={"cpp_wrapper": cpp_wrapper})

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import tdump
 import torch
-from torch import nn
+from torch import _meta_registrations, nn
 from torch.utils.checkpoint import checkpoint
 
 BATCHES = (2, 2, 3, 3)  # of the steps; the last one is without gradients
@@ -198,6 +198,8 @@ def main() -> None:
         import torch._inductor.config as inductor
 
         inductor.cpp_wrapper = True
+    if not hasattr(_meta_registrations, "meta__transformer_encoder_layer_fwd"):
+        torch.backends.mha.set_fastpath_enabled(False)  # older releases cannot trace the fused block of torch
     print(json.dumps({name: run(name, how, words, steps) for name in names}))
 
 
