@@ -83,7 +83,7 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   if (IsOfParameters(key.role) || set.shards.size() < 2) return;
   const bool is_sum = layout.plan.summands.size() > 1;
   const size_t copies = EqualCopies(set, layout);
-  if (IsRootInput(key)) AddInput(set, layout);
+  if (IsRootInput(key)) AddInput(layout, copies > 0);
   if (IsOutput(key.role) && !is_sum && proof == Proof::kAgrees) made_[CallOf(key)].agrees = true;
   if (IsOutput(key.role) && copies == 0 && proof == Proof::kDisagrees &&
       (is_sum || !layout.plan.replicas.empty()) &&
@@ -104,8 +104,7 @@ void PartialSums::Add(const Key& key, const LoadedShards& shards, const LayoutCa
   sums_.push_back(std::move(sum));
 }
 
-void PartialSums::AddInput(const ShardSet& set, const LayoutCandidate& layout) {
-  const bool copied = EqualCopies(set, layout) > 0;
+void PartialSums::AddInput(const LayoutCandidate& layout, bool copied) {
   (copied ? has_copied_input_ : has_other_input_) = true;
   if (!copied) return;
   for (std::string& axis : layout.dims.SplitAxes()) input_axes_.insert(std::move(axis));

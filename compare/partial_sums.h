@@ -61,7 +61,7 @@ class PartialSums {
     bool agrees = false, disagrees = false;
   };
   void Judge();
-  void AddInput(const ShardSet& set, const LayoutCandidate& layout);
+  void AddInput(const LayoutCandidate& layout, bool copied);
   bool ShouldBeWhole(const Sum& sum) const;
   Made TakenBy(const Sum& sum, std::string* taker) const;
   const Siblings& Like(const Sum& sum) const;

@@ -11,18 +11,22 @@
 namespace tdump::compare {
 namespace {
 
-// The power of two that may be the edge of the blocks in each dimension that has several, the last
-// of which may be cut: quantisers take such. 0: there is none.
+bool IsOfBlocks(uint64_t size, uint64_t scales) { return scales > 1 && scales < size; }
+
+// The power of two that is the edge of the blocks in each dimension that has several, the last of
+// which may be cut: quantisers take such. 0: there is none, or even parts are as likely.
 uint64_t CommonBlock(const std::vector<uint64_t>& tensor, const std::vector<uint64_t>& scales) {
   uint64_t common = 0;
+  bool is_likely = false;
   for (size_t i = 0; i < tensor.size(); ++i) {
-    if (scales[i] < 2) continue;
+    if (!IsOfBlocks(tensor[i], scales[i])) continue;
     const uint64_t least = (tensor[i] + scales[i] - 1) / scales[i];
     const uint64_t block = std::bit_ceil(least);
     if ((tensor[i] + block - 1) / block != scales[i] || (common != 0 && block != common)) return 0;
     common = block;
+    is_likely = is_likely || tensor[i] % scales[i] != 0 || block == least;
   }
-  return common;
+  return is_likely ? common : 0;
 }
 
 }  // namespace
@@ -57,7 +61,7 @@ std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
   for (size_t i = tensor.size(); i-- > 0;) {
     if (shape[i] == 0 || shape[i] > tensor[i]) return std::nullopt;
     grid.block_[i] = (tensor[i] + shape[i] - 1) / shape[i];
-    if (common != 0 && shape[i] > 1) grid.block_[i] = common;
+    if (common != 0 && IsOfBlocks(tensor[i], shape[i])) grid.block_[i] = common;
     if ((tensor[i] + grid.block_[i] - 1) / grid.block_[i] != shape[i]) return std::nullopt;
     if (shape[i] > 1) grid.step_[i] = step;
     step *= shape[i];

@@ -462,7 +462,8 @@ constexpr KeySpec<Config> kKeys[] = {
         .type = "mark | drop",
         .value = "mark",
         .doc = "What a checkpoint computes anew while backward runs. mark: recorded and marked. "
-               "drop: the first forward only; gradients are recorded either way.",
+               "drop: the first forward only (nothing of a module that is called while backward "
+               "runs and never before); gradients are recorded either way.",
         .example = "drop",
         .read = ReadRecompute,
         .print = PrintRecompute,

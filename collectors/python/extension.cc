@@ -47,6 +47,7 @@ PyObject* Pre(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 PyObject* Post(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count == 3) AfterForward(args[0], args[1], args[2]);
+  if (RaiseInterrupt()) return nullptr;
   Py_RETURN_NONE;
 }
 

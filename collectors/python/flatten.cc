@@ -276,7 +276,8 @@ void Flattener::VisitRaggedDim(PyObject* tensor) {
   PyObject* index = Attribute(tensor, "_ragged_idx");
   const int64_t dim = index != nullptr && PyLong_Check(index) ? PyLong_AsLongLong(index) : 1;
   Py_XDECREF(index);
-  if (dim == 1) return;
+  if (dim == -1) PyErr_Clear();
+  if (dim <= 1) return;
   const at::TensorBase number = at::detail::empty_cpu({}, at::kLong);
   *number.mutable_data_ptr<int64_t>() = dim;
   PathPart part(path_.get(), "jagged_dim");

@@ -31,11 +31,7 @@ bool Resolve(Runtime* runtime, PyObject* module) {
   PyObject* done = InPython([&] { return PyObject_CallOneArg(resolver, module); });
   Py_XDECREF(done);
   if (done != nullptr) return true;
-  if (!PyErr_ExceptionMatches(PyExc_Exception)) {
-    PyErr_Fetch(&interrupt, &interrupt_value, &interrupt_trace);
-    return false;
-  }
-  PyErr_Clear();
+  if (DropError()) return false;
   runtime->sink->note(std::string("a module of class ") + Py_TYPE(module)->tp_name +
                       " could not be named; not captured");
   return true;
@@ -85,7 +81,7 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
     if (verdict < 0 && answer == nullptr)
       std::snprintf(error, error_bytes, "the predicate could not be run");
     Py_XDECREF(answer);
-    PyErr_Clear();
+    DropError();
     in_predicate = false;
   }
   PyGILState_Release(gil);
@@ -194,6 +190,15 @@ void BeforeForward(PyObject* module, PyObject* args) {
                                 &frame->scope))
     return;
   Flattener(*runtime->recorder, &frame->scope, Role::kInput, /*late=*/false).VisitArguments(args);
+}
+
+bool DropError() {
+  if (PyErr_Occurred() == nullptr) return false;
+  const bool interrupts = !PyErr_ExceptionMatches(PyExc_Exception);
+  if (interrupts && interrupt == nullptr)
+    PyErr_Fetch(&interrupt, &interrupt_value, &interrupt_trace);
+  PyErr_Clear();
+  return interrupts;
 }
 
 bool RaiseInterrupt() {

@@ -41,8 +41,10 @@ ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const Module
 
 // Each leaves no Python error set and never fails the forward.
 void BeforeForward(PyObject* module, PyObject* args);
-// What a signal handler raised while BeforeForward ran Python (Ctrl-C) is the job's: sets that
-// error. False: there is none.
+// What a signal handler raised while a hook ran Python and is no Exception (Ctrl-C) is the job's:
+// DropError drops the error that is set, and keeps it for the thread's RaiseInterrupt if it is one
+// such (then true). RaiseInterrupt sets it; false: there is none.
+bool DropError();
 bool RaiseInterrupt();
 void AfterForward(PyObject* module, PyObject* kwargs, PyObject* output);
 void AfterFailedForward(PyObject* module);

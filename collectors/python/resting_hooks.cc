@@ -38,7 +38,7 @@ int Ask(PyObject* function, PyObject* argument) {
   });
   const int yes = answer != nullptr ? PyObject_IsTrue(answer) : -1;
   Py_XDECREF(answer);
-  PyErr_Clear();
+  DropError();
   return yes;
 }
 

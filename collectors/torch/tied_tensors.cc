@@ -10,7 +10,11 @@ namespace {
 bool RulesAskFor(Recorder& recorder, const Recorder::CallScope& scope, Role role,
                  std::string_view arg, const at::TensorBase& tensor) {
   TensorView view;
-  if (!DescribeShape(tensor, "", &view)) return false;
+  try {
+    if (!DescribeShape(tensor, "", &view)) return false;
+  } catch (const c10::Error&) {  // Capture says so
+    return false;
+  }
   uint64_t numel = 1;
   for (const int64_t size : view.meta.sizes) numel *= static_cast<uint64_t>(size);
   const ObservationKey key{.role = role,

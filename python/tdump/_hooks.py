@@ -1,6 +1,7 @@
 """Module, optimizer and process-group hooks. ``install()`` is called once, by the loader, when the collectors run.
 
-Rules of this file: a hook returns None, lets no exception out, and keeps no tensor and no module alive. Under
+Rules of this file: a hook returns None, lets no exception out (but what a signal handler of the job raises and is no
+``Exception``: Ctrl-C), and keeps no tensor and no module alive. Under
 ``torch.compile`` a hook is traced with the model, and calls tdump/_compiled.py; under ``torch.export`` it must be
 empty.
 """
@@ -76,6 +77,7 @@ def install() -> None:
 
 _standing: list[Any] = []  # handles of the hooks, empty while they rest
 _watched: list[type] = []  # classes whose __call__ is replaced while they rest
+_resting: list[type] = []  # these, and those that have it of one of them
 
 
 def _something_is_compiled() -> bool:
@@ -92,6 +94,7 @@ def _stand() -> None:
         if _is_watched(cls):  # else the job has put one of its own there
             del cls.__call__
     _watched.clear()
+    _resting.clear()
     if _standing:
         return
     before = torch_module.register_module_forward_pre_hook(_before_forward)
@@ -119,6 +122,7 @@ def _rest(modules: list[torch.nn.Module]) -> bool:
     for handle in _standing:
         handle.remove()
     _standing.clear()
+    _resting.extend(classes)
     return True
 
 
@@ -261,7 +265,7 @@ def _after_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs:
     if is_compiling():
         return
     try:
-        if not all(map(_is_watched, _watched)):  # nothing else tells
+        if any(cls.__call__ is not _watched_call for cls in _resting):  # nothing else tells
             _torch.stand()
         if optimizer not in _optimizers:  # copied or unpickled
             _on_optimizer(optimizer)

@@ -318,15 +318,19 @@ def describe_tree(root: Module) -> None:
         paths.setdefault(id(module), []).append(path or ".")
     number, prefix = _root_prefix(root)
     top = unwrap(root)
-    for key, module in modules.items():
-        first, *aliases = paths[key]
-        leaf = not children(module)
-        _tree_of[key] = number
-        _torch.describe(module, number, prefix, first, class_name(module), leaf, module is top, aliases)
-    for module in _walk_once(root):
-        if wrapped_attribute(module) is not None:
-            _torch.ignore(module)
-    _torch.set_members(number, list(modules.values()))
+    try:
+        for key, module in modules.items():
+            first, *aliases = paths[key]
+            leaf = not children(module)
+            _tree_of[key] = number
+            _torch.describe(module, number, prefix, first, class_name(module), leaf, module is top, aliases)
+        for module in _walk_once(root):
+            if wrapped_attribute(module) is not None:
+                _torch.ignore(module)
+        _torch.set_members(number, list(modules.values()))
+    except BaseException:  # an interrupt of the job's
+        _torch.stale(number)
+        raise
 
 
 _PARAMETERLESS = 1 << 32  # root numbers of modules without parameters count from here

@@ -49,6 +49,11 @@ TEST(ScaleGrid, SaysWhatHasAScale) {
   EXPECT_EQ(ScaleGrid::Fit({2, 4}, {2, 2}, std::nullopt)->text(), "per block of [1, 2]");
   EXPECT_EQ(ScaleGrid::Fit({576, 256}, {5, 2}, std::nullopt)->text(), "per block of [128, 128]");
   EXPECT_EQ(ScaleGrid::Fit({96, 96}, {2, 3}, std::nullopt)->text(), "per block of [48, 32]");
+  EXPECT_EQ(ScaleGrid::Fit({96, 8}, {2, 1}, std::nullopt)->text(), "per block of [48, 8]");
+  EXPECT_EQ(ScaleGrid::Fit({192, 256}, {2, 2}, std::nullopt)->text(), "per block of [128, 128]");
+  EXPECT_EQ(ScaleGrid::Fit({4, 576, 256}, {4, 5, 2}, std::nullopt)->text(),
+            "per block of [1, 128, 128]");  // experts
+  EXPECT_EQ(ScaleGrid::Fit({7, 64}, {7, 2}, std::nullopt)->text(), "per block of [1, 32]");
 }
 
 TEST(ScaleGrid, RefusesScalesOfAnotherTensor) {

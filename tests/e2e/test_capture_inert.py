@@ -104,6 +104,7 @@ def test_what_is_computed_anew_is_left_out_where_that_is_asked_for(job, tmp_path
 INTERRUPTED = """
 import signal, torch
 model = torch.nn.Sequential(*[torch.nn.Sequential(*[torch.nn.ReLU() for _ in range(40)]) for _ in range(150)])
+model.append(torch.nn.Linear(2, 2))
 def stop(*_):
     raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, stop)
@@ -123,6 +124,9 @@ def test_an_interrupt_while_modules_are_named_is_the_jobs(tmp_path):
     done = execute([TDUMP_RUN, "--dump", "--", sys.executable, "app.py"], tmp_path, timeout=60)
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
     assert "could not be named" not in done.stderr
+    seen = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
+    assert any(record.key == "150@param#weight" for one in seen for record in one.records())
+    assert "150" in seen[-1]
 
 
 def test_threads_have_lanes_of_their_own(job):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+PATIENCE = 60  # seconds
+
 
 def _busy() -> bool:
     for task in Path("/proc/self/task").iterdir():
@@ -29,7 +31,8 @@ def end_gloo() -> None:
     """Leaves the group once gloo's threads have nothing left to do."""
     gc.collect()
     dist.destroy_process_group()
+    end = time.monotonic() + PATIENCE
     for _ in range(2):  # asleep for want of the lock is not at rest
         time.sleep(0.01)
-        while _busy():
+        while _busy() and time.monotonic() < end:
             time.sleep(0.01)
