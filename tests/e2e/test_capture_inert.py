@@ -92,7 +92,8 @@ def test_what_is_computed_anew_is_left_out_where_that_is_asked_for(job, tmp_path
     assert done.returncode == 0 and "tdump: COMPLETE" in done.stderr, done.stderr
     assert done.stdout == job[0].stdout
     again = [tdump.load_pass(file) for file in latest(tmp_path).passes(0)]
-    of_train = [(a, b) for a, b in zip(job[2], again, strict=True) if a.info.mode == "train"]
+    both = ([one for one in passes if one.info.mode == "train"] for passes in (job[2], again))
+    of_train = list(zip(*both, strict=True))
     assert any(record.recompute for marked, _ in of_train for record in marked.records())
     for marked, dropped in of_train:
         kept = {record.key for record in marked.records() if not record.recompute}
