@@ -41,10 +41,13 @@ class Runs:
             {},
         )
 
+    def where(self, *words):
+        return self.folder / "_".join(Path(word).name for word in (self.job.stem, *words))
+
     def __call__(self, *words, bare=True):
         """What the job said without tdump (None if not `bare`) and with it, what was captured, and what tdump said."""
         if words not in self.done:
-            cwd = self.folder / "_".join(Path(word).name for word in (self.job.stem, *words))
+            cwd = self.where(*words)
             cwd.mkdir()
             (cwd / "c.yaml").write_text(self.config)
             python = [sys.executable, "-W", "ignore"] if self.job.suffix == ".py" else []

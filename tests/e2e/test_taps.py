@@ -8,7 +8,7 @@ import pytest
 import tdump
 import torch
 from compiled_runs import FREE, JOBS, Runs
-from conftest import TDUMP_RUN, Run, execute, mpirun
+from conftest import TDUMP_RUN, Run, execute, latest, mpirun
 
 TAPS = {
     "./both@output#0",
@@ -99,7 +99,7 @@ def test_lazy_values_are_computed_in_wanted_steps_only(tmp_path):
 
 def manifest(runs, how):
     assert runs(how)[0]
-    (folder,) = (runs.folder / how / "outputs" / "latest").resolve().glob("rank0_*")
+    (folder,) = latest(runs.where(how)).ranks()[0]
     return (folder / "manifest.tdm").read_bytes()
 
 
