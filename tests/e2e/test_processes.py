@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections import Counter
 
 import pytest
 import tdump
@@ -63,14 +64,15 @@ for step in range(3):
 
 
 def test_a_rank_of_python_starts_no_process(strace, app, tmp_path):
-    """What importing torch starts, it starts without tdump too."""
+    """What importing torch starts, it starts without tdump too; less where triton, say, has kept what it found."""
     (tmp_path / "c.yaml").write_text(CONFIG)
     job = [sys.executable, app(PYTHON)]
     bare = execute(traced(job, tmp_path / "bare"), tmp_path)
     done = execute(traced([TDUMP_RUN, "-c", "c.yaml", "--", *job], tmp_path / "calls"), tmp_path)
     assert bare.returncode == done.returncode == 0 and "COMPLETE" in done.stderr, done.stderr
     (programs, made), (bare_programs, bare_made) = started(tmp_path / "calls"), started(tmp_path / "bare")
-    assert programs == [TDUMP_RUN, *bare_programs] and len(made) == len(bare_made)
+    assert not Counter(programs) - Counter([TDUMP_RUN, *bare_programs]) and programs[0] == TDUMP_RUN
+    assert len(made) <= len(bare_made)
     assert "CLONE_THREAD" in (tmp_path / "calls").read_text()
 
 
