@@ -22,8 +22,8 @@ bool RulesAskFor(Recorder& recorder, const Recorder::CallScope& scope, Role role
                            .dtype = view.meta.dtype.view(),
                            .numel = numel,
                            .step = recorder.gate().step.load(std::memory_order_relaxed)};
-  return recorder.plan().observe(scope.rule, key).parts !=
-         kPartNone;  // no first state: no signature
+  // The signature asks for first states only, which the key says this is not.
+  return recorder.plan().observe(scope.rule, key).parts != kPartNone;
 }
 
 }  // namespace
