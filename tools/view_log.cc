@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "tools/coverage_json.h"
 #include "tools/record_text.h"
+#include "tools/summary_text.h"
 #include "tools/view.h"
 
 namespace tdump::tools {
@@ -64,19 +65,21 @@ class PassLog {
       return a.record.call.begin < b.record.call.begin;
     });
     PlaceInTree();
-    return reader_.ForEachRecordMeta([this](const io::Record& record) {
+    TDUMP_RETURN_IF_ERROR(reader_.ForEachRecordMeta([this](const io::Record& record) {
       const auto line = by_begin_.find(record.call_begin);
       if (line == by_begin_.end()) return true;
       if (!record.cls.empty()) lines_[line->second].cls = record.cls;
-      if (!lines_[line->second].taken) return true;
+      if (!lines_[line->second].taken || summaries_.Add(record)) return true;
       if (!record.placements.empty() || !record.subclass.empty() || !record.global_shape.empty())
         placed_.insert_or_assign(
             {record.call_begin, record.key.role, record.key.arg},
             Placed{record.placements, record.mesh, record.subclass, record.global_shape});
       return true;
-    });
+    }));
+    return summaries_.Read(reader_);
   }
 
+  const Summaries& summaries() const { return summaries_; }
   const std::vector<Line>& lines() const { return lines_; }
   bool takes_any() const {
     return std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return line.taken; });
@@ -137,6 +140,7 @@ class PassLog {
   std::unordered_map<uint64_t, size_t> by_begin_;
   std::unordered_map<size_t, size_t> parents_;
   std::map<std::tuple<uint64_t, Role, std::string>, Placed> placed_;
+  Summaries summaries_;
 };
 
 class LogPrinter {
@@ -246,6 +250,9 @@ class LogPrinter {
       text += fmt::format("{}[{}]", Printable(argument.dtype), fmt::join(argument.sizes, ", "));
       const Placed* placed = log.PlacedOf(call, argument);
       if (placed != nullptr) text += PlacedText(*placed);
+      for (const auto& [name, values] :
+           log.summaries().Of(call.call.begin, argument.role, argument.arg))
+        text += fmt::format(" {}={}", Printable(name), values);
     }
     return text;
   }
@@ -291,6 +298,8 @@ class LogPrinter {
         one["subclass"] = placed->subclass;
         one["global_shape"] = placed->global_shape;
       }
+      for (const auto& [name, values] : log.summaries().Of(call.begin, argument.role, argument.arg))
+        one["summary"][name] = values;
       json["arguments"].push_back(std::move(one));
     }
     return json;

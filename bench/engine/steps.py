@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from lib.build import JOBS
 from lib.measurement import Bench, Measurement, NotRun
@@ -46,6 +47,11 @@ SOME = Amount(pairs=48, steps=3, processes=8)
 # Two processes of one program differ by up to 2 % from each other for as long as they live (where their memory
 # lies), so what costs less than that takes many processes, few pairs of each, and short steps.
 PROCESSES, PAIRS_OF_A_PROCESS = 40, 5
+
+# Where data lie within pages makes parts of a per cent too, and that is the same in all processes of a command: what is
+# allocated before them decides (Mytkowicz et al. 2009, "Producing wrong data without doing anything obviously wrong").
+# So each process of the idle rows moves its model by another amount.
+SHIFTS = range(1 << 20, (1 << 20) + (1 << 16), 64)
 
 # Of the job whose idle cost is measured. What a step allocates there ends near the size from which glibc gives the end
 # of the heap back to the system and asks for it anew, about 90 page faults a step. Small allocations that stay, of any
@@ -112,13 +118,15 @@ def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) ->
 
 def idle(bench: Bench, rows: list[Row]) -> None:
     """Fills the rows of IDLE_SIDES, all against one plain process that is alive at the same time as theirs."""
-    job = encoder(bench, *([] if bench.quick else ["--batch", "1", "--warm-up", str(UNTIL_HOOKS_REST)]))
-    command = [*STEADY_HEAP, *job]
+    size = [] if bench.quick else ["--batch", "1", "--warm-up", str(UNTIL_HOOKS_REST)]
+    job = [*STEADY_HEAP, *encoder(bench, *size)]
     processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
     taken: list[list[Pairs]] = [[] for _ in rows]
+    shifts = Random(1)
     for number in range(processes):
-        commands = {f"plain{number}": command}
-        for name, config in IDLE_SIDES:
+        commands = {}
+        for name, config in (("plain", None), *IDLE_SIDES):
+            command = [*job, "--shift", str(shifts.choice(SHIFTS))]
             folder = f"{name}{number}"
             commands[folder] = bench.tdump(folder, config, command) if config else command
         # Which one starts first changes: the first may get the better memory.

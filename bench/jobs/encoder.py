@@ -1,8 +1,9 @@
 """The job of the step rows: a forward of an encoder over random token ids, one thread, nothing of tdump in it.
 
-    encoder.py [--model minilm|small] [--batch 8] [--tokens 128] [--warm-up 3] [--saver DIR | --msprobe CONFIG]
-               [--compile BACKEND [--empty-taps LIBRARY]]
+    encoder.py [--model minilm|small] [--batch 8] [--tokens 128] [--warm-up 3] [--shift 0]
+               [--saver DIR | --msprobe CONFIG] [--compile BACKEND [--empty-taps LIBRARY]]
 
+``--shift``: bytes that are held from before the model is made, so that it and all after it lie elsewhere.
 ``--saver``: what a user would write instead of tdump, a forward hook on each leaf module that calls torch.save.
 ``--msprobe``: its debugger around each step, as its manual shows.
 ``--empty-taps``: after the warm-up, what replaces tdump's operators by empty ones (empty_taps.cc).
@@ -98,6 +99,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--warm-up", type=int, default=3, help="steps: what is slow only once is not measured")
+    parser.add_argument("--shift", type=int, default=0, metavar="BYTES")
     parser.add_argument("--saver", type=Path, metavar="DIR")
     parser.add_argument("--msprobe", metavar="CONFIG")
     parser.add_argument("--compile", metavar="BACKEND", help="of torch.compile")
@@ -106,6 +108,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    shift = torch.empty(options.shift, dtype=torch.uint8)
     model, vocabulary = load(options.model)
     ids = torch.randint(vocabulary, (options.batch, options.tokens))
     if options.compile:
@@ -123,6 +126,7 @@ def main() -> None:
     if options.empty_taps:
         torch.ops.load_library(options.empty_taps)
     take_turns(run)
+    del shift
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include "collectors/python/optimizer_state.h"
 #include "collectors/python/python_text.h"
 #include "collectors/python/resting_hooks.h"
+#include "collectors/python/summary.h"
 #include "collectors/python/tap.h"
 #include "collectors/python/traced_modules.h"
 #include "collectors/torch/module_calls.h"
@@ -188,6 +189,11 @@ PyObject* Armed(PyObject*, PyObject*) {
   return PyBool_FromLong(runtime != nullptr && runtime->gate->armed() && runtime->collect_taps);
 }
 
+PyObject* Summary(PyObject*, PyObject* summarise) {
+  SetSummary(summarise);
+  Py_RETURN_NONE;
+}
+
 PyObject* KeepOptimizerState(PyObject*, PyObject* optimizer) {
   RecordOptimizerState(optimizer);
   Py_RETURN_NONE;
@@ -325,6 +331,7 @@ PyMethodDef methods[] = {
     {"root_prefixes", Quiet<RootPrefixes>, METH_NOARGS, "names.roots of the configuration."},
     {"tap", Fast(QuietFast<TapValue>), METH_FASTCALL, "tap(value, name, tags[, half, place])"},
     {"armed", Quiet<Armed>, METH_NOARGS, "Whether a tap would be recorded now."},
+    {"summary", Quiet<Summary>, METH_O, "summary(summarise): what is kept of tensors, or None."},
     {"optimizer_state", Quiet<KeepOptimizerState>, METH_O,
      "optimizer_state(optimizer): after its step."},
     {"set_members", Quiet<SetMembers>, METH_VARARGS, "set_members(root_number, modules)"},

@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "collectors/python/error_guard.h"
 #include "collectors/python/flatten.h"
@@ -21,7 +22,7 @@ namespace {
 
 PyObject* resolver = nullptr;
 PyObject* predicate_host = nullptr;
-thread_local bool in_predicate = false;
+thread_local bool unseen = false;
 // What a signal handler of the job raised while a hook ran Python: KeyboardInterrupt, SystemExit.
 thread_local PyObject *interrupt = nullptr, *interrupt_value = nullptr, *interrupt_trace = nullptr;
 
@@ -65,8 +66,8 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
   int verdict = -1;
   {
     ErrorGuard guard;
-    const at::DisableRecordFunctionGuard unseen;  // its operators are none of the job's
-    in_predicate = true;
+    const at::DisableRecordFunctionGuard no_operators;
+    const UnseenModules no_modules;
     PyObject* module =
         subject != nullptr ? static_cast<PyObject*>(const_cast<void*>(subject)) : Py_None;
     PyObject* answer =
@@ -82,7 +83,6 @@ int EvaluatePredicate(const char* spec, const char* name, const void* subject, c
       std::snprintf(error, error_bytes, "the predicate could not be run");
     Py_XDECREF(answer);
     DropError();
-    in_predicate = false;
   }
   PyGILState_Release(gil);
   return verdict;
@@ -143,9 +143,10 @@ ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const Module
           .root_number = entry.root->number};
 }
 
-bool Inert(const Runtime* runtime) {
-  return runtime == nullptr || runtime->gate->off() || in_predicate;
-}
+bool Inert(const Runtime* runtime) { return runtime == nullptr || runtime->gate->off() || unseen; }
+
+UnseenModules::UnseenModules() : before_(std::exchange(unseen, true)) {}
+UnseenModules::~UnseenModules() { unseen = before_; }
 
 void SetResolver(PyObject* resolve) {
   Py_XINCREF(resolve);

@@ -18,8 +18,20 @@ void SetResolver(PyObject* resolve);
 // (tdump/_predicates.py); borrowed for ever.
 void SetPredicateHost(Runtime* runtime, PyObject* evaluate);
 
-// Nothing is recorded: no runtime, tdump is off, or a predicate of the configuration is running.
+// Nothing is recorded: no runtime, tdump is off, or within UnseenModules.
 bool Inert(const Runtime* runtime);
+
+// Modules and taps of this thread are none of the job's: a function for tdump is running, a
+// predicate of the configuration or one of tdump.log.
+class UnseenModules {
+ public:
+  UnseenModules();
+  ~UnseenModules();
+  UnseenModules(const UnseenModules&) = delete;
+
+ private:
+  bool before_;
+};
 
 // How deep the interpreter is: a frame that is not shallower than a new
 // call was left behind by an exception.

@@ -11,6 +11,7 @@
 #include "collectors/torch/local_parts.h"
 #include "collectors/torch/part_view.h"
 #include "collectors/torch/strided_pieces.h"
+#include "collectors/torch/summary.h"
 #include "collectors/torch/tensor_view.h"
 
 namespace tdump::collectors {
@@ -117,6 +118,33 @@ void StoreComponents(Sink& sink, const Call& call, const Observation& whole,
   VisitComponents(tensor, whole.meta.layout, visit);
 }
 
+// The tensor's own record says what it is; what `summarise` makes of it are components of it.
+void StoreSummary(Sink& sink, const Call& call, const Observation& whole, const Decision& decision,
+                  const at::TensorBase& tensor, Summariser summarise) {
+  sink.reserve(call, whole, Keep(kPartMeta), 0);
+  Decision kept;
+  kept.parts = kLevelFull;
+  kept.compress = decision.compress;
+  const auto store = [&](std::string_view name, const at::TensorBase& summary) {
+    TensorView view;
+    if (!Describe(summary, "", &view)) return;
+    const std::string arg =
+        ComponentName(whole.arg, name.empty() ? "stat" : ComponentName("stat", name));
+    Observation observation;
+    observation.role = whole.role;
+    observation.arg = arg;
+    observation.late = whole.late;
+    observation.filter_sets = whole.filter_sets;
+    observation.meta = view.meta;
+    observation.meta.subclass = kSummaryClass;
+    Store(sink, call, observation, kept, summary, view);
+  };
+  const UseSummary use = [](void* context, std::string_view name, const at::TensorBase& summary) {
+    (*static_cast<decltype(&store)>(context))(name, summary);
+  };
+  summarise(tensor, use, const_cast<void*>(static_cast<const void*>(&store)));
+}
+
 // What torch does not tell of a tensor costs its values, never the record.
 void DescribeDataOrSay(const at::TensorBase& tensor, TensorView* view) {
   try {
@@ -183,6 +211,9 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   }
   Sink& sink = recorder.sink();
   const bool is_layout = view.reason == SkipReason::kLayout;
+  const Summariser summarise = CurrentSummariser();
+  if (summarise != nullptr && (is_layout || view.reason == SkipReason::kNone))
+    return StoreSummary(sink, scope->call, observation, decision, tensor, summarise);
   if (is_layout && view.meta.layout == Layout::kJagged && seen.subclass == kJaggedClass) {
     sink.reserve(scope->call, observation, Keep(kPartMeta), 0);
     return;

@@ -1,6 +1,6 @@
 """Encode sentences with MiniLM-L6 on every rank of an MPI job, offline, and print hashes of the result.
 
-    mpirun -n 4 python examples/minilm/encode.py [--steps N] [--batch N] [--fault RANK:PARAM:BIT]
+    mpirun -n 4 python examples/minilm/encode.py [--steps N] [--batch N] [--compile] [--fault RANK:PARAM:BIT]
 
 Sentence i of sentences.txt belongs to rank i % world. One step is one forward of the whole model over the next
 ``batch`` sentences of the rank's share. mpirun only starts the ranks: nothing is communicated, MPI is not initialised.
@@ -56,6 +56,7 @@ def parse_args(rank: int) -> argparse.Namespace:
     parser.error = lambda message: usage_error(message, rank)  # type: ignore[method-assign]
     parser.add_argument("--steps", type=positive, default=2, help="forwards per rank (default %(default)s)")
     parser.add_argument("--batch", type=positive, default=4, help="sentences per step (default %(default)s)")
+    parser.add_argument("--compile", action="store_true", help="encode by torch.compile(model, fullgraph=True)")
     parser.add_argument(
         "--fault",
         metavar="RANK:PARAM:BIT",
@@ -127,6 +128,8 @@ def main() -> None:
             usage_error(str(error), rank)
         if rank == fault_rank:
             flip_bit(model.get_parameter(name), bit)
+    if args.compile:
+        model = torch.compile(model, fullgraph=True)
 
     share = SENTENCES.read_text(encoding="utf-8").splitlines()[rank::world]
     if not share:

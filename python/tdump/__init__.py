@@ -1,6 +1,6 @@
 """tdump: record what the operators of a distributed job computed, and read it back.
 
-In a job: ``step``, ``tap``, ``tap_grad``, ``watch``. They do nothing where tdump does not run or torch is missing.
+In a job: ``step``, ``tap``, ``tap_grad``, ``watch``, ``log``. They do nothing where tdump does not run or torch is missing.
 To look at values while a program runs, with tdump or without: ``print``, ``inspector``, ``instrument``.
 Afterwards: ``load_pass(file)`` for one pass, ``open(run)`` for a whole run (``tdump.reader``).
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tdump._api import log as log
 from tdump._api import step, tap, tap_grad, watch
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ __all__ = [
     "tap_grad",
     "watch",
 ]
-# Not for `import *`: they need torch, and print is Python's own there.
+# Not for `import *` (as log is not): they need torch, and print is Python's own there.
 _NEEDS_TORCH = {"inspector": "tdump._inspect", "print": "tdump._inspect", "instrument": "tdump._instrument"}
 
 

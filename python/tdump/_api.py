@@ -3,6 +3,7 @@ nothing here ever raises."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tdump._ranks import Ranks
@@ -55,3 +56,28 @@ def watch(module: Any, name: str | None = None) -> None:
     if the module had no owner."""
     if _collector is not None:
         _collector.watch(module, name)
+
+
+class log:  # noqa: N801, a function to those who call it
+    """From here on the rules keep, of every tensor that they want values of, what ``stat`` makes of it in place of the
+    values, and where they want its shape alone beside that. Ends with ``remove()``, or with a ``with`` block.
+
+    ``stat`` is given the tensor, detached, and gives a number, a tensor, a list of numbers, a dict of such by name, or
+    None; it must not change what it is given. What it makes is recorded beside the tensor, as ``stat`` or ``stat.NAME``
+    behind the name of the argument. Where it raises, the coverage says so and only the shape is kept.
+    """
+
+    def __init__(self, stat: Callable[[Any], Any]) -> None:
+        self._stat = stat
+        if _collector is not None:
+            _collector.add_summary(stat)
+
+    def remove(self) -> None:
+        if _collector is not None:
+            _collector.remove_summary(self._stat)
+
+    def __enter__(self) -> log:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()

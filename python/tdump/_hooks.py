@@ -19,7 +19,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
-from tdump import _api, _compiled, _naming, _predicates, _ranks, _torch, _tracers
+from tdump import _api, _compiled, _log, _naming, _predicates, _ranks, _torch, _tracers
 
 _pre = _torch.pre
 _post = _torch.post
@@ -240,6 +240,20 @@ def watch(module: Any, name: str | None) -> None:
         _naming.watch(module, name)
     except Exception as error:
         _torch.note(f"tdump.watch({type(module).__name__}): {error}")
+
+
+def add_summary(function: Any) -> None:
+    if is_compiling():
+        return
+    if callable(function):
+        _log.add(function)
+    else:
+        _torch.note(f"tdump.log: stat is no function but {type(function).__name__}; values are kept")
+
+
+def remove_summary(function: Any) -> None:
+    if not is_compiling():
+        _log.remove(function)
 
 
 # ---- optimizers: numbered in order of construction, the oldest that lives is number 0 ----

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import tdump
+import torch
 from conftest import BUILD, SOURCE, TDUMP_RUN, execute, mpirun
 
 JOB = """
@@ -155,3 +157,97 @@ def test_placements_of_distributed_tensors(tmp_path):
     assert "-> float32[3, 8] (Shard(dim=1),) on " in first and first.endswith("of [3, 16]"), first
     [last] = [line for line in text.splitlines() if line.startswith("    2  Linear")]
     assert "-> float32[3, 4] (Partial(sum),) on " in last, last
+
+
+STAT_JOB = """
+import json, sys, torch, tdump
+
+class Pair(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.low, self.high = torch.nn.Linear(3, 4), torch.nn.Linear(3, 2)
+        self.inner = torch.nn.Identity()
+
+    def forward(self, x):
+        return self.inner(self.low(x)), self.high(x)
+
+torch.manual_seed(0)
+model, other = Pair(), torch.nn.Linear(3, 3)
+x = torch.randn(5, 3)
+seen = []
+
+def stat(tensor):
+    assert not tensor.requires_grad
+    other(torch.randn(1, 3))  # none of the job's
+    if tensor.shape == (5, 2):
+        raise ValueError("two columns")
+    summary = {"norm": float(tensor.double().norm()), "first": tensor.flatten()[:2], "none": None}
+    return summary if tensor.shape == (5, 4) else float(tensor.double().norm())
+
+if "plain" not in sys.argv:
+    log = tdump.log(stat=stat)
+low, high = model(x)
+(low.sum() + high.sum()).backward()
+if "plain" not in sys.argv:
+    log.remove()
+model(x)
+print(json.dumps({
+    "low": low.double().norm().item(), "first": low.flatten()[:2].tolist(), "x": x.double().norm().item(),
+    "drawn": torch.rand(1).item(), "gradient": model.low.weight.grad.norm().item(),
+}))
+"""
+STAT_CONFIG = """
+steps: all
+signature: false
+collect: {aten: on}
+capture:
+  - {name: '^(low|high|inner)$', op: '.', role: [input, output], level: meta}
+  - {name: '^(low|high|inner)$', role: [input, output, grad_output], phase: [forward, backward], level: full}
+"""
+
+
+@pytest.fixture(scope="module")
+def summarised(tmp_path_factory):
+    """What the job says without and with a function of tdump.log, and what was recorded in its two steps."""
+    cwd = tmp_path_factory.mktemp("stat")
+    (cwd / "job.py").write_text(STAT_JOB)
+    (cwd / "c.yaml").write_text(STAT_CONFIG)
+    importable = {"PYTHONPATH": str(BUILD / "python")}
+    said = [execute([sys.executable, "job.py", *words], cwd, importable) for words in (["plain"], [])]
+    said.append(execute([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, "job.py"], cwd))
+    assert [done.returncode for done in said] == [0, 0, 0], said[-1].stderr
+    return cwd, [json.loads(done.stdout) for done in said], said[-1].stderr
+
+
+def test_a_function_of_the_job_makes_what_is_kept(summarised):
+    cwd, (plain, unused, truth), _ = summarised
+    assert plain == unused == truth  # its numbers, its random numbers and its gradients
+    first, second = map(tdump.load_pass, sorted((cwd / "run").rglob("pass*.tdp")))
+    records = {(r.path, r.op, r.role, r.arg): r for r in first.records() if r.phase == "forward"}
+    values = {place: torch.as_tensor(first.tensor(r)) for place, r in records.items() if "stat" in r.arg}
+    assert values["low", "", "output", "stat.norm"].item() == truth["low"]
+    assert values["low", "", "output", "stat.norm"].dtype == torch.float64
+    assert values["low", "", "output", "stat.first"].tolist() == truth["first"]
+    assert values["low", "", "input", "0.stat"].item() == truth["x"]
+    assert values["low", "aten::addmm", "output", "stat.norm"].item() == truth["low"]
+    # Of what has a summary no value is kept, and of what the function raised at none at all.
+    assert {r.arg for r in records.values() if "payload" in r.kept} == {place[3] for place in values}
+    assert ("high", "", "output", "stat") not in records and records["high", "", "output", ""].kept == ("meta",)
+    assert not any("other" in r.path for r in first.records())
+    gradients = {r.arg for r in first.records() if r.role == "grad_output" and r.path == "low"}
+    assert gradients == {"", "stat.norm", "stat.first"}
+    assert not any("stat" in r.arg for r in second.records())
+    assert {r.path for r in second.records() if "payload" in r.kept} == {"low", "high", "inner"}
+
+
+def test_the_log_shows_what_it_made(summarised):
+    cwd, (_, _, truth), _ = summarised
+    text = view(cwd, "run", "--log", "--step", "0")
+    [low] = [line for line in text.stdout.splitlines() if line.startswith("  low  Linear")]
+    assert f"(float32[5, 3] stat={truth['x']!r})" in low and " -> float32[5, 4] stat.first=[" in low
+    calls = log_json(cwd, "run", "--step", "0", "--select", "^low$")
+    [output] = [a for call in calls for a in call["arguments"] if call["taken"] and a["role"] == "output"][:1]
+    assert set(output["summary"]) == {"stat.norm", "stat.first"}
+    assert float(output["summary"]["stat.norm"]) == truth["low"]
+    coverage = view(cwd, "run", "--coverage")
+    assert "tdump.log: the function raised ValueError: two columns" in coverage.stdout
