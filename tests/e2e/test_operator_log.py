@@ -171,6 +171,13 @@ class Pair(torch.nn.Module):
     def forward(self, x):
         return self.inner(self.low(x)), self.high(x)
 
+class Counting(torch.utils._python_dispatch.TorchDispatchMode):
+    dispatched = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        Counting.dispatched += 1
+        return function(*args, **(kwargs or {}))
+
 torch.manual_seed(0)
 model, other = Pair(), torch.nn.Linear(3, 3)
 x = torch.randn(5, 3)
@@ -186,7 +193,8 @@ def stat(tensor):
 
 if "plain" not in sys.argv:
     log = tdump.log(stat=stat)
-low, high = model(x)
+with Counting():
+    low, high = model(x)
 (low.sum() + high.sum()).backward()
 if "plain" not in sys.argv:
     log.remove()
@@ -194,6 +202,7 @@ model(x)
 print(json.dumps({
     "low": low.double().norm().item(), "first": low.flatten()[:2].tolist(), "x": x.double().norm().item(),
     "drawn": torch.rand(1).item(), "gradient": model.low.weight.grad.norm().item(),
+    "dispatched": Counting.dispatched,
 }))
 """
 STAT_CONFIG = """
