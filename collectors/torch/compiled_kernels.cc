@@ -320,7 +320,8 @@ extern "C" {
 int tdump_torch_kernel_argument(void* reports, const void* tensor, const char* arg,
                                 const char* stage, const char* kernel, const void* site) {
   using namespace tdump::collectors;
-  if (tensor == nullptr || stage == nullptr || kernel == nullptr) return 0;
+  if (stage == nullptr || kernel == nullptr) return 0;
+  if (tensor == nullptr) return 1;  // an argument that is not there: the printer would read it
   return Take({static_cast<tdump::KernelReports*>(reports), *static_cast<const at::Tensor*>(tensor),
                arg, kernel, site},
               stage);
@@ -329,7 +330,8 @@ int tdump_torch_kernel_argument(void* reports, const void* tensor, const char* a
 int tdump_torch_kernel_message(void* reports, const void* tensor, const char* message,
                                const void* site) {
   using namespace tdump::collectors;
-  if (tensor == nullptr || message == nullptr) return 0;
+  if (message == nullptr) return 0;
+  if (tensor == nullptr) return 1;
   const Message parts = ParseMessage(message);
   return Take({static_cast<tdump::KernelReports*>(reports), *static_cast<const at::Tensor*>(tensor),
                parts.arg, parts.kernel, site},

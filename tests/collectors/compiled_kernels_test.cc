@@ -78,5 +78,24 @@ TEST_F(CompiledKernelsTest, AnotherModelClosesTheLaunchUnderWay) {
   EXPECT_THAT(rig_.Calls(), ElementsAre("/cpp_left!", "/cpp_left"));
 }
 
+// E13: the printer of torch would read what is not there.
+TEST_F(CompiledKernelsTest, ArgumentsThatAreNotThereAreIgnored) {
+  const at::Tensor undefined, scalar = at::scalar_tensor(7, at::kLong);
+  for (const char* stage : {"before_launch", "after_launch"}) {
+    EXPECT_EQ(tdump_torch_kernel_argument(&reports_, nullptr, "arg0_1", stage, "cpp_some", kSites),
+              1);
+    Tell(undefined, "arg1_1", stage, "cpp_some", &kSites[1]);
+    Tell(scalar, "arg2_1", stage, "cpp_some", &kSites[2]);
+  }
+  EXPECT_EQ(
+      tdump_torch_kernel_message(&reports_, nullptr, "before_launch - cpp_some - arg0_1", kSites),
+      1);
+  EXPECT_THAT(Before(), ElementsAre("arg2_1"));
+  EXPECT_THAT(rig_.Calls(), ElementsAre("/cpp_some"));
+  EXPECT_EQ(rig_.sink.kept.back().dtype, "int64");
+  EXPECT_TRUE(rig_.sink.kept.back().sizes.empty());
+  EXPECT_EQ(rig_.sink.kept.back().data.size(), 8u);
+}
+
 }  // namespace
 }  // namespace tdump::collectors

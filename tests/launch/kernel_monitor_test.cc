@@ -171,5 +171,31 @@ TEST_F(KernelMonitorTest, APrintedTensorIsOneLine) {
               EndsWith("float32 cpu  (no values: cuda:0)\n"));
 }
 
+// B04 and B06: 1, -2, 448, NaN, and a format in which 0x80 is the only NaN.
+TEST_F(KernelMonitorTest, StatisticsOfSmallFloatsArePrinted) {
+  config_.kernels = KernelMode::kPrint;
+  KernelMonitor monitor(config_, &operators_);
+  ASSERT_TRUE(monitor.Open(Rank(2), true, link()).ok());
+  const auto line = [&](const char* dtype, const std::vector<uint8_t>& bits) {
+    const std::vector<int64_t> sizes = {static_cast<int64_t>(bits.size())};
+    TensorMeta meta;
+    meta.dtype = MakeDType(dtype, 8);
+    meta.sizes = sizes;
+    const PrintedTensor tensor{.kernel = "cpp_fused",
+                               .role = Role::kBefore,
+                               .arg = "arg0_1",
+                               .meta = &meta,
+                               .bytes = std::as_bytes(std::span(bits))};
+    ::testing::internal::CaptureStderr();
+    monitor.Print(tensor);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  // Deviations from 149 are -148, -151, 299.
+  EXPECT_THAT(line("float8_e4m3fn", {0x38, 0xC0, 0x7E, 0x7F}),
+              EndsWith("  min -2  max 448  mean 149  std 258.946  1 NaN  | 1 -2 448 nan\n"));
+  EXPECT_THAT(line("float8_e4m3fnuz", {0x80, 0x00, 0x38}),
+              EndsWith("  min 0  max 0.5  mean 0.25  std 0.353553  1 NaN  | nan 0 0.5\n"));
+}
+
 }  // namespace
 }  // namespace tdump::launch
