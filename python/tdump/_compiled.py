@@ -86,8 +86,10 @@ def _trace(step: Any, what: str = "modules") -> None:
             _torch.note(_TRACED.format(what))
         elif _define():
             step(_Graph.of(tx), tx)
-        else:  # the note says nothing in a process that records nothing
+        else:  # the notes say nothing in a process that records nothing
             _torch.note(_OFF.format(what))
+            if what == "modules":
+                _name_outermost(tx)
     except NotHere as reason:
         _torch.note(f"torch.compile: {reason}; not captured")
     except Exception as error:
@@ -405,6 +407,15 @@ def _owner(tx: Any) -> Any:
             if _naming.wrapped_attribute(module.value) is None:
                 return module
     return None
+
+
+def _name_outermost(tx: Any) -> None:
+    """In a hook: which module it is that is not looked into; of those inside it nothing more is said."""
+    module, calls = _traced_values.real(tx.symbolic_locals["module"]).value, 0
+    while (tx := tx.parent) is not None:
+        calls += tx.f_code is torch.nn.Module._call_impl.__code__
+    if calls == 1:
+        _torch.note(f"torch.compile: {type(module).__name__} is compiled; not captured inside")
 
 
 # ---- modules ----

@@ -413,6 +413,31 @@ def test_the_examples_of_the_guide_run(capfd):
     assert "tdump" not in printed.err
 
 
+# ---- exported programs ----
+
+
+class Looked(nn.Module):
+    """What the operators that look give is used by nobody, nor is what is computed for one of them."""
+
+    def forward(self, x):
+        y = x * 2
+        tdump.print("sum {:.1f}", (y + 1).sum())
+        alarm(y, tag="y")
+        tdump.print("no tensor, {}", 3)
+        return y.relu()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_exported_program_says_as_much_as_eager_code(said, strict, capfd):
+    x = torch.tensor([1.0, torch.nan])
+    eager = said(Looked(), x, backward=False)
+    assert len(eager) == 3
+    program = torch.export.export(Looked(), (x,), strict=strict)
+    assert capfd.readouterr().out == ""
+    for one in (program, program.run_decompositions()):
+        assert said(one.module(), x, backward=False) == eager
+
+
 # ---- Inductor ----
 
 

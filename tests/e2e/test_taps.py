@@ -174,6 +174,31 @@ def test_what_a_checkpoint_computes_again_is_no_gradient(tmp_path):
     assert b"is not recorded" not in (folder / "manifest.tdm").read_bytes()
 
 
+EXPORTED = """
+import tdump, torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        tdump.tap(x * 2, "unused")
+        return x + 1
+for strict in (False, True):
+    program = torch.export.export(Model(), (torch.ones(2),), strict=strict)
+    print([str(node.target) for node in program.graph.nodes])
+    tdump.step()
+    print(program.module()(torch.ones(2)).tolist())
+"""
+
+
+def test_a_program_that_is_exported_may_run_without_tdump_so_it_has_no_taps(tmp_path):
+    """E10: said, for there are none to record."""
+    (tmp_path / "app.py").write_text(EXPORTED)
+    (tmp_path / "c.yaml").write_text("signature: false\ncompile: {taps: on}\ncapture: [{level: full}]\n")
+    bare = execute([sys.executable, "app.py"], tmp_path, FREE)
+    done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, "app.py"], tmp_path)
+    assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
+    assert "tdump" not in bare.stdout and bare.stdout.count("[2.0, 2.0]") == 2
+    assert "torch.compile or torch.export: taps in this region are traced; not captured" in done.stderr
+
+
 LOOKED_AT = """
 import sys, tdump, torch
 fc = torch.nn.Linear(2, 2)
