@@ -187,6 +187,34 @@ TEST(KnownFaultsD09, ACosineIsNeverBeyondOne) {
             1);
 }
 
+// Bits of every format: near-parallel, equal and opposite vectors, of real and complex numbers.
+TEST(KnownFaultsD09, HoldsInEveryFormat) {
+  std::mt19937 random(11);
+  for (const Format& format : kFormats) {
+    const uint64_t sign = uint64_t{1} << (format.bits - 1);
+    for (int round = 0; round < 50; ++round) {
+      std::vector<uint64_t> a, near, opposite;
+      for (int i = 0; i < 1 + 7 * round; ++i) {
+        a.push_back(Bits(format, static_cast<int>(random() % 8) - 4, random() % 4));
+        near.push_back(a.back() ^ (random() % 2));  // the last bit
+        opposite.push_back(a.back() ^ sign);
+      }
+      const Tensor left = Of(format, a);
+      EXPECT_EQ(*Judge(left, left).metrics.cosine, 1) << format.name;
+      EXPECT_EQ(*Judge(left, Of(format, opposite)).metrics.cosine, -1) << format.name;
+      const double cosine = *Judge(left, Of(format, near)).metrics.cosine;
+      EXPECT_LE(cosine, 1) << format.name;
+      EXPECT_GT(cosine, 0.9) << format.name;
+    }
+  }
+  for (int count = 1; count < 60; ++count) {
+    std::vector<float> parts;
+    for (int i = 0; i < 2 * count; ++i) parts.push_back(std::sqrt(static_cast<float>(i + 1)));
+    const Tensor z = MakeTensor<float>("complex64", {count}, parts);
+    EXPECT_EQ(*Judge(z, z).metrics.cosine, 1) << count;
+  }
+}
+
 TEST(KnownFaultsD10, TheOtherMetricsDecideWhereTheCosineIsUndefined) {
   const Tensor zeros = Vector<float>("float32", {0, 0}), ones = Vector<float>("float32", {1, 1});
   EXPECT_FALSE(Judge(zeros, zeros).metrics.cosine);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "tests/coordinator/run_image.h"
 #include "tests/tools/scratch.h"
@@ -271,6 +273,29 @@ TEST_F(DiffSwitchesTest, AcrossComparesRanksOfOneRun) {
     EXPECT_EQ(Run("tdump-diff", {"a", "a"}).status, 0) << shape.name;
     EXPECT_EQ(Run("tdump-diff", across).status, 1) << shape.name;
   }
+}
+
+// A new option belongs into one of the two lists, and where it changes a verdict into a test above.
+TEST_F(DiffSwitchesTest, EveryOptionIsKnownToChangeAVerdictOrNot) {
+  const std::set<std::string> flips = {
+      "--across",  "--align",  "--allow-failed", "--allow-unpaired", "--bounds",
+      "--compute", "--dims",   "--map",          "--noise",          "--ranks",
+      "--require", "--select", "--steps",        "--topology",       "--verify"};
+  const std::set<std::string> tells = {
+      "--all", "--bisect",   "--help",  "--html",        "--jobs", "--json",   "--jsonl",
+      "--mpi", "--no-color", "--quiet", "--suggest-map", "--topk", "--values", "--version"};
+  std::istringstream lines(Run("tdump-diff", {"--help"}).out);
+  std::set<std::string> found;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("--");
+    const bool is_option =
+        at != std::string::npos && at <= 8 &&
+        line.find_first_not_of(" -,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") >= at;
+    if (is_option) found.insert(line.substr(at, line.find_first_of(" ,=", at) - at));
+  }
+  std::set<std::string> known = flips;
+  known.insert(tells.begin(), tells.end());
+  EXPECT_EQ(found, known);
 }
 
 TEST_F(DiffSwitchesTest, ADtypeThatDiffersSaysWhichOptionComparesTheValues) {

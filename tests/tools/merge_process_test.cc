@@ -63,6 +63,21 @@ TEST_F(MergeProcessTest, HolesFailOnlyWhenStrict) {
   EXPECT_EQ(Run("tdump-merge", {"run"}).status, 1);
 }
 
+// K03: nor does one that is no YAML end a tool that only asks whether it is strict.
+TEST_F(MergeProcessTest, AConfigurationThatCannotBeReadIsNotStrict) {
+  WriteRank(0);
+  std::string keys;
+  for (int i = 0; i < 100'000; ++i) keys += "{strict: ";
+  for (const std::string& yaml : {std::string(100'000, '['), keys, std::string("strict: 'true\n"),
+                                  std::string("strict: &x [*x]\n")}) {
+    ASSERT_TRUE(WriteFileAtomically(env_, Path("run/config.yaml"), yaml, 0600).ok());
+    for (const char* tool : {"tdump-merge", "tdump-view"})
+      EXPECT_EQ(Run(tool, {"run"}).status, 0) << tool << yaml.substr(0, 40);
+    EXPECT_EQ(Run("tdump-diff", {"run", "run"}).status, 0);
+    EXPECT_EQ(Run("tdump-merge", {"run", "--strict"}).status, 1);
+  }
+}
+
 TEST_F(MergeProcessTest, AHoleIsInTheJson) {
   WriteRank(0);
   const auto done = Run("tdump-merge", {"run", "--json"});

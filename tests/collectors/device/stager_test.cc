@@ -363,12 +363,25 @@ TEST_F(StagerTest, AFailedFetchFailsTheCopy) {
 
 TEST_F(StagerTest, NothingIsEnqueuedDuringGraphCapture) {
   const auto stager = Make();
+  const std::vector<uint8_t> small(10, 1), larger_than_the_ring(100'000, 2);
+  max_wait_ns = 60'000'000'000;  // none of which is waited for
   device.capturing = true;
-  const std::vector<uint8_t> data(10, 1);
-  const Stager::Outcome outcome = stager->Begin(Of(data));
-  EXPECT_EQ(outcome.reason, SkipReason::kCompiled);
-  EXPECT_EQ(outcome.detail, "CUDA graph capture");
-  EXPECT_EQ(device.waiting(kStream), 0u);
+  const Parts kinds[] = {kLevelFull, kPartMeta | kPartHash, kPartMeta | kPartStats};
+  for (const auto* data : {&small, &larger_than_the_ring}) {
+    for (const Parts parts : kinds) {
+      const Stager::Outcome outcome = stager->Begin(Of(*data, parts));
+      EXPECT_EQ(outcome.copy, nullptr);
+      EXPECT_EQ(outcome.reason, SkipReason::kCompiled);
+      EXPECT_EQ(outcome.detail, "CUDA graph capture");
+      EXPECT_EQ(outcome.waited_ns, 0);
+    }
+  }
+  EXPECT_EQ(device.copies + device.gathers + device.reductions, 0u);
+  EXPECT_EQ(device.waiting(kStream) + device.waiting(device.side()), 0u);
+  device.capturing = false;
+  DeviceCopy* copy = stager->Begin(Of(small)).copy;
+  Finish(copy);
+  EXPECT_EQ(Bytes(*copy), small);
 }
 
 TEST_F(StagerTest, ManyThreadsAndStreams) {
