@@ -70,6 +70,7 @@ struct Option {
   LayoutCandidate layout;
   std::optional<bool> has_other_copies;
   std::optional<bool> is_no_sum;
+  NumberBlocks numbers;
 };
 
 bool HasOtherCopies(const ShardSet& set, Option* option) {
@@ -213,7 +214,7 @@ class PairSearch {
                                        int* least_cost) {
     std::vector<Option> found;
     for (LayoutCandidate& layout : CandidatesOf(set, question, may_reorder, memory, least_cost))
-      found.push_back({.layout = std::move(layout), .has_other_copies = {}, .is_no_sum = {}});
+      found.push_back({std::move(layout), {}, {}, {}});
     return found;
   }
 
@@ -246,7 +247,8 @@ class PairSearch {
   }
 
   double ErrorOf(Option* of_a, Option* of_b) {
-    const auto error = compare::ErrorOf(b_, of_b->layout, a_, of_a->layout);
+    const auto error =
+        compare::ErrorOf(b_, of_b->layout, a_, of_a->layout, &of_b->numbers, &of_a->numbers);
     if (!error.ok()) return std::numeric_limits<double>::quiet_NaN();
     return *error <= kAgree && IsNoSum(a_, of_a) ? kUnlikely : *error;
   }

@@ -10,7 +10,6 @@
 #include <set>
 #include <tuple>
 
-#include "compare/element.h"
 #include "compare/layout_fit.h"
 #include "compare/layout_odds.h"
 #include "io/hash.h"
@@ -242,116 +241,6 @@ std::optional<InferredLayout> InferLayout(std::vector<LayoutCandidate> candidate
   }
   if (!std::isnan(errors.front()) && !(errors[best] < kByFar * errors.front())) best = 0;
   return InferredLayout{std::move(candidates[best]), false, errors[best]};
-}
-
-namespace {
-
-// Adds what a block of units says.
-struct ErrorSums {
-  double difference = 0, of_a = 0, of_b = 0;
-
-  void Add(double a, double b) {
-    if (!std::isfinite(a) || !std::isfinite(b)) return;
-    difference += (a - b) * (a - b);
-    of_a += a * a;
-    of_b += b * b;
-  }
-  double Relative() const {
-    const double scale = std::max(of_a, of_b);
-    if (scale == 0) return std::numeric_limits<double>::quiet_NaN();
-    return std::sqrt(difference / scale);
-  }
-};
-
-Status AddBlock(TensorSource& a, TensorSource& b, uint64_t first, uint64_t count, ErrorSums* sums) {
-  std::vector<std::byte> bytes[2];
-  std::vector<double> numbers[2];
-  TensorSource* const sides[2] = {&a, &b};
-  for (int side = 0; side < 2; ++side) {
-    const DType& dtype = sides[side]->dtype();
-    const NumberFormat format = FormatOf(dtype);
-    bytes[side].resize(count * dtype.unit_bytes());
-    TDUMP_RETURN_IF_ERROR(sides[side]->Read(first, bytes[side]));
-    if (format.kind == NumberKind::kOpaque) continue;
-    numbers[side].resize(count * static_cast<size_t>(NumbersPerUnit(dtype, format)));
-    DecodeFloat(dtype, format, bytes[side], numbers[side]);
-  }
-  if (numbers[0].empty() || numbers[0].size() != numbers[1].size()) {
-    sums->Add(1, bytes[0] == bytes[1] ? 1 : 0);
-    return {};
-  }
-  for (size_t i = 0; i < numbers[0].size(); ++i) sums->Add(numbers[0][i], numbers[1][i]);
-  return {};
-}
-
-constexpr uint64_t kBlock = 512, kMostSampled = 1 << 16;
-
-// From block to block, so that at most `most` of `units` are read.
-uint64_t StepOf(uint64_t units, uint64_t most) {
-  return std::max<uint64_t>(kBlock, units / std::max<uint64_t>(1, most / kBlock));
-}
-
-// What SampledError looks at.
-struct Glance {
-  bool zero = true;  // all of it, -0 too
-  io::Hash128 bytes;
-};
-
-Result<Glance> GlanceAt(TensorSource& tensor) {
-  const DType& dtype = tensor.dtype();
-  const NumberFormat format = FormatOf(dtype);
-  const uint64_t step = StepOf(tensor.units(), kMostSampled);
-  Glance glance;
-  std::vector<std::byte> seen;
-  for (uint64_t first = 0; first < tensor.units(); first += step) {
-    const uint64_t count = std::min(kBlock, tensor.units() - first);
-    std::vector<std::byte> bytes(count * dtype.unit_bytes());
-    TDUMP_RETURN_IF_ERROR(tensor.Read(first, bytes));
-    seen.insert(seen.end(), bytes.begin(), bytes.end());
-    if (format.kind == NumberKind::kOpaque || !glance.zero) {
-      glance.zero = false;
-      continue;
-    }
-    std::vector<double> numbers(count * static_cast<size_t>(NumbersPerUnit(dtype, format)));
-    DecodeFloat(dtype, format, bytes, numbers);
-    glance.zero =
-        std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
-  }
-  glance.bytes = io::HashPayload(seen);
-  return glance;
-}
-
-}  // namespace
-
-Result<bool> MayBeCopies(const UnshardPlan& plan, const OpenShard& open) {
-  if (plan.summands.size() < 2) return false;
-  std::vector<Glance> glances;
-  for (const size_t shard : plan.shards) {
-    TDUMP_ASSIGN_OR_RETURN(const Source source, open(shard));
-    TDUMP_ASSIGN_OR_RETURN(Glance glance, GlanceAt(*source));
-    glances.push_back(std::move(glance));
-  }
-  size_t with_numbers = 0;
-  std::set<std::vector<io::Hash128>> different;
-  for (const std::vector<Box>& boxes : plan.summands) {
-    const bool zero = std::all_of(boxes.begin(), boxes.end(),
-                                  [&](const Box& box) { return glances[box.source].zero; });
-    if (zero) continue;
-    ++with_numbers;
-    std::vector<io::Hash128> bytes;
-    for (const Box& box : boxes) bytes.push_back(glances[box.source].bytes);
-    different.insert(std::move(bytes));
-  }
-  return with_numbers == 1 || different.size() < with_numbers;
-}
-
-Result<double> SampledError(TensorSource& a, TensorSource& b, uint64_t units) {
-  if (a.shape() != b.shape()) return InvalidArgument("tensors of different shapes");
-  const uint64_t step = StepOf(a.units(), units);
-  ErrorSums sums;
-  for (uint64_t first = 0; first < a.units(); first += step)
-    TDUMP_RETURN_IF_ERROR(AddBlock(a, b, first, std::min(kBlock, a.units() - first), &sums));
-  return sums.Relative();
 }
 
 namespace {

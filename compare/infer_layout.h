@@ -58,8 +58,8 @@ std::optional<InferredLayout> InferLayout(std::vector<LayoutCandidate> candidate
                                           const CandidateError& error, double agree = kAgree);
 
 // A CandidateError's number for two tensors of one shape: |a - b| / max(|a|, |b|) in the 2-norm
-// over at most `units` units in blocks spread over the tensor, elements that are not finite left
-// out. NaN: nothing to measure. Units of opaque dtypes are equal or not.
+// over a sample of at most `units` units, and of what is not zero (compare/sampled_error.h);
+// without what is not finite. NaN: nothing to measure. Units of opaque dtypes are equal or not.
 Result<double> SampledError(TensorSource& a, TensorSource& b, uint64_t units = 1 << 16);
 
 // Whether the summands of a sum, as far as SampledError looks, are what ranks hold that keep

@@ -91,12 +91,16 @@ bool SameBytes(Source x, Source y, Status* status) {
 }
 
 Result<double> ErrorOf(const ShardSet& set, const LayoutCandidate& candidate, const ShardSet& other,
-                       const LayoutCandidate& settled) {
+                       const LayoutCandidate& settled, NumberBlocks* numbers,
+                       NumberBlocks* settled_numbers) {
   if (EqualByHash(set, candidate, other, settled)) return 0.0;
   if (!set.has_payload || !other.has_payload) return kUnknown;
   TDUMP_ASSIGN_OR_RETURN(const Source mine, OpenCandidate(candidate, Opener(set)));
   TDUMP_ASSIGN_OR_RETURN(const Source theirs, OpenCandidate(settled, Opener(other)));
-  TDUMP_ASSIGN_OR_RETURN(const double error, SampledError(*mine, *theirs));
+  NumberBlocks own, own_settled;
+  TDUMP_ASSIGN_OR_RETURN(const double error,
+                         SampledError(*mine, *theirs, numbers == nullptr ? &own : numbers,
+                                      settled_numbers == nullptr ? &own_settled : settled_numbers));
   if (!(error <= kAgree)) return error;
   TDUMP_ASSIGN_OR_RETURN(const bool copies, MayBeCopies(candidate.plan, Opener(set)));
   return copies ? kUnlikely : error;  // that it agrees says nothing; any other is likelier

@@ -7,6 +7,7 @@
 
 #include "compare/infer_layout.h"
 #include "compare/resolve_layout.h"
+#include "compare/sampled_error.h"
 
 namespace tdump::compare {
 
@@ -16,8 +17,11 @@ bool SameHashes(const ShardSet& set);  // false where some have none
 bool SameBytes(Source x, Source y, Status* status);
 
 // Relative error of a candidate of one side against a layout of the other; NaN: nothing to measure.
+// `numbers` and `settled_numbers` are of these two layouts, for callers that ask of one again; may
+// be null.
 Result<double> ErrorOf(const ShardSet& set, const LayoutCandidate& candidate, const ShardSet& other,
-                       const LayoutCandidate& settled);
+                       const LayoutCandidate& settled, NumberBlocks* numbers = nullptr,
+                       NumberBlocks* settled_numbers = nullptr);
 inline constexpr double kUnlikely = 2;  // more than the error of unrelated tensors
 
 LayoutQuestion QuestionOf(const ShardSet& set, const Shape& whole);

@@ -130,8 +130,9 @@ Result<Inferred> InferAgainst(const ShardSet& set, const ShardSet& other, const 
   const Shape whole = settled.layout.shape();
   const LayoutQuestion question = QuestionOf(set, whole);
   const auto candidates = CandidatesOf(set, question, may_reorder, *memory);
+  NumberBlocks settled_numbers;
   const CandidateError error = [&](const LayoutCandidate& candidate) {
-    return ErrorOf(set, candidate, other, settled.layout);
+    return ErrorOf(set, candidate, other, settled.layout, nullptr, &settled_numbers);
   };
   if (const auto best = InferLayout(candidates, error)) {
     if (best->verified) memory->Remember(question, *best);

@@ -125,28 +125,6 @@ TEST(InferLayout, EqualCopiesAreNoSum) {
   EXPECT_FALSE(layout->verified);
 }
 
-TEST(MayBeCopies, TellsWhatRanksWithCopiesHold) {
-  const std::vector<float> zeros(12), x = Noise(12, 6), y = Noise(12, 7);
-  const auto may_be = [&](const std::vector<std::vector<float>>& held) {
-    std::vector<float> sum(12);
-    Question question("RowParallelLinear", Role::kOutput, Floats({3, 4}, sum));
-    for (const std::vector<float>& values : held) question.Add({3, 4}, values);
-    const auto plan = PlanUnshard(
-        question.shards, *Dims::Parse("... partial[tp]"),
-        *Topology::Parse(fmt::format("tp={}", held.size()), static_cast<int32_t>(held.size())));
-    EXPECT_TRUE(plan.ok()) << plan.status().message();
-    const auto copies =
-        MayBeCopies(*plan, [&](size_t shard) { return Result<Source>(question.sources[shard]); });
-    return copies.ok() && *copies;
-  };
-  EXPECT_FALSE(may_be({x, y}));
-  EXPECT_TRUE(may_be({x, x}));
-  EXPECT_TRUE(may_be({x, y, x, y}));
-  EXPECT_TRUE(may_be({x, zeros}));
-  EXPECT_FALSE(may_be({x, y, zeros, zeros}));  // as experts without a token
-  EXPECT_FALSE(may_be({zeros, zeros}));
-}
-
 TEST(InferLayout, OnlyWhatIsComputedMayBeASum) {
   const std::vector<float> whole = Noise(64, 4), left = Noise(64, 5);
   std::vector<float> right = whole;
@@ -275,15 +253,6 @@ TEST(LayoutMemory, PutsWhatAnotherLayerHadFirst) {
   const std::string first = others[0].how;
   memory.Prefer(question, &others);
   EXPECT_EQ(others[0].how, first);
-}
-
-TEST(SampledError, IsRelativeToTheLargerSide) {
-  const auto error = SampledError(*Floats({2}, {3, 4}), *Floats({2}, {3, 1}));
-  EXPECT_DOUBLE_EQ(*error, 3.0 / 5.0);
-  EXPECT_TRUE(std::isnan(*SampledError(*Floats({2}, {0, 0}), *Floats({2}, {0, 0}))));
-  EXPECT_EQ(*SampledError(*Floats({2}, {NAN, 2}), *Floats({2}, {1, 2})), 0);
-  EXPECT_EQ(*SampledError(*Ints({2}, {1, 2}), *Floats({2}, {1, 2})), 0);
-  EXPECT_FALSE(SampledError(*Floats({2}, {1, 1}), *Floats({1}, {1})).ok());
 }
 
 }  // namespace
