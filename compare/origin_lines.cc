@@ -218,9 +218,9 @@ std::string DriftText(const Origin& origin) {
 std::string UnseenWeightsText(const Origin& origin) {
   if (!origin.weights_unseen) return "";
   return fmt::format(
-      "weights were not recorded at this step, and the steps before it differ in rounding: they "
-      "may have parted{}; capture role param at every step to see",
-      origin.may_divide ? " (Adam turns the rounding of a tiny gradient into whole steps)" : "");
+      "weights were not recorded at this step: they may have parted before it, by what updates "
+      "them (another learning rate, say) or by rounding{}; capture role param at every step to see",
+      origin.may_divide ? ", as Adam turns that of a tiny gradient into whole steps" : "");
 }
 
 // How the first record that differs does.

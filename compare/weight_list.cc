@@ -19,6 +19,7 @@ double ShareOutside(const Outcome& outcome) {
 }  // namespace
 
 void WeightList::See(const Outcome& outcome, uint64_t step) {
+  first_step_ = std::min(first_step_.value_or(step), step);
   if (outcome.is_weight() && !outcome.of_optimizer) seen_at_.insert(step);
   trains_ = trains_ || IsGradient(outcome.role);
 }
@@ -140,10 +141,15 @@ Origin WeightList::FirstDiffering() const {
   return origin;
 }
 
+// What an optimizer keeps is made of gradients: those that were recorded agree, or come first.
 bool WeightList::AreUnseen(const Origin& origin, const RunSide& b) const {
   const bool trains = trains_ || b.Facts().boundary.starts_with("optimizer");
-  return trains && origin.kind != OriginKind::kInputs && origin.kind != OriginKind::kMissing &&
-         !seen_at_.contains(origin.step) && finder_->DiffersBefore(origin.step, /*bits=*/true);
+  if (!trains || origin.kind == OriginKind::kInputs || origin.kind == OriginKind::kMissing ||
+      seen_at_.contains(origin.step))
+    return false;
+  const bool was_trained = first_step_.value_or(origin.step) < origin.step;
+  const bool of_optimizer = origin.row && IsOfOptimizer(origin.row->key);
+  return (was_trained && !of_optimizer) || finder_->DiffersBefore(origin.step, /*bits=*/true);
 }
 
 }  // namespace tdump::compare

@@ -61,8 +61,9 @@ class WeightList {
   // At which a weight was judged, by rank and name.
   std::map<std::pair<int32_t, std::string>, uint64_t> first_steps_;
   OptimizerSteps steps_;
-  std::set<uint64_t> seen_at_;  // steps of B
-  bool trains_ = false;         // gradients were seen
+  std::set<uint64_t> seen_at_;          // steps of B
+  std::optional<uint64_t> first_step_;  // of B, of anything
+  bool trains_ = false;                 // gradients were seen
 };
 
 }  // namespace tdump::compare

@@ -241,6 +241,56 @@ TEST(Drift, WeightsThatWereNotSeenAtTheStepAreTold) {
   EXPECT_THAT(Text(report), HasSubstr("weights were not recorded at this step"));
 }
 
+// By another learning rate: the first step is equal bit for bit. Recorded is what a signature has
+// of weights, those of the first step by their hash.
+struct Unseen {
+  std::string boundary = "optimizer (SGD)";
+  uint64_t other_from = 1;  // step
+  bool records_weights = false, other_state = false;
+};
+DiffReport WithUnseen(const Unseen& of) {
+  FakeRun a(1), b(1);
+  for (FakeRun* run : {&a, &b}) {
+    run->identity(0)->boundary = of.boundary;
+    for (const uint64_t step : {0, 1}) {
+      const bool other = run == &b && step >= of.other_from;
+      PassBuilder pass = run->Pass(0, step);
+      if (step == 0 || of.records_weights)
+        pass.Param("second", "weight", other && of.records_weights ? kBad : kGood);
+      pass.Module("second", kInput, other && !of.other_state ? kBad : kGood);
+      if (!of.other_state) continue;
+      FullParam(&pass, "second", other ? kBad : kGood, "weight.exp_avg");
+      pass.last()->key.role = Role::kState;
+    }
+  }
+  return DiffOk(a, b);
+}
+
+TEST(Drift, WeightsThatWereNotSeenAreToldThoughAllBeforeIsEqual) {
+  const DiffReport report = WithUnseen({});
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->step, 1u);
+  EXPECT_EQ(report.origin->name, "second");
+  EXPECT_TRUE(report.origin->weights_unseen);
+  EXPECT_EQ(JsonOf(report)["origin"]["weights_unseen"], true);
+  EXPECT_THAT(Joined(Text(report)),
+              HasSubstr("weights were not recorded at this step: they may have parted before it, "
+                        "by what updates them (another learning rate, say) or by rounding; "
+                        "capture role param at every step to see"));
+}
+
+TEST(Drift, WeightsThatCannotHavePartedAreNotToldOf) {
+  // No step was before it, nothing trains them, they were recorded, or the origin is what an
+  // optimizer makes of gradients.
+  for (const Unseen& of : {Unseen{.other_from = 0}, Unseen{.boundary = "forward"},
+                           Unseen{.records_weights = true}, Unseen{.other_state = true}}) {
+    const DiffReport report = WithUnseen(of);
+    ASSERT_TRUE(report.origin);
+    EXPECT_FALSE(report.origin->weights_unseen) << of.boundary << of.other_from;
+    EXPECT_THAT(Text(report), Not(HasSubstr("weights were not recorded")));
+  }
+}
+
 TEST(Drift, AWeightThatPartedMakesNoNaN) {
   const Tensor nan = Vector<float>("float32", {3, NAN});
   const FakeRun a = Training({kAgrees, kAgrees});
