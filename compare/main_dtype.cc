@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "compare/dequantised.h"
 #include "compare/element.h"
 
 namespace tdump::compare {
@@ -9,9 +10,10 @@ namespace tdump::compare {
 std::string MainDType(const StepView& view) {
   std::map<std::string, uint64_t> counts;
   const Status status = view.ForEachTensor([&](const io::Record& record) {
-    const NumberKind kind = FormatOf(record.dtype).kind;
-    if (kind == NumberKind::kFloat || kind == NumberKind::kComplex)
-      ++counts[std::string(record.dtype.view())];
+    const DType stored = RecordedDType(record);
+    const NumberKind kind = FormatOf(stored).kind;
+    if (kind == NumberKind::kFloat || kind == NumberKind::kComplex || stored != record.dtype)
+      ++counts[std::string(stored.view())];
     return true;
   });
   std::string most;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "compare/dequantised.h"
 #include "compare/metrics.h"
 #include "compare/pass_diff.h"
 #include "compare/text.h"
@@ -40,7 +41,7 @@ bool IsParameter(const io::Record& record) {
 }
 
 Parameter ParameterOf(const io::Record& record) {
-  return {ElementShape(record), std::string(record.dtype.view())};
+  return {ElementShape(record), std::string(RecordedDType(record).view())};
 }
 
 void AddTo(Model* model, const io::Record& record) {

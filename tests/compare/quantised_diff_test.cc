@@ -120,6 +120,34 @@ TEST(QuantisedDiff, WithoutAPrecisionTheDtypeDiffersAndTheWordIsSaid) {
   EXPECT_EQ(DiffOf(four, "int4", "int4").report.overall, Overall::kSame);
 }
 
+// Three weights and their scales.
+FakeRun Weights(const std::string& dtype, uint8_t pattern) {
+  FakeRun run(1);
+  PassBuilder pass = run.Pass(0, 0);
+  const std::vector<uint8_t> bytes(static_cast<size_t>(kRows * kColumns), pattern);
+  for (const char* module : {"a", "b", "c"}) {
+    for (const bool of_scale : {false, true}) {
+      const Tensor tensor =
+          of_scale ? MakeTensor<float>("float32", {kRows, 1}, std::vector<float>(kRows, 2))
+                   : MakeTensor<uint8_t>(dtype, {kRows, kColumns}, bytes);
+      pass.Param(module, of_scale ? "weight_scale" : "weight", tensor);
+      pass.last()->payload = tensor.record.payload;
+    }
+  }
+  return run;
+}
+
+TEST(QuantisedDiff, TheHeadNamesTheDtypeThatIsStored) {
+  const DiffReport report =
+      DiffOk(Weights("int8", 3), Weights("float8_e4m3fn", 0x44));  // 3 in both
+  EXPECT_EQ(report.dtype_a, "int8");
+  EXPECT_EQ(report.dtype_b, "float8_e4m3fn");
+  EXPECT_THAT(Text(report), HasSubstr("float8_e4m3fn   step 0"));
+  EXPECT_THAT(report.signature,
+              Contains("3 of 3 parameters of another dtype: A int8, B float8_e4m3fn"));
+  EXPECT_EQ(report.counts.tolerance, 0u);
+}
+
 TEST(QuantisedDiff, AScaleWithoutValuesIsNamed) {
   const Quantised q;
   EXPECT_THAT(DiffOf(q, "int8").report.notes, Not(Contains(HasSubstr("not dequantised"))));
