@@ -50,10 +50,17 @@ Status LinkFile(const fs::path& from, const fs::path& to, JoinedRun* run) {
   return error ? Trouble("cannot rename to", to, error) : Status::Ok();
 }
 
-Status LinkDirectory(const fs::path& from, const fs::path& to, JoinedRun* run) {
+// With the mode of `from`, as far as the umask allows it: most runs are for their owner's eyes.
+Status MakeDirectoryLike(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::create_directory(to, error);
-  if (error) return Trouble("cannot make", to, error);
+  const fs::perms mode = fs::status(from, error).permissions();
+  if (error) return Trouble("cannot read", from, error);
+  return io::RunEnv()->MakeDirs(to.string(), static_cast<int>(mode | fs::perms::owner_all));
+}
+
+Status LinkDirectory(const fs::path& from, const fs::path& to, JoinedRun* run) {
+  TDUMP_RETURN_IF_ERROR(MakeDirectoryLike(from, to));
+  std::error_code error;
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(from, error)) {
     if (entry.is_regular_file(error)) names.push_back(entry.path().filename().string());

@@ -1,6 +1,10 @@
 #include "tools/merge_join.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
 
 #include "coordinator/merge.h"
 #include "tests/coordinator/run_image.h"
@@ -77,6 +81,36 @@ TEST_F(MergeJoinTest, ADirectoryTwiceIsItself) {
   ASSERT_TRUE(runs.ok()) << runs.status().message();
   EXPECT_EQ((*runs)[0].linked, 0u);
   EXPECT_EQ(Index("n0").passes.size(), 1u);
+}
+
+TEST_F(MergeJoinTest, DirectoriesHaveTheModeOfTheirSource) {
+  namespace fs = std::filesystem;
+  const auto mode_of = [](const std::string& path) {
+    return static_cast<unsigned>(fs::status(path).permissions());
+  };
+  struct Case {
+    unsigned source, umask, joined;
+  };
+  const mode_t before = ::umask(022);
+  for (const auto& [source, umask, joined] :
+       {Case{0700, 022, 0700}, {0755, 022, 0755}, {0755, 077, 0700}, {0550, 022, 0750}}) {
+    SCOPED_TRACE(testing::Message() << std::oct << source << " " << umask);
+    const std::string home = "n0_" + std::to_string(joined) + std::to_string(source);
+    const std::string other = "n1_" + home;
+    WriteRank(home, 0);
+    WriteRank(other, 1);
+    for (const char* name : {"/rank1_pid7", "/clock"}) {
+      fs::create_directory(Path(other) + name);
+      fs::permissions(Path(other) + name, static_cast<fs::perms>(source));
+    }
+    ::umask(umask);
+    ASSERT_TRUE(JoinRuns({Path(home), Path(other)}).ok());
+    EXPECT_EQ(mode_of(Path(home) + "/rank1_pid7"), joined);
+    EXPECT_EQ(mode_of(Path(home) + "/clock"), joined);
+    fs::permissions(Path(other) + "/rank1_pid7", fs::perms::owner_all);
+    fs::permissions(Path(other) + "/clock", fs::perms::owner_all);
+  }
+  ::umask(before);
 }
 
 TEST_F(MergeJoinTest, OneRanksDirectoryJoinsTheRunBeforeIt) {
