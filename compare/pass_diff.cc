@@ -17,6 +17,7 @@
 #include "compare/twin_view.h"
 #include "core/add_thread.h"
 #include "core/key.h"
+#include "io/printed_name.h"
 
 namespace tdump::compare {
 namespace {
@@ -211,13 +212,7 @@ const Rounding& RoundingOf(const std::shared_ptr<const Rounding>& rounding) {
   return rounding ? *rounding : none;
 }
 
-std::string NameOf(const io::Record& record) {
-  const Key& key = record.key;
-  if (key.role != Role::kParam && key.role != Role::kState)
-    return PlainName(key.root, key.path, key.op);
-  if (key.path == "." && key.root.empty()) return key.arg;
-  return PlainName(key.root, key.path, key.op) + "." + key.arg;
-}
+std::string NameOf(const io::Record& record) { return io::PrintedName(record); }
 
 WantRecord Wanted(const PassDiffOptions& options) {
   return [&options](const io::Record& record) {

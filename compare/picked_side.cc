@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compare/forwarding_view.h"
-#include "compare/printed_name.h"
 #include "core/text.h"
 #include "io/address.h"
+#include "io/printed_name.h"
 
 namespace tdump::compare {
 namespace {
@@ -25,7 +25,7 @@ class PickedStep : public WrappedView {
   PickedStep(std::unique_ptr<StepView> step, const std::string& name)
       : WrappedView(std::move(step)) {
     const Status status = view().ForEachTensor([&](const io::Record& record) {
-      if (name.empty() || NameMatchesPrinted(name, record)) {
+      if (name.empty() || io::NameMatchesPrinted(name, record)) {
         ids_.insert(record.id);
         if (record.key.role == Role::kOutput) outputs_.insert(record.id);
       }

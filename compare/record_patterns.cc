@@ -4,6 +4,7 @@
 
 #include "compare/pass_diff.h"
 #include "core/key.h"
+#include "io/printed_name.h"
 
 namespace tdump::compare {
 
@@ -28,9 +29,6 @@ std::string RootInputName(const Key& key) {
   return key.root.empty() ? key.arg : fmt::format("{} of {}", key.arg, key.root);
 }
 
-std::string ObservationText(const Key& key) {
-  return fmt::format("{}{}{}{}", ToString(key.role), key.arg.empty() ? "" : " ", key.arg,
-                     key.call == 0 ? "" : fmt::format(" of call {}", key.call));
-}
+std::string ObservationText(const Key& key) { return io::ObservationText(key); }
 
 }  // namespace tdump::compare

@@ -13,6 +13,7 @@
 #include "compare/sparse_pairs.h"
 #include "compare/text.h"
 #include "core/key.h"
+#include "io/printed_name.h"
 
 namespace tdump::compare {
 namespace {
@@ -233,9 +234,7 @@ std::string DifferingIn(const Counts& c) {
 std::string ObservationText(const Row& row) { return Printable(ObservationText(row.key)); }
 
 // The path of the root says nothing to a reader.
-std::string ShownName(const std::string& name) {
-  return name == "." ? "the whole model" : Printable(name);
-}
+std::string ShownName(const std::string& name) { return io::ShownName(name); }
 
 bool HasNoDistance(const Metrics& m) { return m.nan_mismatch + m.inf_mismatch > 0; }
 

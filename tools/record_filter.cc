@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compare/printed_name.h"
+#include "io/printed_name.h"
 
 namespace tdump::tools {
 
@@ -12,7 +12,7 @@ bool RecordFilter::Takes(const io::Record& record) const {
   if (!roles.empty() && std::find(roles.begin(), roles.end(), record.key.role) == roles.end())
     return false;
   if (arg && !arg(record.key.arg)) return false;
-  if (!name.empty() && !compare::NameMatchesPrinted(name, record)) return false;
+  if (!name.empty() && !io::NameMatchesPrinted(name, record)) return false;
   return !select || select(PlainName(record.key.root, record.key.path, record.key.op));
 }
 

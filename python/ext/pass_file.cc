@@ -13,6 +13,7 @@
 #include "io/node_env.h"
 #include "io/pass_reader.h"
 #include "io/pass_store.h"
+#include "io/printed_name.h"
 #include "io/value_parts.h"
 #include "python/ext/errors.h"
 #include "python/ext/name_index.h"
@@ -70,6 +71,18 @@ std::optional<uint64_t> FindKey(const NameIndex& names, const nb::str& text) {
   return names.Find({raw.c_str(), raw.size()});
 }
 
+// Of the records that the name of an address means (io/printed_name.h), in file order.
+std::vector<uint64_t> FindNamed(const io::PassReader& pass, const nb::bytes& name) {
+  const std::string text(name.c_str(), name.size());
+  nb::gil_scoped_release release;
+  std::vector<uint64_t> ids;
+  (void)pass.ForEachRecord([&](const io::Record& record) {  // damage: told by names()
+    if (io::NameMatchesPrinted(text, record)) ids.push_back(record.id);
+    return true;
+  });
+  return ids;
+}
+
 std::unique_ptr<NameIndex> IndexNames(const io::PassReader& pass) {
   nb::gil_scoped_release release;
   return std::make_unique<NameIndex>(pass);
@@ -120,6 +133,7 @@ void BindPassFile(nb::module_& module) {
       .def_prop_ro("record_count", &io::PassReader::record_count)
       .def_prop_ro("damage", DamageOf)
       .def("names", IndexNames, "one walk over all records")
+      .def("named", FindNamed, "ids of the records that the name of an address means")
       .def("record",
            [](const io::PassReader& pass, uint64_t id) { return ToDict(ValueOf(pass.Get(id))); })
       .def("calls", Calls, nb::arg("first"), nb::arg("count"))

@@ -1,5 +1,6 @@
 #include "python/ext/run.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <map>
@@ -72,6 +73,14 @@ void CheckGeneration(const io::PassStore& store, uint32_t wanted) {
                  std::to_string(wanted) + "; it has " + list));
 }
 
+// RUN, step, rank and name of "RUN:STEP/RANK/NAME" (io/address.h), None for what it does not have.
+nb::tuple ResolveAddress(const nb::bytes& address) {
+  const std::string text(address.c_str(), address.size());
+  const io::Address found = ValueOf(io::ResolveAddress(io::RunEnv(), text));
+  return nb::make_tuple(Text(found.run.text), found.step, found.rank,
+                        found.name.empty() ? nb::none() : Text(found.name));
+}
+
 // One generation, named as everywhere: a directory, "latest",
 // RUN@generation, RUN/rankN (io/address.h).
 nb::dict ReadRun(const nb::bytes& name) {
@@ -105,6 +114,7 @@ nb::dict ReadRun(const nb::bytes& name) {
 
 void BindRun(nb::module_& module) {
   module.def("read_run", ReadRun, "passes, processes and damage of a run directory");
+  module.def("resolve_address", ResolveAddress, "(run, step, rank, name) of an address");
 }
 
 }  // namespace tdump::python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from tdump import _io
 from tdump._export_files import near_names, plural
 from tdump.reader import DamagedError, Pass, PassEntry, Record, Run
 from tdump.reader import open as open_run
@@ -22,8 +24,8 @@ from tdump.reader import open as open_run
 _TOOL = "tdump-export"
 _ABOUT = "Write tensors of a run, or the index of all its records, in a format that other tools read."
 _TEACH = """\
-ADDRESS is RUN, RUN:STEP, RUN:STEP/RANK or RUN:STEP/RANK/NAME, as for tdump-view; RUN a directory, 'latest' or
-RUN@GENERATION.
+ADDRESS is RUN, RUN:STEP, RUN:STEP/RANK or RUN:STEP/RANK/NAME, as for tdump-view; RUN a directory, 'latest',
+RUN@GENERATION, RUN/rankN, the directory of a rank or a pass file.
 
   --npy          one .npy a tensor, and names.tsv: which is which
   --npz          one .npz for each step and rank
@@ -48,9 +50,7 @@ Exit status: 0 done, 1 none of the records has values, so that nothing was writt
 for is there, or not all of it could be read (the rest is written). tdump-diff reads .npz and .safetensors back under
 the keys.
 """
-_PLACE = re.compile(r"(?P<run>.+?):(?P<step>\d+)(?:/(?P<rank>\d+)?(?:/(?P<name>.+))?)?")
 _MOST_NAMES = 20_000
-_NAME = re.compile(r"(?P<base>.*?)(?:::call(?P<call>\d+))?(?:@(?P<role>\w+))?(?:#(?P<arg>.*))?", re.DOTALL)
 
 
 class Trouble(Exception):
@@ -61,13 +61,9 @@ class Selection:
     """The records of a run that an address and --select ask for. ``damage`` grows while they are visited."""
 
     def __init__(self, address: str, patterns: list[str]) -> None:
-        place = None if os.path.exists(address) else _PLACE.fullmatch(address)
-        self._shown = place["run"] if place else address
+        self._shown, self._step, self._rank, self._name = _io.resolve_address(os.fsencode(address))
         self.run: Run = open_run(self._shown, as_="numpy", allow_damage=True)
         self.damage = [str(item) for item in self.run.damage]
-        self._step = int(place["step"]) if place else None
-        self._rank = int(place["rank"]) if place and place["rank"] else None
-        self._name = place["name"] if place else None
         self._select = [re.compile(pattern) for pattern in patterns]
         self._stems: set[str] = set()
         self._names: set[str] = set()  # of operators, for those who misspell one
@@ -77,9 +73,7 @@ class Selection:
 
     def passes(self) -> Iterator[tuple[PassEntry, Pass]]:
         """In the order of the run; those that cannot be opened go into ``damage``."""
-        for entry in self.run.passes:
-            if self._step not in (None, entry.step) or self._rank not in (None, entry.rank):
-                continue
+        for entry in self._meant():
             if entry.error:
                 self.damage.append(f"{entry.file}: {entry.error}")
                 continue
@@ -95,14 +89,30 @@ class Selection:
             self._opened += 1
             yield entry, opened
 
+    def _meant(self) -> list[PassEntry]:
+        """Of the step and rank that the address names. A step is an agreed number; if no pass has it, the job's own."""
+        of_rank = [entry for entry in self.run.passes if self._rank in (None, entry.rank)]
+        by_step = [entry for entry in of_rank if self._step in (None, entry.step)]
+        return by_step or [entry for entry in of_rank if self._step == entry.job_step]
+
     def records(self, opened: Pass) -> Iterator[Record]:
         """In the order of the file."""
-        for record in opened.records():
+        for record in opened.records() if self._name is None else self._named(opened):
             if len(self._names) < _MOST_NAMES:
                 self._names.add(record.name)
             if self._wants(record):
                 self._matched += 1
                 yield record
+
+    def _named(self, opened: Pass) -> Iterator[Record]:
+        """Those that the name of the address means. Where there are none, the names of others are kept to be told."""
+        assert self._name is not None
+        found = False
+        for record in opened._records_named(self._name):
+            found = True
+            yield record
+        if not found:
+            self._names.update(record.name for record in itertools.islice(opened.records(), _MOST_NAMES))
 
     def stem(self, entry: PassEntry) -> str:
         """The start of the names of what is written of a pass, another one for each."""
@@ -148,22 +158,7 @@ class Selection:
         return "; ".join(told)
 
     def _wants(self, record: Record) -> bool:
-        if self._name is not None and not _means(self._name, record):
-            return False
         return not self._select or any(pattern.search(record.name) for pattern in self._select)
-
-
-def _means(name: str, record: Record) -> bool:
-    """Without ::callN the first call is meant; without @role or #arg any."""
-    if name == record.key:
-        return True
-    asked = _NAME.fullmatch(name)
-    return (
-        asked["base"] in (record.name, record.key.split("@")[0].split("::call")[0])
-        and int(asked["call"] or 0) == record.call
-        and asked["role"] in (None, record.role)
-        and asked["arg"] in (None, record.arg)
-    )
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -142,6 +142,12 @@ class Pass(Mapping[str, Any]):
             raise KeyError(f"{record.key}: no sample was kept, only {' and '.join(record.kept)}")
         return _tensors.make_sample(record, self._kind)
 
+    def _records_named(self, name: str) -> Iterator[Record]:
+        """Those that ``name`` means as the end of an address does: a key or a plain name with ``::callN``, ``@role``
+        and ``#arg`` left out at will, or what a report prints of a record."""
+        for number in self._file.named(os.fsencode(name)):
+            yield Record(**self._file.record(number))
+
     def records(self) -> Iterator[Record]:
         """All records that can be read, in file order."""
         for number in self._names.order:

@@ -91,6 +91,41 @@ def test_an_address_and_a_pattern_select(tmp_path):
     assert {p.name.split("_rank2_")[1][:6] for p in (tmp_path / "select").glob("*.npy")} == {"Critic"}
 
 
+F32 = "encoder.layer.0.dense@output#f32"
+CALL = "Critic#1::call9007199254740993"
+
+
+@pytest.mark.parametrize(
+    ("place", "key"),
+    [
+        (f"41/2/{F32}", F32),
+        ("41/2/encoder.layer.0.dense, output f32", F32),  # as tdump-diff prints it
+        ("41/2/enc….dense, output f32", F32),
+        (f"41241/2/{F32}", F32),  # the job's own number of the step
+        (f"41/2/{CALL}", "Critic%231:.::call9007199254740993@output#1.hidden~m1.c2.l3.b.r"),
+        (f"41/2/{CALL}~m1.c2.l3.b.r", "Critic%231:.::call9007199254740993@output#1.hidden~m1.c2.l3.b.r"),
+        ('41/2/a%b/c:d@e#f/tap "x"\n', 'a%25b%2Fc%3Ad%40e%23f/tap "x"%0A@input#kwargs.x'),
+    ],
+)
+def test_names_are_those_that_the_other_tools_take(tmp_path, place, key):
+    export(f"{PASS}:{place}", "--npz", "-o", tmp_path)
+    (file,) = tmp_path.iterdir()
+    with np.load(file, allow_pickle=False) as archive:
+        assert set(archive.files) == {key, "dtypes"}
+
+
+@pytest.mark.parametrize(
+    "run", ["", "/", "/rank2", "@1", "@1/rank2", "/rank2_pid3069569", "/rank2_pid3069569/pass00003.tdp"]
+)
+@pytest.mark.parametrize("place", ["", ":41", ":41/", ":41/2", ":41/2/", f":41/2/{F32}"])
+def test_runs_are_named_as_for_the_other_tools(tmp_path, run, place):
+    directory = tmp_path / "a:1" / "rank2_pid3069569"
+    directory.mkdir(parents=True)
+    shutil.copy(PASS, directory / "pass00003.tdp")
+    export(f"{directory.parent}{run}{place}", "--npz", "-o", tmp_path / "out")
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["step41_rank2.npz"]
+
+
 @pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "parquet"])
 @pytest.mark.parametrize(
     ("place", "select", "why"),
