@@ -54,6 +54,7 @@ class DequantisedView : public WrappedView {
     return Find(id) == nullptr ? WrappedView::Known(id) : nullptr;
   }
   Result<ReadBytes> Open(const io::Record& record) const override;
+  const Quantised* ScalesOf(uint64_t id) const override { return Find(id); }
   bool dequantises() const override { return !quantised_.tensors.empty(); }
   void ShowStored(const std::function<bool(const io::Record& stored)>& picks) override;
 

@@ -14,6 +14,8 @@
 
 namespace tdump::compare {
 
+struct Quantised;
+
 // Forwards every call of StepView.
 class ForwardingView : public StepView {
  public:
@@ -64,6 +66,13 @@ class ForwardingView : public StepView {
   bool IsJoined(uint64_t id) const override {
     const auto view = View();
     return view.ok() && (*view)->IsJoined(id);
+  }
+  // Scales of a tensor that appears as the numbers that it stands for (DequantisedView); null: it
+  // does not, or its view, one of several ranks, does not tell.
+  virtual const Quantised* ScalesOf(uint64_t id) const {
+    const auto view = View();
+    const auto* inner = view.ok() ? dynamic_cast<const ForwardingView*>(*view) : nullptr;
+    return inner == nullptr ? nullptr : inner->ScalesOf(id);
   }
   Status StateOf(uint64_t id) const override {
     TDUMP_ASSIGN_OR_RETURN(const StepView* view, View());

@@ -13,6 +13,7 @@
 #include "compare/roles.h"
 #include "compare/same_bytes.h"
 #include "compare/token_ids.h"
+#include "compare/weight_gain.h"
 #include "core/key.h"
 
 namespace tdump::compare {
@@ -168,6 +169,7 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
     }
     JudgeMetrics(metrics, &comparison);
     TDUMP_RETURN_IF_ERROR(AllowFlushed(a, b, bound, &comparison));
+    TDUMP_RETURN_IF_ERROR(HoldToGain(a, b, outcome));
   } else if (comparison.verdict.shape == Answer::kSame && comparison.evidence == Evidence::kMeta) {
     TDUMP_RETURN_IF_ERROR(
         JudgeParts(a, SliceOpener(*diff_->a, a), b, SliceOpener(*diff_->b, b), bound, &comparison));
@@ -233,6 +235,38 @@ Status PairComparer::AllowFlushed(const io::Record& a, const io::Record& b, cons
   comparison->notes.push_back(
       fmt::format("subnormal numbers are zero on one side: {} elements, {} of the other sign",
                   flushed.elements, flushed.signs));
+  return {};
+}
+
+Status PairComparer::HoldToGain(const io::Record& a, const io::Record& b, Outcome* outcome) const {
+  const std::optional<double> more = judge_->GainBesideRounding(a, b, *outcome);
+  if (!more) return {};
+  Comparison& comparison = outcome->comparison;
+  const Metrics metrics = comparison.metrics;
+  const NumberFormat format_a = FormatOf(RecordedDType(a)), format_b = FormatOf(RecordedDType(b));
+  const Quantised* scales_a = twins_.a->ScalesOf(a.id);
+  const Quantised* scales_b = twins_.b->ScalesOf(b.id);
+  const auto are_known = [](const Quantised* scales, const io::Record& record) {
+    return scales != nullptr || DequantisedText(record).empty();
+  };
+  const auto are_several = [](const Quantised* scales) {
+    return scales != nullptr && scales->scales.size() > 1;
+  };
+  for (const Quantised* scales : {scales_a, scales_b})
+    if (scales != nullptr && !scales->grid.IsCertain()) return {};
+  std::optional<WrongGain> wrong;
+  if (!are_known(scales_a, a) || !are_known(scales_b, b)) {
+    wrong = FindLargeGain(metrics, format_a, format_b, HalfStep(a, b), *more);
+  } else if (are_several(scales_a) || are_several(scales_b) || MayBeScaled(metrics, *more)) {
+    TDUMP_ASSIGN_OR_RETURN(
+        wrong, WithThreads(a, b, [&](const Operand& left, const Operand& right, unsigned threads) {
+          return FindWrongGain({left, format_a, scales_a}, {right, format_b, scales_b}, *more,
+                               threads);
+        }));
+  }
+  if (!wrong) return {};
+  comparison.verdict.tolerance = Answer::kDiffers;
+  comparison.notes.push_back(TextOf(*wrong));
   return {};
 }
 

@@ -43,6 +43,8 @@ class PairComparer {
   // other elements, is wide enough for them.
   Status AllowFlushed(const io::Record& a, const io::Record& b, const Bound& bound,
                       Comparison* comparison) const;
+  // A weight that the sides hold in two dtypes, or one with scales: whether it is a multiple.
+  Status HoldToGain(const io::Record& a, const io::Record& b, Outcome* outcome) const;
   // Where one side is padded: the part that both have decides if the user says so, else it is a
   // hint.
   Status CompareLeading(const io::Record& a, const io::Record& b, Outcome* outcome) const;

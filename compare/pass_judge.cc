@@ -19,6 +19,7 @@
 #include "compare/roles.h"
 #include "compare/tensor_sizes.h"
 #include "compare/weight_errors.h"
+#include "compare/weight_gain.h"
 #include "compare/widened.h"
 #include "core/text.h"
 
@@ -59,21 +60,6 @@ bool IsCoarse(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() >= 0x1
 
 bool IsHeldToGain(const io::Record& a, const io::Record& b) {
   return RecordedDType(a) == RecordedDType(b) && IsCoarse(RecordedDType(b));
-}
-
-// The bounds of each element hide a factor; noise within them hardly has one.
-void HoldGain(double explained, Comparison* comparison) {
-  constexpr double kSpread = 3, kAlike = 64;  // as of outputs (compare/explain.cc)
-  const Metrics m = comparison->metrics;
-  if (comparison->verdict.tolerance != Answer::kSame || !m.cosine || m.rms_a == 0) return;
-  const ErrorLevel error = LevelOf(m);
-  const double counted = static_cast<double>(m.elements) / kAlike;
-  if (counted < 1) return;  // of few elements noise has a factor too
-  const double most = explained + kSpread * std::sqrt(error.noise() / counted);
-  if (error.gain <= most) return;
-  comparison->verdict.tolerance = Answer::kDiffers;
-  comparison->notes.push_back(fmt::format("B is {:.4g} times A, within {:.2g} explained",
-                                          *m.cosine * m.rms_b / m.rms_a, most));
 }
 
 bool HasRole(std::span<const ArgumentMeta> arguments, Role role) {
@@ -318,6 +304,16 @@ void PassJudge::JudgeWeight(const io::Record& a, const io::Record& b, Outcome* o
     comparison.notes.push_back(fmt::format("same dtype, not equal: {} of {} elements",
                                            CountText(m.outside()), CountText(m.elements)));
   }
+}
+
+std::optional<double> PassJudge::GainBesideRounding(const io::Record& a, const io::Record& b,
+                                                    const Outcome& outcome) const {
+  const Comparison& comparison = outcome.comparison;
+  if (!outcome.is_weight() || outcome.of_optimizer || !IsHeldToRounding(a, b) ||
+      comparison.evidence != Evidence::kPayload || comparison.verdict.tolerance != Answer::kSame)
+    return std::nullopt;
+  const bool is_given = parameters_given_ && options_.noise == nullptr;
+  return is_given ? 0 : outcome.local().level.gain;
 }
 
 void PassJudge::NoteScales(const io::Record& a, const io::Record& b, Notes* notes) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -29,6 +30,10 @@ class PassJudge {
   const Precision* GivenPrecision(const Outcome& outcome) const;
   // Before the pair is measured: outcome->rounding. Thread-safe.
   void SetBound(const io::Record& a, const io::Record& b, Outcome* outcome);
+  // Of a weight within its bound that IsHeldToRounding (compare/weight_gain.h): what else explains
+  // of a common factor. nullopt: it is judged otherwise. Thread-safe.
+  std::optional<double> GainBesideRounding(const io::Record& a, const io::Record& b,
+                                           const Outcome& outcome) const;
   // After it was measured, or not: dtypes that may differ, the rule. Thread-safe.
   void JudgePair(const io::Record& a, const io::Record& b, Outcome* outcome) const;
   // Gives an outcome of another process the rounding that equal ones have.

@@ -14,19 +14,24 @@ namespace {
 bool IsOfBlocks(uint64_t size, uint64_t scales) { return scales > 1 && scales < size; }
 
 // The power of two that is the edge of the blocks in each dimension that has several, the last of
-// which may be cut: quantisers take such. 0: there is none, or even parts are as likely.
-uint64_t CommonBlock(const std::vector<uint64_t>& tensor, const std::vector<uint64_t>& scales) {
-  uint64_t common = 0;
-  bool is_likely = false;
+// which may be cut: quantisers take such.
+struct CommonBlock {
+  uint64_t edge = 0;       // 0: there is none
+  bool is_likely = false;  // more than even parts
+};
+CommonBlock CommonBlockOf(const std::vector<uint64_t>& tensor,
+                          const std::vector<uint64_t>& scales) {
+  CommonBlock common;
   for (size_t i = 0; i < tensor.size(); ++i) {
     if (!IsOfBlocks(tensor[i], scales[i])) continue;
     const uint64_t least = (tensor[i] + scales[i] - 1) / scales[i];
     const uint64_t block = std::bit_ceil(least);
-    if ((tensor[i] + block - 1) / block != scales[i] || (common != 0 && block != common)) return 0;
-    common = block;
-    is_likely = is_likely || tensor[i] % scales[i] != 0 || block == least;
+    if ((tensor[i] + block - 1) / block != scales[i] || (common.edge != 0 && block != common.edge))
+      return {};
+    common.edge = block;
+    common.is_likely = common.is_likely || tensor[i] % scales[i] != 0 || block == least;
   }
-  return is_likely ? common : 0;
+  return common;
 }
 
 }  // namespace
@@ -56,12 +61,13 @@ std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
     grid.text_ = fmt::format("per channel {}", at);
   }
   if (shape.size() != tensor.size()) return std::nullopt;
-  const uint64_t common = CommonBlock(tensor, shape);
+  const CommonBlock common = CommonBlockOf(tensor, shape);
+  grid.is_certain_ = common.edge == 0 || common.is_likely;
   uint64_t step = 1;
   for (size_t i = tensor.size(); i-- > 0;) {
     if (shape[i] == 0 || shape[i] > tensor[i]) return std::nullopt;
     grid.block_[i] = (tensor[i] + shape[i] - 1) / shape[i];
-    if (common != 0 && IsOfBlocks(tensor[i], shape[i])) grid.block_[i] = common;
+    if (common.is_likely && IsOfBlocks(tensor[i], shape[i])) grid.block_[i] = common.edge;
     if ((tensor[i] + grid.block_[i] - 1) / grid.block_[i] != shape[i]) return std::nullopt;
     if (shape[i] > 1) grid.step_[i] = step;
     step *= shape[i];

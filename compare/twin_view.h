@@ -36,6 +36,9 @@ class TwinView : public WrappedView {
     return IsShown(id) ? nullptr : WrappedView::Known(id);
   }
   Result<ReadBytes> Open(const io::Record& record) const override;
+  const Quantised* ScalesOf(uint64_t id) const override {
+    return IsShown(id) ? nullptr : WrappedView::ScalesOf(id);
+  }
 
  private:
   using Entry = std::pair<io::Hash128, uint64_t>;  // of a record with values, its id

@@ -56,6 +56,20 @@ TEST(ScaleGrid, SaysWhatHasAScale) {
   EXPECT_EQ(ScaleGrid::Fit({7, 64}, {7, 2}, std::nullopt)->text(), "per block of [1, 32]");
 }
 
+TEST(ScaleGrid, SaysWhetherEvenPartsAreMoreThanAGuess) {
+  const auto is_certain = [](const std::vector<uint64_t>& tensor,
+                             const std::vector<uint64_t>& scales) {
+    return ScaleGrid::Fit(tensor, scales, std::nullopt)->IsCertain();
+  };
+  EXPECT_FALSE(is_certain({192, 192}, {2, 2}));
+  EXPECT_FALSE(is_certain({960, 960}, {8, 8}));
+  EXPECT_TRUE(is_certain({192, 256}, {2, 2}));
+  EXPECT_TRUE(is_certain({576, 256}, {5, 2}));
+  EXPECT_TRUE(is_certain({96, 96}, {2, 3}));
+  EXPECT_TRUE(is_certain({2, 3}, {2, 1}));
+  EXPECT_TRUE(is_certain({2, 3}, {}));
+}
+
 TEST(ScaleGrid, RefusesScalesOfAnotherTensor) {
   EXPECT_FALSE(ScaleGrid::Fit({2, 3}, {4}, std::nullopt));
   EXPECT_FALSE(ScaleGrid::Fit({2, 3}, {3}, 0));

@@ -1,0 +1,386 @@
+#include "compare/weight_gain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "compare/bounds.h"
+#include "compare/dequantised.h"
+#include "compare/ordered_work.h"
+#include "compare/pair_side.h"
+#include "core/text.h"
+
+namespace tdump::compare {
+namespace {
+
+constexpr uint64_t kTileElements = 4096;
+constexpr uint64_t kChunkElements = uint64_t{1} << 20;  // of one thread
+constexpr uint64_t kMostGroups = uint64_t{1} << 20;     // of neighbouring scales
+constexpr double kChance = 6, kOfNoise = 4;             // (2)
+
+bool IsInteger(const NumberFormat& format) { return format.kind == NumberKind::kInteger; }
+
+// The largest that is no larger than a positive number; 0 of subnormal ones, which are next to it.
+double PowerOfTwoIn(double number) {
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(number) & 0x7FF0'0000'0000'0000);
+}
+
+// Of numbers that are not subnormal; of integers more than any float's.
+double Coarseness(const NumberFormat& format) {
+  return IsInteger(format) ? 1 : format.UnitRoundoff();
+}
+
+// What is rounded on the way (1), relative to the number.
+double OnTheWay(const NumberFormat& coarser) {
+  if (IsInteger(coarser) || coarser.bits <= 8) return 0x1p-7;
+  return coarser.UnitRoundoff() >= 0x1p-8 ? 0x1p-11 : 0;
+}
+
+double LargestNumber(const NumberFormat& format) {
+  if (format.bits > 8) {
+    const int exponent = (1 << format.exponent_bits) - 2 - format.bias;
+    return std::ldexp(2 - std::ldexp(1.0, -format.mantissa_bits), exponent);
+  }
+  double largest = 0;
+  for (const double number : SmallTable(format))
+    if (std::isfinite(number)) largest = std::max(largest, number);
+  return largest;
+}
+
+// What is stored from where on outwards is cut off. Integers are cut off at -127 or at -128.
+struct Ends {
+  explicit Ends(const NumberFormat& format) {
+    constexpr double kNearly = 1 - 0x1p-12, kPart = 0.25;
+    if (!IsInteger(format)) {
+      high = kNearly * LargestNumber(format);
+      low = -high;
+      return;
+    }
+    const double half = std::ldexp(1.0, format.bits - 1);
+    high = (format.is_signed ? half : 2 * half) - 1 - kPart;
+    low = format.is_signed ? 1 - half + kPart : kPart;
+  }
+  double low, high;
+};
+
+// One side's numbers, a tile at a time, and the grid that they lie on.
+class GridSide {
+ public:
+  // `read`: of side.numbers. The side outlives it.
+  GridSide(const RoundedSide& side, ReadBytes read)
+      : format_(side.format),
+        scales_(side.scales),
+        ends_(side.format),
+        least_normal_(std::ldexp(1.0, 1 - side.format.bias)),
+        numbers_(*side.numbers.record, std::move(read), {}) {}
+
+  uint64_t elements() const { return numbers_.elements(); }
+  Status Load(uint64_t first, uint64_t count) {
+    TDUMP_RETURN_IF_ERROR(numbers_.Load(first, count));
+    tile_ = numbers_.Floats(0, count);
+    scale_of_.assign(count, 0);
+    if (scales_ != nullptr && scales_->scales.size() > 1) scales_->grid.Indices(first, scale_of_);
+    return {};
+  }
+
+  // Of element i of the tile.
+  double Number(size_t i) const { return tile_[i]; }
+  uint64_t ScaleOf(size_t i) const { return scale_of_[i]; }
+  double HalfStep(size_t i) const {
+    // A product with a scale was rounded: a power of two may lie just below itself.
+    constexpr double kUp = 1 + 0x1p-20;
+    const double scale = std::abs(Scale(i));
+    if (IsInteger(format_)) return scale / 2;
+    if (scale == 0) return 0;
+    const double power = PowerOfTwoIn(std::abs(tile_[i]) / scale * kUp);
+    return std::max(power, least_normal_) * format_.UnitRoundoff() * scale;
+  }
+  // Whether `other` lies farther out than anything that the format has.
+  bool IsCutOff(size_t i, double other) const {
+    const double scale = Scale(i);
+    if (format_.bits > 16 || scale == 0) return false;
+    const double stored = tile_[i] / scale + Zero(i);
+    const double outwards = (scale < 0 ? -1 : 1) * (other - tile_[i]);
+    return (stored >= ends_.high && outwards > 0) || (stored <= ends_.low && outwards < 0);
+  }
+  bool IsFlushed(size_t i, double other) const {
+    return tile_[i] == 0 && scales_ == nullptr && format_.bits > 8 &&
+           std::abs(other) < least_normal_;
+  }
+
+ private:
+  double Scale(size_t i) const { return scales_ == nullptr ? 1 : scales_->scales[scale_of_[i]]; }
+  double Zero(size_t i) const {
+    if (scales_ == nullptr || scales_->zero_points.empty()) return 0;
+    const std::vector<double>& zeros = scales_->zero_points;
+    return zeros.size() == 1 ? zeros[0] : zeros[scale_of_[i]];
+  }
+
+  const NumberFormat format_;
+  const Quantised* const scales_;
+  const Ends ends_;
+  const double least_normal_;
+  PairSide numbers_;
+  std::span<const double> tile_;
+  std::vector<uint64_t> scale_of_;
+};
+
+struct GainSums {
+  uint64_t elements = 0;
+  uint64_t beyond = 0, not_cut = 0;           // not rounded to nearest, not cut off
+  double product = 0, square = 0, error = 0;  // sums of f e, f^2, e^2
+  double chance = 0;                          // of f^2 h^2
+
+  void AddElement(double f, double c, double half_step, double on_the_way) {
+    const double e = c - f, size = std::abs(e);
+    const double way = on_the_way * std::abs(f);
+    ++elements;
+    beyond += size > half_step + way;
+    not_cut += std::abs(c) > std::abs(f) || c * f < 0 || size > 2 * half_step + way;
+    product += f * e;
+    square += f * f;
+    error += e * e;
+    chance += f * f * half_step * half_step;
+  }
+  void Add(const GainSums& other) {
+    elements += other.elements;
+    beyond += other.beyond;
+    not_cut += other.not_cut;
+    product += other.product;
+    square += other.square;
+    error += other.error;
+    chance += other.chance;
+  }
+
+  double gain() const { return product / square; }
+  double Explained(double more) const {
+    const double noise = std::max(0.0, error / square - gain() * gain());
+    return more + kOfNoise * noise + kChance * std::sqrt(chance) / square;
+  }
+  // How many times the gain is what is explained; at most 1 where rounding explains it.
+  double Times(double more) const {
+    if (beyond == 0 || not_cut == 0 || square == 0) return 0;
+    const double times = std::abs(gain()) / Explained(more);
+    return std::isnan(times) ? 0 : times;
+  }
+};
+
+uint64_t ScalesOf(const RoundedSide& side) {
+  return side.scales == nullptr ? 1 : std::max<uint64_t>(1, side.scales->scales.size());
+}
+
+class GainPass {
+ public:
+  GainPass(const RoundedSide& a, const RoundedSide& b)
+      : a_(a),
+        b_(b),
+        a_is_finer_(Coarseness(a.format) <= Coarseness(b.format)),
+        by_a_(ScalesOf(a) > ScalesOf(b)),
+        scales_(std::max(ScalesOf(a), ScalesOf(b))),
+        group_((scales_ + kMostGroups - 1) / kMostGroups),
+        on_the_way_(OnTheWay(a_is_finer_ ? b.format : a.format)),
+        sums_((scales_ + group_ - 1) / group_) {}
+
+  Status Run(unsigned threads) {
+    std::vector<std::unique_ptr<Sides>> sides;
+    sides.push_back(std::make_unique<Sides>(*this, a_.numbers.read, b_.numbers.read));
+    const uint64_t elements = sides[0]->a.elements();
+    const uint64_t chunks = (elements + kChunkElements - 1) / kChunkElements;
+    if (!a_.numbers.open || !b_.numbers.open) threads = 1;
+    threads = static_cast<unsigned>(std::min<uint64_t>(threads, std::max<uint64_t>(1, chunks)));
+    while (sides.size() < threads) {
+      TDUMP_ASSIGN_OR_RETURN(ReadBytes a, a_.numbers.open());
+      TDUMP_ASSIGN_OR_RETURN(ReadBytes b, b_.numbers.open());
+      sides.push_back(std::make_unique<Sides>(*this, std::move(a), std::move(b)));
+    }
+    Status status;
+    RunInOrder(
+        chunks, threads,
+        [&](unsigned thread, uint64_t chunk) {
+          const uint64_t first = chunk * kChunkElements;
+          return AddUp(first, std::min(kChunkElements, elements - first), sides[thread].get());
+        },
+        [&](uint64_t, Chunk&& done) {
+          status = std::move(done.status);
+          for (size_t i = 0; i < done.sums.size(); ++i) sums_[done.first + i].Add(done.sums[i]);
+          return status.ok();
+        });
+    return status;
+  }
+
+  std::optional<WrongGain> Find(double more) const {
+    GainSums all;
+    const GainSums* worst = &all;
+    uint64_t wrong = 0;
+    for (const GainSums& sums : sums_) {
+      all.Add(sums);
+      if (sums.Times(more) <= 1) continue;
+      ++wrong;
+      if (worst == &all || sums.Times(more) > worst->Times(more)) worst = &sums;
+    }
+    const bool few = wrong > 0 && 2 * wrong <= sums_.size();
+    if (all.Times(more) > 1 && !few) return Told(all, more);
+    if (wrong == 0) return std::nullopt;
+    WrongGain told = Told(*worst, more);
+    told.wrong_scales = wrong * group_;
+    told.all_scales = scales_;
+    told.scale = static_cast<uint64_t>(worst - sums_.data()) * group_;
+    return told;
+  }
+
+ private:
+  struct Sides {
+    Sides(const GainPass& pass, ReadBytes read_a, ReadBytes read_b)
+        : a(pass.a_, std::move(read_a)), b(pass.b_, std::move(read_b)) {}
+    GridSide a, b;
+  };
+  // Of groups of scales from `first` on.
+  struct Chunk {
+    Status status;
+    uint64_t first = 0;
+    std::vector<GainSums> sums;
+  };
+
+  Chunk AddUp(uint64_t first, uint64_t count, Sides* sides) const {
+    Chunk chunk;
+    for (const uint64_t end = first + count; first < end; first += kTileElements) {
+      const uint64_t elements = std::min(kTileElements, end - first);
+      chunk.status = sides->a.Load(first, elements);
+      if (chunk.status.ok()) chunk.status = sides->b.Load(first, elements);
+      if (!chunk.status.ok()) return chunk;
+      for (size_t i = 0; i < elements; ++i) AddElement(*sides, i, &chunk);
+    }
+    return chunk;
+  }
+
+  void AddElement(const Sides& sides, size_t i, Chunk* chunk) const {
+    const GridSide &a = sides.a, &b = sides.b;
+    const double x = a.Number(i), y = b.Number(i);
+    if (!std::isfinite(x) || !std::isfinite(y) || a.IsFlushed(i, y) || b.IsFlushed(i, x)) return;
+    if (a.IsCutOff(i, y) || b.IsCutOff(i, x)) return;
+    const double half = a.HalfStep(i) + b.HalfStep(i);
+    SumsOf((by_a_ ? a : b).ScaleOf(i) / group_, chunk)
+        ->AddElement(a_is_finer_ ? x : y, a_is_finer_ ? y : x, half, on_the_way_);
+  }
+
+  static GainSums* SumsOf(uint64_t group, Chunk* chunk) {
+    std::vector<GainSums>& sums = chunk->sums;
+    if (sums.empty()) chunk->first = group;
+    if (group < chunk->first) {
+      sums.insert(sums.begin(), chunk->first - group, GainSums());
+      chunk->first = group;
+    }
+    const uint64_t at = group - chunk->first;
+    if (at >= sums.size()) sums.resize(at + 1);
+    return &sums[at];
+  }
+
+  WrongGain Told(const GainSums& sums, double more) const {
+    const double of_coarser = 1 + sums.gain();
+    return {.factor = a_is_finer_ ? of_coarser : 1 / of_coarser,
+            .explained = sums.Explained(more),
+            .elements = sums.elements};
+  }
+
+  const RoundedSide& a_;
+  const RoundedSide& b_;
+  const bool a_is_finer_;
+  const bool by_a_;  // whose scales sums are kept for: those of the side that has more
+  const uint64_t scales_, group_;
+  const double on_the_way_;
+  std::vector<GainSums> sums_;  // of groups
+};
+
+// What cutting off at the largest number of a format takes away at most, of scales that are powers
+// of two (OCP Microscaling Formats v1.0, 6.3): up to the next one, relative to it.
+double MostCutOff(const NumberFormat& format) {
+  if (format.bits > 8) return 0;
+  const double largest =
+      IsInteger(format) ? std::ldexp(1.0, format.bits - 1) - 1 : LargestNumber(format);
+  return 1 - largest / std::exp2(std::floor(std::log2(largest)) + 1);
+}
+
+// Of noise alone: 6 deviations, its elements' sizes being alike.
+double ChanceOf(const Metrics& m) {
+  const double noise = LevelOf(m).noise();
+  return kOfNoise * noise + kChance * std::sqrt(noise / static_cast<double>(m.compared));
+}
+
+// Two digits of what it is off by, and four at least.
+std::string FactorText(double factor) {
+  constexpr int kLeast = 4, kMost = 15;
+  const double off = std::abs(factor - 1);
+  const double digits = off == 0 ? kLeast : 2 + std::ceil(-std::log10(off));
+  return fmt::format("{:.{}g}", factor,
+                     static_cast<int>(std::clamp<double>(digits, kLeast, kMost)));
+}
+
+bool IsReal(const DType& dtype) {
+  const NumberFormat format = FormatOf(dtype);
+  return format.kind == NumberKind::kFloat && format.specials != Specials::kScale;
+}
+
+bool HasGain(const Metrics& m) {
+  return m.cosine && m.rms_a > 0 && m.rms_b > 0 && m.compared > 0 && m.max_abs > 0;
+}
+
+}  // namespace
+
+bool IsHeldToRounding(const io::Record& a, const io::Record& b) {
+  const bool has_scales = !DequantisedText(a).empty() || !DequantisedText(b).empty();
+  const bool is_cast = a.key.role == Role::kParam && RecordedDType(a) != RecordedDType(b);
+  return (has_scales || is_cast) && IsReal(a.dtype) && IsReal(b.dtype);
+}
+
+std::string TextOf(const WrongGain& gain) {
+  std::string text = fmt::format("B is {} times A, within {:.2g} explained",
+                                 FactorText(gain.factor), gain.explained);
+  if (gain.wrong_scales == 0) return text;
+  text += fmt::format(": {} of scale {} of {}", Plural(gain.elements, "element"), gain.scale,
+                      gain.all_scales);
+  if (gain.wrong_scales > 1)
+    text += fmt::format(", and {} more", Plural(gain.wrong_scales - 1, "scale"));
+  return text;
+}
+
+void HoldGain(double explained, Comparison* comparison) {
+  constexpr double kSpread = 3, kAlike = 64;  // as of outputs (compare/explain.cc)
+  const Metrics m = comparison->metrics;
+  if (comparison->verdict.tolerance != Answer::kSame || !m.cosine || m.rms_a == 0) return;
+  const ErrorLevel error = LevelOf(m);
+  const double counted = static_cast<double>(m.elements) / kAlike;
+  if (counted < 1) return;  // of few elements noise has a factor too
+  const double most = explained + kSpread * std::sqrt(error.noise() / counted);
+  if (error.gain <= most) return;
+  comparison->verdict.tolerance = Answer::kDiffers;
+  comparison->notes.push_back(TextOf({.factor = *m.cosine * m.rms_b / m.rms_a, .explained = most}));
+}
+
+bool MayBeScaled(const Metrics& m, double more) {
+  return HasGain(m) && LevelOf(m).gain > more + ChanceOf(m);
+}
+
+Result<std::optional<WrongGain>> FindWrongGain(const RoundedSide& a, const RoundedSide& b,
+                                               double more, unsigned threads) {
+  GainPass pass(a, b);
+  TDUMP_RETURN_IF_ERROR(pass.Run(threads));
+  return pass.Find(more);
+}
+
+std::optional<WrongGain> FindLargeGain(const Metrics& m, const NumberFormat& a,
+                                       const NumberFormat& b, double half_step, double more) {
+  if (!HasGain(m)) return std::nullopt;
+  double explained = more + ChanceOf(m) + half_step / std::min(m.rms_a, m.rms_b);
+  for (const NumberFormat& format : {a, b})
+    explained += (IsInteger(format) ? 0 : format.UnitRoundoff()) + MostCutOff(format);
+  if (LevelOf(m).gain <= explained) return std::nullopt;
+  return WrongGain{
+      .factor = *m.cosine * m.rms_b / m.rms_a, .explained = explained, .elements = m.compared};
+}
+
+}  // namespace tdump::compare
