@@ -19,9 +19,8 @@
 //
 //        P(|sum f e| >= t) <= 2 exp(-t^2 / (2 sum f^2 h^2))    (Hoeffding, JASA 58 (1963), Thm. 2)
 //
-//      6 times sqrt(sum f^2 h^2): 3e-8. And 4 times the power of the noise, as errors that have no
-//      mean at f have one at c, and the other way: E[c e] = E[e^2] where E[f e] = 0, and up to 3
-//      times that where the density of f falls from step to step of a float's grid.
+//      6 times sqrt(sum f^2 h^2): 3e-8. And sum h_f^2, h_f being half a step of f's own grid: where
+//      f was rounded so as well, of a number x, E[f e] = -E[(f - x)^2] although E[x e] = 0.
 //
 // So g is a factor where it is beyond (2) and some element is beyond (1). Numbers that a quantiser
 // cuts off at the largest one of the format, farther out on the other side, do not count, nor do

@@ -169,14 +169,23 @@ inline void KeepWeight(PassBuilder* pass, const std::string& name, const Tensor&
   pass->last()->key.role = role;
 }
 
-// `scales`: null where B has none.
-inline Judged JudgeWeight(const Tensor& a, const Tensor& b, const Tensor* scales,
-                          const WeightOptions& how) {
+// Of a side with scales, and without.
+struct StoredWeight {
+  StoredWeight(const Tensor& tensor) : stored(tensor) {}
+  StoredWeight(const RoundedWeight& weight) : stored(weight.stored), scales({weight.Scales()}) {}
+  void Keep(PassBuilder* pass, Role role) const {
+    KeepWeight(pass, "weight", stored, role);
+    for (const Tensor& tensor : scales) KeepWeight(pass, "weight_scale", tensor, Role::kState);
+  }
+  Tensor stored;
+  std::vector<Tensor> scales;
+};
+
+inline Judged JudgeWeight(const StoredWeight& a, const StoredWeight& b, const WeightOptions& how) {
   FakeRun left(1), right(1);
   PassBuilder of_a = left.Pass(0, how.step), of_b = right.Pass(0, how.step);
-  KeepWeight(&of_a, "weight", a, how.role);
-  KeepWeight(&of_b, "weight", b, how.role);
-  if (scales != nullptr) KeepWeight(&of_b, "weight_scale", *scales, Role::kState);
+  a.Keep(&of_a, how.role);
+  b.Keep(&of_b, how.role);
   const Tensor value = Vector<float>("float32", {1, 2});
   of_a.Module("lin", value, value);
   of_b.Module("lin", value, value);
@@ -193,11 +202,6 @@ inline Judged JudgeWeight(const Tensor& a, const Tensor& b, const Tensor* scales
   };
   judged.overall = DiffOk(left, right, options).overall;
   return judged;
-}
-
-inline Judged JudgeWeight(const Tensor& a, const RoundedWeight& b, const WeightOptions& how) {
-  const Tensor scales = b.Scales();
-  return JudgeWeight(a, b.stored, &scales, how);
 }
 
 }  // namespace tdump::compare

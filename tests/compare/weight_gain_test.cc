@@ -173,11 +173,51 @@ TEST(WeightGain, NoCastWeightIsBlamed) {
     const Tensor a =
         how == 4 ? FloatTensor("float16", x.sizes(), x.of) : Float32(x);  // both are rounded
     ++all;
-    ExpectSame(JudgeWeight(a, b, nullptr, {.compute = "bf16"}), &counted);
-    ExpectSame(JudgeWeight(b, a, nullptr, {.compute = "bf16"}), &counted);
+    ExpectSame(JudgeWeight(a, b, {.compute = "bf16"}), &counted);
+    ExpectSame(JudgeWeight(b, a, {.compute = "bf16"}), &counted);
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GE(counted, 2 * all * 8 / 10);
+}
+
+// Each has errors of its own, which have a mean at the other one's numbers.
+TEST(WeightGain, NoTwoStochasticRoundingsAreBlamed) {
+  for (unsigned seed = 0; seed < 2; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const Weight x = Normal(1024, 512, seed);
+    const auto round = [&](ScaleKind scale) {
+      return Quantise(
+          x, {.dtype = "float8_e5m2", .block_rows = 512, .scale = scale, .how = How::kStochastic},
+          &random);
+    };
+    const RoundedWeight a = round(ScaleKind::kAmax), b = round(ScaleKind::kNextPowerOfTwo);
+    int counted = 0;
+    ExpectSame(JudgeWeight(a, b, {"fp8_e5m2"}), &counted);
+    ExpectSame(JudgeWeight(b, a, {"fp8_e5m2"}), &counted);
+    EXPECT_EQ(counted, 2);
+  }
+}
+
+// Of a scale in float64, times which it was rounded to float32.
+TEST(WeightGain, APowerOfTwoMayLieBelowItself) {
+  const uint8_t four = 0x48;
+  int below = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const double scale = std::uniform_real_distribution<>(0.001, 0.002)(random);
+    below += static_cast<float>(4 * scale) < 4 * scale;
+    Weight x = {32, 32, Numbers(1024, 4 * scale * (1 + 0.9 * 0x1p-4))};
+    x.of.front() = 3.98 * scale;  // nothing is cut off
+    const std::vector<uint8_t> codes(1024, four);
+    StoredWeight b = MakeTensor<uint8_t>("float8_e4m3fn", x.sizes(), codes);
+    b.scales.push_back(Vector<double>("float64", {scale}));
+    int counted = 0;
+    ExpectSame(JudgeWeight(Float32(x), b, {"fp8"}), &counted);
+    EXPECT_EQ(counted, 1);
+  }
+  EXPECT_GT(below, 0);
 }
 
 // Of float8 without a scale the largest are cut off, and the smallest become 0.
@@ -192,7 +232,7 @@ TEST(WeightGain, NoFloat8WithoutAScaleIsBlamed) {
     std::vector<uint8_t> codes;
     for (const double number : x.of) codes.push_back(table.Round(number, how, &random));
     const Tensor b = MakeTensor<uint8_t>("float8_e4m3fn", x.sizes(), codes);
-    ExpectSame(JudgeWeight(Float32(x), b, nullptr, {.compute = "fp8"}), &counted);
+    ExpectSame(JudgeWeight(Float32(x), b, {.compute = "fp8"}), &counted);
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GE(counted, 150);
@@ -203,17 +243,16 @@ TEST(WeightGain, AWrongFactorOfABFloat16CopyIsNamed) {
   const Tensor copy = FloatTensor("bfloat16", x.sizes(), x.of);
   for (const char* compute : {"bf16", "fp8", "int8"}) {
     SCOPED_TRACE(compute);
-    EXPECT_EQ(JudgeWeight(Float32(x), copy, nullptr, {compute}).overall, Overall::kSame);
-    const Judged judged = JudgeWeight(Times(x, 1.0035), copy, nullptr, {compute});
+    EXPECT_EQ(JudgeWeight(Float32(x), copy, {compute}).overall, Overall::kSame);
+    const Judged judged = JudgeWeight(Times(x, 1.0035), copy, {compute});
     EXPECT_EQ(judged.outside, 0u);  // no element tells
     EXPECT_EQ(judged.overall, Overall::kDiffers);
     EXPECT_THAT(judged.gains, ElementsAre(Factor(1 / 1.0035)));
-    EXPECT_THAT(JudgeWeight(copy, Times(x, 1.0035), nullptr, {compute}).gains,
-                ElementsAre(Factor(1.0035)));
+    EXPECT_THAT(JudgeWeight(copy, Times(x, 1.0035), {compute}).gains, ElementsAre(Factor(1.0035)));
   }
   const Tensor half = FloatTensor("float16", x.sizes(), x.of);
-  EXPECT_EQ(JudgeWeight(Float32(x), half, nullptr, {"bf16"}).overall, Overall::kSame);
-  EXPECT_EQ(JudgeWeight(Times(x, 1.0005), half, nullptr, {"bf16"}).overall, Overall::kDiffers);
+  EXPECT_EQ(JudgeWeight(Float32(x), half, {"bf16"}).overall, Overall::kSame);
+  EXPECT_EQ(JudgeWeight(Times(x, 1.0005), half, {"bf16"}).overall, Overall::kDiffers);
 }
 
 TEST(WeightGain, AWrongScaleOfAllElementsIsNamed) {
@@ -272,8 +311,7 @@ TEST(WeightGain, AWrongScaleOfASmallRowIsNamed) {
 // The dtypes differ then anyhow; of the values it is known all the same.
 TEST(WeightGain, IsToldWithoutAPrecisionToo) {
   const Weight x = Normal(64, 64, 8);
-  const Judged judged =
-      JudgeWeight(Times(x, 1.0035), FloatTensor("bfloat16", x.sizes(), x.of), nullptr, {});
+  const Judged judged = JudgeWeight(Times(x, 1.0035), FloatTensor("bfloat16", x.sizes(), x.of), {});
   EXPECT_EQ(judged.tolerance, Answer::kDiffers);
   EXPECT_THAT(judged.gains, ElementsAre(Factor(1 / 1.0035)));
 }
@@ -282,8 +320,8 @@ TEST(WeightGain, IsToldWithoutAPrecisionToo) {
 TEST(WeightGain, WhatWasComputedMayHaveOne) {
   const Weight x = Normal(64, 64, 9);
   const Tensor copy = FloatTensor("bfloat16", x.sizes(), x.of), a = Times(x, 1.0035);
-  EXPECT_EQ(JudgeWeight(a, copy, nullptr, {"bf16", 1}).overall, Overall::kSame);
-  EXPECT_EQ(JudgeWeight(a, copy, nullptr, {"bf16", 0, Role::kState}).overall, Overall::kSame);
+  EXPECT_EQ(JudgeWeight(a, copy, {"bf16", 1}).overall, Overall::kSame);
+  EXPECT_EQ(JudgeWeight(a, copy, {"bf16", 0, Role::kState}).overall, Overall::kSame);
 }
 
 // Of the ranks' own scales nothing is known once they are put together.
@@ -340,8 +378,7 @@ TEST(WeightGain, IsTheSameForAnyNumberOfThreads) {
 Overall DiffOfFactor(const std::string& dtype, int64_t elements, double factor, unsigned seed) {
   if (dtype == "float16" || dtype == "bfloat16") {
     const Weight x = Normal(1, elements, seed);
-    return JudgeWeight(Times(x, factor), FloatTensor(dtype, x.sizes(), x.of), nullptr, {"bf16"})
-        .overall;
+    return JudgeWeight(Times(x, factor), FloatTensor(dtype, x.sizes(), x.of), {"bf16"}).overall;
   }
   Weight x = Normal(2, elements, seed);
   for (int64_t i = elements; i < 2 * elements; ++i) x.of[static_cast<size_t>(i)] *= 8;
@@ -368,8 +405,8 @@ TEST(WeightGain, FindsTheFactorsThatTheDocumentationNames) {
   };
   EXPECT_THAT(of_sizes("float16"), ElementsAre(1.001, 1.0002, 1.0002));
   EXPECT_THAT(of_sizes("bfloat16"), ElementsAre(1.005, 1.002, 1.0005));
-  EXPECT_THAT(of_sizes("float8_e4m3fn"), ElementsAre(1.1, 1.03, 1.01));
-  EXPECT_THAT(of_sizes("float8_e5m2"), ElementsAre(1.2, 1.1, 1.03));
+  EXPECT_THAT(of_sizes("float8_e4m3fn"), ElementsAre(1.1, 1.02, 1.01));
+  EXPECT_THAT(of_sizes("float8_e5m2"), ElementsAre(1.2, 1.05, 1.02));
   EXPECT_THAT(of_sizes("int8"), ElementsAre(1.02, 1.01, 1.01));
 }
 
