@@ -83,12 +83,24 @@ void ScaleGrid::Indices(uint64_t first, std::span<uint64_t> indices) const {
     at[i] = first % std::max<uint64_t>(1, sizes_[i]);
     first /= std::max<uint64_t>(1, sizes_[i]);
   }
-  for (uint64_t& index : indices) {
-    index = 0;
+  if (at.empty()) {
+    std::ranges::fill(indices, 0);
+    return;
+  }
+  const size_t last = at.size() - 1;
+  while (!indices.empty()) {
+    uint64_t index = 0;
     for (size_t i = 0; i < at.size(); ++i) index += at[i] / block_[i] * step_[i];
-    for (size_t i = at.size(); i-- > 0;) {
-      if (++at[i] < sizes_[i]) break;
+    // All others of the block in this row have it too.
+    const uint64_t run = std::min({block_[last] - at[last] % block_[last], sizes_[last] - at[last],
+                                   uint64_t{indices.size()}});
+    std::ranges::fill(indices.first(run), index);
+    indices = indices.subspan(run);
+    at[last] += run;
+    for (size_t i = last; at[i] == sizes_[i]; --i) {
       at[i] = 0;
+      if (i == 0) break;
+      ++at[i - 1];
     }
   }
 }

@@ -68,7 +68,47 @@ struct Ends {
   double low, high;
 };
 
-// One side's numbers, a tile at a time, and the grid that they lie on.
+// The numbers that a format has under one scale.
+class Grid {
+ public:
+  Grid(const NumberFormat& format, const Ends& ends, double scale, double zero, bool is_scaled)
+      : ends_(ends),
+        scale_(scale),
+        inverse_(scale == 0 ? 0 : 1 / scale),
+        zero_(zero),
+        unit_(format.UnitRoundoff() * std::abs(scale)),
+        least_normal_(std::ldexp(1.0, 1 - format.bias)),
+        is_integer_(IsInteger(format)),
+        may_cut_off_(format.bits <= 16 && scale != 0),
+        may_flush_(!is_scaled && format.bits > 8) {}
+
+  // At one of its numbers.
+  double HalfStep(double number) const {
+    // A product with a scale of float64 was rounded: a power of two may lie just below itself.
+    constexpr double kUp = 1 + 0x1p-20;
+    if (is_integer_) return std::abs(scale_) / 2;
+    return std::max(PowerOfTwoIn(std::abs(number * inverse_) * kUp), least_normal_) * unit_;
+  }
+  // Whether `other` lies farther out than anything that the format has.
+  bool IsCutOff(double number, double other) const {
+    if (!may_cut_off_) return false;
+    const double stored = number * inverse_ + zero_;
+    if (stored > ends_.low && stored < ends_.high) return false;
+    const double outwards = (scale_ < 0 ? -1 : 1) * (other - number);
+    return stored >= ends_.high ? outwards > 0 : outwards < 0;
+  }
+  bool IsFlushed(double number, double other) const {
+    return may_flush_ && number == 0 && std::abs(other) < least_normal_;
+  }
+
+ private:
+  Ends ends_;
+  double scale_, inverse_, zero_;
+  double unit_, least_normal_;
+  bool is_integer_, may_cut_off_, may_flush_;
+};
+
+// One side's numbers, a tile at a time, and the grids that they lie on.
 class GridSide {
  public:
   // `read`: of side.numbers. The side outlives it.
@@ -76,7 +116,6 @@ class GridSide {
       : format_(side.format),
         scales_(side.scales),
         ends_(side.format),
-        least_normal_(std::ldexp(1.0, 1 - side.format.bias)),
         numbers_(*side.numbers.record, std::move(read), {}) {}
 
   uint64_t elements() const { return numbers_.elements(); }
@@ -84,47 +123,34 @@ class GridSide {
     TDUMP_RETURN_IF_ERROR(numbers_.Load(first, count));
     tile_ = numbers_.Floats(0, count);
     scale_of_.assign(count, 0);
-    if (scales_ != nullptr && scales_->scales.size() > 1) scales_->grid.Indices(first, scale_of_);
+    if (HasSeveralScales()) scales_->grid.Indices(first, scale_of_);
     return {};
   }
 
   // Of element i of the tile.
   double Number(size_t i) const { return tile_[i]; }
   uint64_t ScaleOf(size_t i) const { return scale_of_[i]; }
-  double HalfStep(size_t i) const {
-    // A product with a scale of float64 was rounded: a power of two may lie just below itself.
-    constexpr double kUp = 1 + 0x1p-20;
-    const double scale = std::abs(Scale(i));
-    if (IsInteger(format_)) return scale / 2;
-    if (scale == 0) return 0;
-    const double power = PowerOfTwoIn(std::abs(tile_[i]) / scale * kUp);
-    return std::max(power, least_normal_) * format_.UnitRoundoff() * scale;
+  Grid GridOf(size_t i) const {
+    if (scales_ == nullptr) return {format_, ends_, 1, 0, false};
+    const std::vector<double>& zeros = scales_->zero_points;
+    const double zero = zeros.empty() ? 0 : zeros.size() == 1 ? zeros[0] : zeros[scale_of_[i]];
+    return {format_, ends_, scales_->scales[scale_of_[i]], zero, true};
   }
-  // Whether `other` lies farther out than anything that the format has.
-  bool IsCutOff(size_t i, double other) const {
-    const double scale = Scale(i);
-    if (format_.bits > 16 || scale == 0) return false;
-    const double stored = tile_[i] / scale + Zero(i);
-    const double outwards = (scale < 0 ? -1 : 1) * (other - tile_[i]);
-    return (stored >= ends_.high && outwards > 0) || (stored <= ends_.low && outwards < 0);
-  }
-  bool IsFlushed(size_t i, double other) const {
-    return tile_[i] == 0 && scales_ == nullptr && format_.bits > 8 &&
-           std::abs(other) < least_normal_;
+  // Where another scale begins.
+  size_t EndOfScale(size_t i) const {
+    if (!HasSeveralScales()) return scale_of_.size();
+    const uint64_t scale = scale_of_[i];
+    while (++i < scale_of_.size() && scale_of_[i] == scale) {
+    }
+    return i;
   }
 
  private:
-  double Scale(size_t i) const { return scales_ == nullptr ? 1 : scales_->scales[scale_of_[i]]; }
-  double Zero(size_t i) const {
-    if (scales_ == nullptr || scales_->zero_points.empty()) return 0;
-    const std::vector<double>& zeros = scales_->zero_points;
-    return zeros.size() == 1 ? zeros[0] : zeros[scale_of_[i]];
-  }
+  bool HasSeveralScales() const { return scales_ != nullptr && scales_->scales.size() > 1; }
 
   const NumberFormat format_;
   const Quantised* const scales_;
   const Ends ends_;
-  const double least_normal_;
   PairSide numbers_;
   std::span<const double> tile_;
   std::vector<uint64_t> scale_of_;
@@ -253,19 +279,29 @@ class GainPass {
       chunk.status = sides->a.Load(first, elements);
       if (chunk.status.ok()) chunk.status = sides->b.Load(first, elements);
       if (!chunk.status.ok()) return chunk;
-      for (size_t i = 0; i < elements; ++i) AddElement(*sides, i, &chunk);
+      for (size_t i = 0; i < elements;) {
+        const size_t next = std::min(sides->a.EndOfScale(i), sides->b.EndOfScale(i));
+        SumsOf((by_a_ ? sides->a : sides->b).ScaleOf(i) / group_, &chunk)
+            ->Add(SumsOfRun(*sides, i, next));
+        i = next;
+      }
     }
     return chunk;
   }
 
-  void AddElement(const Sides& sides, size_t i, Chunk* chunk) const {
-    const GridSide &a = sides.a, &b = sides.b;
-    const double x = a.Number(i), y = b.Number(i);
-    if (!std::isfinite(x) || !std::isfinite(y) || a.IsFlushed(i, y) || b.IsFlushed(i, x)) return;
-    if (a.IsCutOff(i, y) || b.IsCutOff(i, x)) return;
-    const GridSide &f = a_is_finer_ ? a : b, &c = a_is_finer_ ? b : a;
-    SumsOf((by_a_ ? a : b).ScaleOf(i) / group_, chunk)
-        ->AddElement(f.Number(i), c.Number(i), f.HalfStep(i), c.HalfStep(i), on_the_way_);
+  // Of elements of one scale, on each side.
+  GainSums SumsOfRun(const Sides& sides, size_t first, size_t end) const {
+    const GridSide &f = a_is_finer_ ? sides.a : sides.b, &c = a_is_finer_ ? sides.b : sides.a;
+    const Grid of_f = f.GridOf(first), of_c = c.GridOf(first);
+    GainSums sums;
+    for (size_t i = first; i < end; ++i) {
+      const double x = f.Number(i), y = c.Number(i);
+      if (!std::isfinite(x) || !std::isfinite(y) || of_f.IsFlushed(x, y) || of_c.IsFlushed(y, x) ||
+          of_f.IsCutOff(x, y) || of_c.IsCutOff(y, x))
+        continue;
+      sums.AddElement(x, y, of_f.HalfStep(x), of_c.HalfStep(y), on_the_way_);
+    }
+    return sums;
   }
 
   static GainSums* SumsOf(uint64_t group, Chunk* chunk) {
