@@ -55,7 +55,7 @@ struct WrongGain {
   uint64_t all_scales = 1, wrong_scales = 0;  // 0: of the whole tensor
   uint64_t scale = 0;                         // the worst of them
 };
-// "B is 1.3 times A, within 0.05 explained: 128 elements of scale 3 of 64, and 2 more scales".
+// "B is 1.3 times A, within 0.05 explained: 128 elements of scale 3 of 64, and 2 scales more".
 std::string TextOf(const WrongGain& gain);
 
 // Of two weights of one dtype, within its bound: holds them to a gain. `explained`: what is that of
