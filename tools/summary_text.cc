@@ -12,7 +12,7 @@ constexpr std::string_view kClass = "tdump.log";  // kSummaryClass of the collec
 constexpr std::string_view kName = "stat";
 constexpr size_t kMost = 8;  // values that are shown
 
-Result<std::string> TextOf(const io::PassReader& reader, const io::Record& record) {
+Result<std::string> ValuesText(const io::PassReader& reader, const io::Record& record) {
   if (!record.payload) return std::string("not kept");
   ValueStream values(&reader, &record);
   std::vector<std::string> texts;
@@ -24,6 +24,14 @@ Result<std::string> TextOf(const io::PassReader& reader, const io::Record& recor
   return fmt::format("[{}{}]", fmt::join(texts, ", "), values.done() ? "" : ", ...");
 }
 
+// Of one that is damaged what there is to say.
+std::string TextOf(const io::PassReader& reader, uint64_t id) {
+  const Result<io::Record> record = reader.Get(id);
+  if (!record.ok()) return "unreadable";
+  const Result<std::string> text = ValuesText(reader, *record);
+  return text.ok() ? *text : "unreadable";
+}
+
 }  // namespace
 
 bool Summaries::Add(const io::Record& record) {
@@ -32,12 +40,8 @@ bool Summaries::Add(const io::Record& record) {
   return true;
 }
 
-Status Summaries::Read(const io::PassReader& reader) {
-  for (auto& [place, summary] : summaries_) {
-    TDUMP_ASSIGN_OR_RETURN(const io::Record record, reader.Get(summary.record));
-    TDUMP_ASSIGN_OR_RETURN(summary.text, TextOf(reader, record));
-  }
-  return Status();
+void Summaries::Read(const io::PassReader& reader) {
+  for (auto& [place, summary] : summaries_) summary.text = TextOf(reader, summary.record);
 }
 
 std::vector<std::pair<std::string, std::string>> Summaries::Of(uint64_t call_begin, Role role,

@@ -19,7 +19,7 @@ class Summaries {
  public:
   // Notes a record that holds one; false: it holds none.
   bool Add(const io::Record& record);
-  Status Read(const io::PassReader& reader);
+  void Read(const io::PassReader& reader);
 
   // Of an argument of the call that began then: its summaries, "stat" or "stat.NAME", with their
   // values.

@@ -76,7 +76,8 @@ class PassLog {
             Placed{record.placements, record.mesh, record.subclass, record.global_shape});
       return true;
     }));
-    return summaries_.Read(reader_);
+    summaries_.Read(reader_);
+    return Status();
   }
 
   const Summaries& summaries() const { return summaries_; }

@@ -1,6 +1,6 @@
 """tdump: record what the operators of a distributed job computed, and read it back.
 
-In a job: ``step``, ``tap``, ``tap_grad``, ``watch``, ``log``. They do nothing where tdump does not run or torch is missing.
+In a job: ``step``, ``tap``, ``tap_grad``, ``watch``, ``log``. They do nothing where tdump does not run or torch lacks.
 To look at values while a program runs, with tdump or without: ``print``, ``inspector``, ``instrument``.
 Afterwards: ``load_pass(file)`` for one pass, ``open(run)`` for a whole run (``tdump.reader``).
 

@@ -68,13 +68,12 @@ class log:  # noqa: N801, a function to those who call it
     """
 
     def __init__(self, stat: Callable[[Any], Any]) -> None:
-        self._stat = stat
         if _collector is not None:
-            _collector.add_summary(stat)
+            _collector.add_summary(self, stat)
 
     def remove(self) -> None:
         if _collector is not None:
-            _collector.remove_summary(self._stat)
+            _collector.remove_summary(self)
 
     def __enter__(self) -> log:
         return self

@@ -242,18 +242,18 @@ def watch(module: Any, name: str | None) -> None:
         _torch.note(f"tdump.watch({type(module).__name__}): {error}")
 
 
-def add_summary(function: Any) -> None:
+def add_summary(asker: Any, function: Any) -> None:
     if is_compiling():
         return
     if callable(function):
-        _log.add(function)
+        _log.add(asker, function)
     else:
         _torch.note(f"tdump.log: stat is no function but {type(function).__name__}; values are kept")
 
 
-def remove_summary(function: Any) -> None:
+def remove_summary(asker: Any) -> None:
     if not is_compiling():
-        _log.remove(function)
+        _log.remove(asker)
 
 
 # ---- optimizers: numbered in order of construction, the oldest that lives is number 0 ----

@@ -171,6 +171,13 @@ class Pair(torch.nn.Module):
     def forward(self, x):
         return self.inner(self.low(x)), self.high(x)
 
+class CountingFunctions(torch.overrides.TorchFunctionMode):
+    seen = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        CountingFunctions.seen += 1
+        return function(*args, **(kwargs or {}))
+
 class Counting(torch.utils._python_dispatch.TorchDispatchMode):
     dispatched = 0
 
@@ -192,17 +199,28 @@ def stat(tensor):
     return summary if tensor.shape == (5, 4) else float(tensor.double().norm())
 
 if "plain" not in sys.argv:
-    log = tdump.log(stat=stat)
-with Counting():
+    log = tdump.log(stat)
+    with tdump.log(stat=lambda x: "the inner one"):
+        pass
+torch.set_default_device("meta")  # where numbers have no values
+with Counting(), CountingFunctions():
     low, high = model(x)
+torch.set_default_device("cpu")
 (low.sum() + high.sum()).backward()
 if "plain" not in sys.argv:
+    again = tdump.log(stat)
     log.remove()
+    log.remove()
+    model(x)
+    again.remove()
+else:
+    model(x)
 model(x)
 print(json.dumps({
     "low": low.double().norm().item(), "first": low.flatten()[:2].tolist(), "x": x.double().norm().item(),
     "drawn": torch.rand(1).item(), "gradient": model.low.weight.grad.norm().item(),
     "dispatched": Counting.dispatched,
+    "functions": CountingFunctions.seen,
 }))
 """
 STAT_CONFIG = """
@@ -217,7 +235,7 @@ capture:
 
 @pytest.fixture(scope="module")
 def summarised(tmp_path_factory):
-    """What the job says without and with a function of tdump.log, and what was recorded in its two steps."""
+    """What the job says without and with a function of tdump.log, and what was recorded in its three steps."""
     cwd = tmp_path_factory.mktemp("stat")
     (cwd / "job.py").write_text(STAT_JOB)
     (cwd / "c.yaml").write_text(STAT_CONFIG)
@@ -231,7 +249,7 @@ def summarised(tmp_path_factory):
 def test_a_function_of_the_job_makes_what_is_kept(summarised):
     cwd, (plain, unused, truth), _ = summarised
     assert plain == unused == truth  # its numbers, its random numbers and its gradients
-    first, second = map(tdump.load_pass, sorted((cwd / "run").rglob("pass*.tdp")))
+    first, still, second = map(tdump.load_pass, sorted((cwd / "run").rglob("pass*.tdp")))
     records = {(r.path, r.op, r.role, r.arg): r for r in first.records() if r.phase == "forward"}
     values = {place: torch.as_tensor(first.tensor(r)) for place, r in records.items() if "stat" in r.arg}
     assert values["low", "", "output", "stat.norm"].item() == truth["low"]
@@ -245,6 +263,7 @@ def test_a_function_of_the_job_makes_what_is_kept(summarised):
     assert not any("other" in r.path for r in first.records())
     gradients = {r.arg for r in first.records() if r.role == "grad_output" and r.path == "low"}
     assert gradients == {"", "stat.norm", "stat.first"}
+    assert any("stat" in r.arg for r in still.records())
     assert not any("stat" in r.arg for r in second.records())
     assert {r.path for r in second.records() if "payload" in r.kept} == {"low", "high", "inner"}
 
