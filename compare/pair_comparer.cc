@@ -79,13 +79,6 @@ void AcceptEqualIntegers(const StepView& view_a, const io::Record& a, const Step
       fmt::join(a.sizes, ", "), b.dtype.view(), fmt::join(b.sizes, ", ")));
 }
 
-// Whether what an operator computed in `precision` has other bits than what one computed in the
-// dtype, rounding alone.
-bool ChangesBits(const Precision& precision, const DType& dtype) {
-  const double unit = FormatOf(dtype).UnitRoundoff();  // 0 of what is exact
-  return unit > 0 && std::max(precision.operands, precision.others) > unit;
-}
-
 }  // namespace
 
 PairComparer::PairComparer(const PassDiffOptions& options, const PassDiff* diff, TwinViews twins,
@@ -159,7 +152,6 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
   const bool known_equal = comparison.verdict.bitwise == Answer::kSame && !asks;
   if (!known_equal) judge_->SetBound(a, b, outcome);
   const Bound& bound = outcome->local().bound;
-  if (!KeptOf(a, b).payload) DropHashes(b, *outcome, &comparison);
   if (comparison.verdict.bitwise == Answer::kSame && options_.verify && KeptOf(a, b).payload)
     TDUMP_RETURN_IF_ERROR(VerifyEqual(a, b, &comparison));
   if (comparison.verdict.shape == Answer::kSame && !known_equal && KeptOf(a, b).payload) {
@@ -186,18 +178,6 @@ Status PairComparer::CompareParts(const io::Record& a, const io::Record& b,
     AcceptEqualIntegers(*diff_->a, a, *diff_->b, b, outcome->root_input, &comparison);
   judge_->JudgePair(a, b, outcome);
   return {};
-}
-
-void PairComparer::DropHashes(const io::Record& b, const Outcome& outcome,
-                              Comparison* comparison) const {
-  const Precision* const given = judge_->GivenPrecision(outcome);
-  const bool is_result = !outcome.is_weight() && !outcome.root_input;
-  if (comparison->verdict.bitwise != Answer::kDiffers || options_.require_bits || !is_result ||
-      given == nullptr || !ChangesBits(*given, b.dtype))
-    return;
-  comparison->verdict.bitwise = Answer::kNotJudged;
-  comparison->evidence = Evidence::kMeta;
-  comparison->notes.push_back("hashes say nothing of values that another precision made");
 }
 
 Status PairComparer::JudgePartsBesideHash(const io::Record& a, const io::Record& b,

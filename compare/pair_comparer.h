@@ -31,9 +31,6 @@ class PairComparer {
   // The slice of a record whose whole payload is there is read from that.
   static OpenSlice SliceOpener(const StepView& view, const io::Record& record);
   Status CompareParts(const io::Record& a, const io::Record& b, Outcome* outcome) const;
-  // Hashes of results of another precision differ, and say nothing; not so those of data that the
-  // model was given.
-  void DropHashes(const io::Record& b, const Outcome& outcome, Comparison* comparison) const;
   // Hashes that differ say that something differs; a part that agrees does not excuse it.
   Status JudgePartsBesideHash(const io::Record& a, const io::Record& b, const Bound& bound,
                               Comparison* comparison) const;

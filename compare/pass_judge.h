@@ -26,8 +26,6 @@ class PassJudge {
 
   // The rule that decides, if any. Thread-safe.
   const BoundRule* RuleFor(const io::Record& b, Role role) const;
-  // What B's operator computed in: of the rule that decides, else of the options; null: its dtypes.
-  const Precision* GivenPrecision(const Outcome& outcome) const;
   // Before the pair is measured: outcome->rounding. Thread-safe.
   void SetBound(const io::Record& a, const io::Record& b, Outcome* outcome);
   // Of a weight within its bound that IsHeldToRounding (compare/weight_gain.h): what else explains
@@ -67,6 +65,8 @@ class PassJudge {
   void SetExplanation(const Explanation& explanation, Outcome* outcome) const;
   // Says which precision would explain the error, where one would.
   void Suggest(Outcome* outcome) const;
+  // What B's operator computed in: of the rule that decides, else of the options; null: its dtypes.
+  const Precision* GivenPrecision(const Outcome& outcome) const;
   // Of a pair whose dtypes differ: why a side stayed as it was stored.
   void NoteScales(const io::Record& a, const io::Record& b, Notes* notes) const;
   void AddNoise(const io::Record& a, const io::Record& b, LocalBound* bound) const;

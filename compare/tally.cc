@@ -176,26 +176,19 @@ std::string Tally::WhyNoRecord(const UnpairedList& unpaired) const {
 std::string Tally::WhyNoneJudged() const {
   const Counts& c = report_->counts;
   const bool bits = options_->pass.require_bits;
-  constexpr Parts kHashAlone = kPartMeta | kPartHash;
-  const bool by_hash = options_->pass.compute && unjudged_ && unjudged_->first == kHashAlone &&
-                       unjudged_->second == kHashAlone;
-  const char* const kept =
-      bits      ? "nothing that proves equal bits was kept on both sides; what was kept agrees"
-      : by_hash ? "hashes alone were kept on both sides, which say nothing where the precision is "
-                  "another one"
-                : "nothing but shape and dtype was kept on both sides, which agree";
+  const char* const kept = bits ? "nothing that proves equal bits was kept on both sides; what was "
+                                  "kept agrees"
+                                : "nothing but shape and dtype was kept on both sides, which agree";
   if (c.judged > 0)
     return fmt::format(
         "of {} of operators {}; what the model was given and holds does not tell what it did: {}",
         Plural(observations_, "pair"), kept,
-        KeepAdvice(bits      ? "capture with level hash or full"
-                   : by_hash ? "capture with level stats or full"
-                             : "capture with level hash, stats or full"));
+        KeepAdvice(bits ? "capture with level hash or full"
+                        : "capture with level hash, stats or full"));
   const bool weights = report_->parameters.not_judged == c.paired;
   return fmt::format("of {} pairs {}; {}", c.paired, kept,
                      weights ? "capture with a rule {role: [param, state], level: full}"
-                             : KeepAdvice(by_hash ? "capture with level stats or full"
-                                                  : "capture with level hash or full"));
+                             : KeepAdvice("capture with level hash or full"));
 }
 
 // Where each side kept something, but not the same: what one of them needs besides.
