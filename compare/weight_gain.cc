@@ -160,7 +160,7 @@ struct GainSums {
   uint64_t elements = 0;
   uint64_t beyond = 0, not_cut = 0;  // not rounded to nearest, not cut off
   double product = 0, square = 0;    // sums of f e, f^2
-  double own = 0, chance = 0;        // of squares: f's half steps, and f h
+  double steps = 0, chance = 0;      // of squares: h, and f h
 
   // `half_f`, `half_c`: half a step of each.
   void AddElement(double f, double c, double half_f, double half_c, double on_the_way) {
@@ -168,10 +168,12 @@ struct GainSums {
     const double half = half_f + half_c, way = on_the_way * std::abs(f);
     ++elements;
     beyond += size > half + way;
-    not_cut += std::abs(c) > std::abs(f) || c * f < 0 || size > 2 * half + way;
+    // A scale may be off by its own rounding.
+    const double inwards = std::abs(f) + half_f + way + 0x1p-22 * std::abs(f);
+    not_cut += std::abs(c) > inwards || c * f < 0 || size > 2 * half + way;
     product += f * e;
     square += f * f;
-    own += half_f * half_f;
+    steps += half * half;
     chance += f * f * half * half;
   }
   void Add(const GainSums& other) {
@@ -180,13 +182,13 @@ struct GainSums {
     not_cut += other.not_cut;
     product += other.product;
     square += other.square;
-    own += other.own;
+    steps += other.steps;
     chance += other.chance;
   }
 
   double gain() const { return product / square; }
   double Explained(double more) const {
-    return more + (own + kChance * std::sqrt(chance)) / square;
+    return more + (steps + kChance * std::sqrt(chance)) / square;
   }
   // How many times the gain is what is explained; at most 1 where rounding explains it.
   double Times(double more) const {
@@ -364,6 +366,9 @@ bool IsReal(const DType& dtype) {
   return format.kind == NumberKind::kFloat && format.specials != Specials::kScale;
 }
 
+// Finer ones round by less than what a number is given in.
+bool IsCoarse(const DType& dtype) { return FormatOf(dtype).UnitRoundoff() >= 0x1p-11; }
+
 bool HasGain(const Metrics& m) {
   return m.cosine && m.rms_a > 0 && m.rms_b > 0 && m.compared > 0 && m.max_abs > 0;
 }
@@ -372,7 +377,8 @@ bool HasGain(const Metrics& m) {
 
 bool IsHeldToRounding(const io::Record& a, const io::Record& b) {
   const bool has_scales = !DequantisedText(a).empty() || !DequantisedText(b).empty();
-  const bool is_cast = a.key.role == Role::kParam && RecordedDType(a) != RecordedDType(b);
+  const bool is_cast = a.key.role == Role::kParam && RecordedDType(a) != RecordedDType(b) &&
+                       (IsCoarse(RecordedDType(a)) || IsCoarse(RecordedDType(b)));
   return (has_scales || is_cast) && IsReal(a.dtype) && IsReal(b.dtype);
 }
 

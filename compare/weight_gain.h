@@ -13,14 +13,17 @@
 //      sides where both have one. All numbers may be the same there, next to 0, or far from normal.
 //      What is rounded on the way as well is allowed: 2^-7 |f| on grids of at most 8 bits (the
 //      number, the scale or their quotient in bfloat16, two of them), 2^-11 |f| in bfloat16 (a
-//      float16 before it). Digits that are cut off: |c| <= |f| and |e| <= 2 h of every element.
+//      float16 before it). Digits that are cut off: |c| <= |f| (but for f's own rounding) and
+//      |e| <= 2 h of every element.
 //   2. Any other rounding of which the errors are independent with mean 0, as stochastic rounding
 //      to either neighbour: such an e lies in an interval of length 2 h, so that
 //
 //        P(|sum f e| >= t) <= 2 exp(-t^2 / (2 sum f^2 h^2))    (Hoeffding, JASA 58 (1963), Thm. 2)
 //
-//      6 times sqrt(sum f^2 h^2): 3e-8. And sum h_f^2, h_f being half a step of f's own grid: where
-//      f was rounded so as well, of a number x, E[f e] = -E[(f - x)^2] although E[x e] = 0.
+//      6 times sqrt(sum f^2 h^2): 3e-8. And sum h^2: where f was rounded so as well, of a number x,
+//      E[f e] = -E[(f - x)^2] although E[x e] = 0; and where the density of the numbers falls from
+//      step to step of a float's grid, rounding to nearest has a gain of up to 3 times its power,
+//      which is a third of h^2: one element that is not to nearest excuses none of the others.
 //
 // So g is a factor where it is beyond (2) and some element is beyond (1). Numbers that a quantiser
 // cuts off at the largest one of the format, farther out on the other side, do not count, nor do
