@@ -13,7 +13,6 @@
 #include "compare/job_text.h"
 #include "compare/leftovers.h"
 #include "compare/load_shards.h"
-#include "compare/name_after_first.h"
 #include "compare/partial_sums.h"
 #include "compare/record_numbers.h"
 #include "compare/skipped_data.h"
@@ -402,8 +401,6 @@ void JobPairs::PairLeft(const std::vector<const Group*>& left,
   for (const Group* group : right) of_b.push_back(LeftoverOf(*step->b, *group, of_b.size()));
   std::vector<bool> paired_a(left.size()), paired_b(right.size());
   if (!left.empty() && !right.empty()) {
-    NameAfterFirst(*step->a, left, &of_a);
-    NameAfterFirst(*step->b, right, &of_b);
     const LeftoverOptions options = bound_ ? LeftoverOptions{} : kSameNames;
     for (const LeftoverPair& pair : PairLeftovers(of_a, of_b, options)) {
       paired_a[pair.a] = paired_b[pair.b] = true;

@@ -7,7 +7,6 @@
 #include <cctype>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -126,26 +125,13 @@ void PairByArgument(bool weights, Matching* matching) {
   ForEachGroup<Key>(*matching, group_of, pair);
 }
 
-// Whether both lists, by their order, are of the same micro-batches, one of each: else the order of
-// what a checkpoint computed anew, which may be the other way round, says nothing.
-bool AreOneAMicroBatch(const Matching& matching, std::span<const size_t> in_a,
-                       std::span<const size_t> in_b) {
-  std::set<std::pair<uint32_t, uint32_t>> micros;
-  for (size_t i = 0; i < in_a.size(); ++i) {
-    const Key &a = matching.a[in_a[i]].key, &b = matching.b[in_b[i]].key;
-    if (a.micro != b.micro || a.chunk != b.chunk) return false;
-    if (!micros.emplace(a.micro, a.chunk).second) return false;
-  }
-  return true;
-}
-
-// `mixed`: a gradient is the same whether a checkpoint computed its forward anew.
-void PairByCall(bool mixed, Matching* matching) {
-  const auto group_of = [mixed](const Leftover& leftover) {
+void PairByCall(Matching* matching) {
+  const auto group_of = [](const Leftover& leftover) {
     Key key = leftover.key;
     key.call = 0;
     key.micro = key.chunk = key.lane = 0;
-    if (mixed && key.phase == Phase::kBackward) key.recompute = false;
+    // A gradient is the same whether a checkpoint computed its forward anew.
+    if (key.phase == Phase::kBackward) key.recompute = false;
     return key;
   };
   const auto by_count = [](const Open& open) {
@@ -159,7 +145,6 @@ void PairByCall(bool mixed, Matching* matching) {
     if (in_a.size() != in_b.size()) return;
     std::stable_sort(in_a.begin(), in_a.end(), by_count(matching->a));
     std::stable_sort(in_b.begin(), in_b.end(), by_count(matching->b));
-    if (mixed && !AreOneAMicroBatch(*matching, in_a, in_b)) return;
     for (size_t i = 0; i < in_a.size(); ++i) matching->Pair(in_a[i], in_b[i], PairedBy::kCall);
   });
 }
@@ -334,8 +319,7 @@ std::vector<LeftoverPair> PairLeftovers(std::span<const Leftover> a, std::span<c
                                         const LeftoverOptions& options) {
   Matching matching{Open(a), Open(b), {}};
   PairByArgument(options.renamed_weights, &matching);
-  PairByCall(/*mixed=*/false, &matching);
-  PairByCall(/*mixed=*/true, &matching);
+  PairByCall(&matching);
   if (options.sequence) PairBySequence(&matching);
   std::sort(matching.pairs.begin(), matching.pairs.end(),
             [](const LeftoverPair& x, const LeftoverPair& y) { return x.a < y.a; });

@@ -12,7 +12,6 @@
 
 #include "compare/leftovers.h"
 #include "compare/metrics.h"
-#include "compare/name_after_first.h"
 #include "compare/stored_alike.h"
 #include "core/key.h"
 #include "core/text.h"
@@ -148,7 +147,6 @@ uint64_t NameHash(Key key) {
 
 struct Left {
   std::vector<uint64_t> ids;
-  std::vector<Key> keys;  // as recorded
   std::vector<Leftover> leftovers;
   std::unordered_set<uint64_t> names;
 };
@@ -166,7 +164,6 @@ Left LeftOf(const StepView& view, const std::vector<uint64_t>& ids,
     if (names == nullptr) continue;
     left.leftovers.push_back({record->key, record->cls, ElementShape(*record), left.ids.size()});
     left.ids.push_back(id);
-    left.keys.push_back(record->key);
   }
   return left;
 }
@@ -244,13 +241,11 @@ Result<OpenedPair> OpenPasses(const RunSide& a, const RunSide& b, const PassPair
 void PairSameNames(const StepView& a, const StepView& b, RecordPairing* pairing) {
   if (pairing->only_a.empty() || pairing->only_b.empty()) return;
   const Left names = LeftOf(b, pairing->only_b, nullptr);
-  Left left = LeftOf(a, pairing->only_a, &names.names);
-  Left right = LeftOf(b, pairing->only_b, &left.names);
-  NameAfterFirst(a, left.ids, &left.leftovers);
-  NameAfterFirst(b, right.ids, &right.leftovers);
+  const Left left = LeftOf(a, pairing->only_a, &names.names);
+  const Left right = LeftOf(b, pairing->only_b, &left.names);
   std::unordered_set<uint64_t> paired_a, paired_b;
   for (const LeftoverPair& pair : PairLeftovers(left.leftovers, right.leftovers, kSameNames)) {
-    const Key &key_a = left.keys[pair.a], &key_b = right.keys[pair.b];
+    const Key &key_a = left.leftovers[pair.a].key, &key_b = right.leftovers[pair.b].key;
     pairing->made.push_back({pairing->pairs.size(), 1, PairedText(pair.by, key_a, key_b)});
     pairing->pairs.push_back({left.ids[pair.a], right.ids[pair.b]});
     pairing->key_hashes.push_back(std::hash<std::string>{}(ToText(key_b)));

@@ -165,8 +165,7 @@ std::string RecomputeHint(const compare::DiffReport& report) {
   std::set<char> sides;
   for (const compare::Unpaired& alone : report.unpaired) {
     const auto key = ParseKey(alone.key);
-    if (!alone.allowed && key.ok() && key->recompute && key->phase == Phase::kForward)
-      sides.insert(alone.side);
+    if (!alone.allowed && key.ok() && key->recompute) sides.insert(alone.side);
   }
   if (sides.size() != 1) return "";
   return fmt::format(

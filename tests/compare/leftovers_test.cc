@@ -91,35 +91,6 @@ TEST(PairLeftovers, CallsAndMicroBatchesByTheirOrder) {
   EXPECT_THAT(Pairs(InOrder(calls), InOrder(micros), {.sequence = false}), IsEmpty());
 }
 
-Leftover Gradient(uint64_t call, uint32_t micro, bool recompute) {
-  Leftover leftover = Make("x", Role::kGradOutput, "", "L", {2});
-  leftover.key.phase = Phase::kBackward;
-  leftover.key.call = call;
-  leftover.key.micro = micro;
-  leftover.key.recompute = recompute;
-  return leftover;
-}
-
-// What a checkpoint computed anew meets what it did not, after all that agree in this.
-TEST(PairLeftovers, GradientsOfWhatWasComputedAnew) {
-  const auto plain = InOrder({Gradient(0, 0, false), Gradient(0, 1, false)});
-  const auto anew = InOrder({Gradient(0, 1, true), Gradient(0, 0, true)});
-  EXPECT_THAT(Pairs(plain, anew, kSameNames),
-              ElementsAre("0-1 by order of calls", "1-0 by order of calls"));
-  const auto first = InOrder({Gradient(5, 0, false), Gradient(0, 0, true)});
-  EXPECT_THAT(Pairs({plain[0]}, first, kSameNames), ElementsAre("0-0 by order of calls"));
-  EXPECT_THAT(Pairs(first, {plain[0]}, kSameNames), ElementsAre("0-0 by order of calls"));
-}
-
-// Backward asks for the last call first, but need not: the order of several says nothing.
-TEST(PairLeftovers, GradientsOfSeveralCallsThatWereComputedAnewHaveNoOrder) {
-  const auto plain = InOrder({Gradient(0, 0, false), Gradient(1, 0, false)});
-  const auto anew = InOrder({Gradient(0, 0, true), Gradient(1, 0, true)});
-  EXPECT_THAT(Pairs(plain, anew, kSameNames), IsEmpty());
-  EXPECT_THAT(Pairs(anew, plain, kSameNames), IsEmpty());
-  EXPECT_THAT(Pairs({plain[0]}, {Gradient(0, 1, true)}, kSameNames), IsEmpty());
-}
-
 // Streams of different length: B lacks a norm and has a dropout; names share nothing.
 TEST(PairLeftovers, StreamsOfDifferentLengthAreAlignedByClassShapeAndOrder) {
   const auto a = InOrder({Out("enc.proj_in", "torch.nn.Linear", {2, 8}),

@@ -169,9 +169,6 @@ TEST(RecomputeHint, IsForWhatOneSideAloneRunsAgain) {
   compare::DiffReport report;
   report.unpaired = {{.side = 'B', .key = "block.act@output#"}};
   EXPECT_EQ(RecomputeHint(report), "");
-  // A gradient is no forward.
-  report.unpaired.push_back({.side = 'B', .key = "block.act@grad_output#~b.r"});
-  EXPECT_EQ(RecomputeHint(report), "");
   report.unpaired.push_back({.side = 'B', .key = "block.act@output#~r"});
   EXPECT_THAT(RecomputeHint(report), AllOf(HasSubstr("B alone"), HasSubstr("'@.*~r'")));
   report.unpaired.push_back({.side = 'A', .key = "block.fc@output#~r"});
