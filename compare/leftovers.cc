@@ -130,8 +130,6 @@ void PairByCall(Matching* matching) {
     Key key = leftover.key;
     key.call = 0;
     key.micro = key.chunk = key.lane = 0;
-    // A gradient is the same whether a checkpoint computed its forward anew.
-    if (key.phase == Phase::kBackward) key.recompute = false;
     return key;
   };
   const auto by_count = [](const Open& open) {

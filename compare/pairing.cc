@@ -141,7 +141,6 @@ uint64_t NameHash(Key key) {
   key.arg.clear();
   key.call = 0;
   key.micro = key.chunk = key.lane = 0;
-  key.recompute = false;
   return std::hash<std::string>{}(ToText(key));
 }
 

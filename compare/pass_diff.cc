@@ -9,7 +9,6 @@
 
 #include "compare/pair_comparer.h"
 #include "compare/pass_judge.h"
-#include "compare/recomputed.h"
 #include "compare/shared_pairs.h"
 #include "compare/sparse_pairs.h"
 #include "compare/stages.h"
@@ -241,7 +240,6 @@ PassDiff DiffViews(OpenedPair opened, const PassDiffOptions& options) {
   diff.rank_lists = std::move(opened.rank_lists);
   diff.killed_a = std::move(opened.killed_a);
   diff.killed_b = std::move(opened.killed_b);
-  LeaveOutRecomputed(&diff);
   diff.spill = std::make_unique<SpillFile>(options.spill);
   pairing.pairs.shrink_to_fit();
   pairing.key_hashes.shrink_to_fit();
