@@ -289,9 +289,11 @@ OriginFinder::Choice OriginFinder::ChooseFirst() {
                     beyond->key_hash == bits->key_hash;
   if (same) return choice;
   const bool reproducible = reproducible_from_ && *reproducible_from_ <= bits->candidate.step;
-  // A weight within its bound is no cause of an error that a later operator adds by itself.
-  const bool by_parameter =
-      bits->candidate.own_parameter && !(bits->own_within && beyond->adds_error);
+  // A weight within its bound is no cause of an error that a later operator adds by itself. Of what
+  // the model was given no weight is: those of all its parts are its own.
+  const bool by_parameter = bits->candidate.own_parameter &&
+                            bits->candidate.first.kind == OriginKind::kOperator &&
+                            !(bits->own_within && beyond->adds_error);
   if (by_parameter || reproducible) {
     bits->origin.by_bits = true;
     choice.origin = bits->origin;

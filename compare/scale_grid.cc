@@ -18,6 +18,9 @@ bool IsOfBlocks(uint64_t size, uint64_t scales) { return scales > 1 && scales < 
 struct CommonBlock {
   uint64_t edge = 0;       // 0: there is none
   bool is_likely = false;  // more than even parts
+
+  // Where both fit, blocks of 128 are what quantisers take.
+  bool is_taken() const { return is_likely || edge == 128; }
 };
 CommonBlock CommonBlockOf(const std::vector<uint64_t>& tensor,
                           const std::vector<uint64_t>& scales) {
@@ -67,7 +70,7 @@ std::optional<ScaleGrid> ScaleGrid::Fit(const std::vector<uint64_t>& tensor,
   for (size_t i = tensor.size(); i-- > 0;) {
     if (shape[i] == 0 || shape[i] > tensor[i]) return std::nullopt;
     grid.block_[i] = (tensor[i] + shape[i] - 1) / shape[i];
-    if (common.is_likely && IsOfBlocks(tensor[i], shape[i])) grid.block_[i] = common.edge;
+    if (common.is_taken() && IsOfBlocks(tensor[i], shape[i])) grid.block_[i] = common.edge;
     if ((tensor[i] + grid.block_[i] - 1) / grid.block_[i] != shape[i]) return std::nullopt;
     if (shape[i] > 1) grid.step_[i] = step;
     step *= shape[i];

@@ -380,5 +380,26 @@ TEST(DiffOrigin, ASmallFirstDifferenceIsTheOriginWhereBitsAreReproducible) {
   EXPECT_EQ(alone.first_bits->name, "first");
 }
 
+// Every weight belongs to the whole model, but none is what that was given.
+TEST(DiffOrigin, AnInputWithinItsBoundIsNoOriginForAWeightBehindIt) {
+  const Tensor wrong = Vector<float>("float32", {2, 2});
+  const auto run = [&](const Tensor& input, bool is_wrong) {
+    FakeRun run(1);
+    PassBuilder pass = run.Pass(0, 0);
+    pass.Param("norm", "weight", is_wrong ? wrong : Vector<float>("float32", {1, 1}));
+    const uint64_t root = pass.Begin(".", "", {{"0", input}});
+    pass.Module("norm", input, is_wrong ? kBad : kGood);
+    pass.End(root, ".", "", {{"", is_wrong ? kBad : kGood}});
+    return run;
+  };
+  const FakeRun a = run(kGood, false);
+  EXPECT_EQ(DiffOk(a, run(kNear, false)).overall, Overall::kSame);
+  const DiffReport report = DiffOk(a, run(kNear, true));
+  EXPECT_EQ(report.overall, Overall::kDiffers);
+  ASSERT_TRUE(report.origin);
+  EXPECT_EQ(report.origin->name, "norm");
+  EXPECT_THAT(report.origin->parameter, HasSubstr("norm.weight"));
+}
+
 }  // namespace
 }  // namespace tdump::compare
