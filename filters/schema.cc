@@ -420,10 +420,11 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "compile.taps",
         .type = "auto | on | off",
         .value = "auto",
-        .doc = "on, an experiment: what the rules can want of modules inside what `torch.compile` "
-               "makes is put into the graphs when they are compiled. off, and auto in this "
-               "version: such graphs stay as they are without tdump, and nothing inside them is "
-               "captured.",
+        .doc =
+            "on, an experiment: what the rules can want of modules inside what `torch.compile`, "
+            "TorchScript and `torch.export` make is put into the graphs when they are made. off, "
+            "and auto in this version: such graphs stay as they are without tdump, and nothing "
+            "inside them is captured. What is exported with `on` needs tdump where it is loaded.",
         .example = "on",
         .read = ReadTri<&Config::compiled>,
         .print = PrintTri<&Config::compiled>,

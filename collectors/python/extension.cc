@@ -13,6 +13,7 @@
 #include "collectors/python/optimizer_state.h"
 #include "collectors/python/python_text.h"
 #include "collectors/python/resting_hooks.h"
+#include "collectors/python/scripted_modules.h"
 #include "collectors/python/summary.h"
 #include "collectors/python/tap.h"
 #include "collectors/python/traced_modules.h"
@@ -133,6 +134,17 @@ PyObject* Describe(PyObject*, PyObject* args) {
   entry->root->prefix = info.root;
   entry->is_root = is_root != 0;
   Name(runtime, info, entry);
+  Py_RETURN_NONE;
+}
+
+PyObject* ScriptedStart(PyObject*, PyObject*) { return PyBool_FromLong(StartScripted()); }
+
+// scripted(module, object)
+PyObject* Scripted(PyObject*, PyObject* args) {
+  PyObject* module;
+  long long object;
+  if (!PyArg_ParseTuple(args, "OL", &module, &object)) return nullptr;
+  NameScripted(module, static_cast<uintptr_t>(object));
   Py_RETURN_NONE;
 }
 
@@ -326,6 +338,10 @@ PyMethodDef methods[] = {
     {"known", Quiet<Known>, METH_O, "known(module): whether it has been named."},
     {"describe", Quiet<Describe>, METH_VARARGS,
      "describe(module, root_number, prefix, path, cls, leaf, is_root, aliases)"},
+    {"scripted_start", Quiet<ScriptedStart>, METH_NOARGS,
+     "Whether calls inside script modules are to be seen."},
+    {"scripted", Quiet<Scripted>, METH_VARARGS,
+     "scripted(module, object): a named module is this object of TorchScript."},
     {"ignore", Quiet<Ignore>, METH_O, "ignore(module): a wrapper."},
     {"stale", Quiet<Stale>, METH_O, "stale(root_number): its modules were moved or added."},
     {"root_prefixes", Quiet<RootPrefixes>, METH_NOARGS, "names.roots of the configuration."},

@@ -15,6 +15,7 @@
 #include "collectors/torch/capture.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
+#include "collectors/torch/scripted_calls.h"
 #include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
@@ -187,6 +188,7 @@ void BeforeForward(PyObject* module, PyObject* args) {
     NoteOutermost(entry);
     OnOutermostCall(runtime, entry->root);
   }
+  if (entry->script != nullptr) PrepareScripted(entry->script);
   if (!runtime->recorder->Begin(entry->op, module, Phase::kForward, frame->recompute,
                                 &frame->scope))
     return;

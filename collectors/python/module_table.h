@@ -39,6 +39,8 @@ struct ModuleEntry {
   bool is_root = false;
   bool ignored = false;    // a wrapper: its calls are those of the module inside
   bool outermost = false;  // a call of it has been outermost
+  // Of a script module whose inner calls are seen, its object of TorchScript.
+  const void* script = nullptr;
 };
 
 // Modules by identity. Entries vanish with their modules, so an address that is reused is never

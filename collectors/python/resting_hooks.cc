@@ -5,6 +5,7 @@
 #include "collectors/python/in_python.h"
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
+#include "collectors/torch/scripted_calls.h"
 #include "collectors/torch/torch_state.h"
 
 namespace tdump::collectors {
@@ -102,6 +103,7 @@ uint64_t EnterWatched(PyObject* module) {
       BeginCall(runtime, IdentityOf(runtime, module, *entry), depth, kFramesOfCall);
   if (frame == nullptr) return 0;
   frame->waiting = true;
+  if (entry->script != nullptr) PrepareScripted(entry->script);
   const uint64_t serial = frame->serial;
   StandHooksIfArmed(runtime);
   return serial;

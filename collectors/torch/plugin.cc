@@ -5,6 +5,7 @@
 #include "collectors/torch/aten_collector.h"
 #include "collectors/torch/cxx_api.h"
 #include "collectors/torch/device_tensors.h"
+#include "collectors/torch/exported_calls.h"
 #include "collectors/torch/step_marks.h"
 
 namespace tdump::collectors {
@@ -30,6 +31,7 @@ int tdump_torch_start(tdump::Runtime* runtime) {
       runtime->prepare_devices = &tdump::collectors::PrepareDevices;
       tdump::collectors::StartStepMarks(runtime);
       tdump::collectors::StartAtenCollector(runtime);
+      tdump::collectors::DefineExportedOperators();
     }
   } catch (...) {
     tdump::collectors::current.store(nullptr, std::memory_order_release);

@@ -42,6 +42,11 @@ inline void After(void* token, const void* result) {
     end(token, result);
 }
 
+// torch::jit::Method::operator()(std::vector<c10::IValue>, const Kwargs&) const
+#define TDUMP_SCRIPT                                                                              \
+  "_ZNK5torch3jit6MethodclESt6vectorIN3c106IValueESaIS4_EERKSt13unordered_mapINSt7__cxx1112basic" \
+  "_stringIcSt11char_traitsIcESaIcEEES4_St4hashISD_ESt8equal_toISD_ESaISt4pairIKSD_S4_EEE"
+
 // What the unwinder asks of a frame that it passes (Itanium C++ ABI, exception handling, 2.5.2).
 enum Phase { kCleanup = 2 };
 enum Answer { kContinueUnwind = 8 };
@@ -69,6 +74,19 @@ extern "C" __attribute__((visibility("hidden"), used)) int tdump_shim_forward_pe
   const auto tell = reinterpret_cast<Unwound>(Collector("tdump_torch_forward_unwound", &unwound));
   if (place_of != nullptr && tell != nullptr) tell(place_of(context));
   return kContinueUnwind;
+}
+
+// Before a method of TorchScript that a C++ program calls; what it calls in turn TorchScript runs
+// by itself. `stack` is a std::vector that is passed by value, and so by address.
+TDUMP_SHIM_EXPORT Tensor CallScript(void* method, void* stack, void* named) __asm__(TDUMP_SCRIPT);
+Tensor CallScript(void* method, void* stack, void* named) {
+  __asm__ volatile(".cfi_personality 0x1b, tdump_shim_forward_personality");
+  static void *found, *real;
+  using Prepare = void (*)(const void* method);
+  const auto prepare = reinterpret_cast<Prepare>(Collector("tdump_torch_script_begin", &found));
+  const auto next = (Tensor(*)(void*, void*, void*))tdump_shim_next_torch(TDUMP_SCRIPT, &real);
+  if (prepare != nullptr) prepare(method);
+  return next(method, stack, named);
 }
 
 #define TDUMP_FORWARD(cls, mangled, parameters, arguments)                         \

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tdump import _naming, _ranks, _torch, _traced_values, _tracers
+from tdump import _exported, _naming, _ranks, _torch, _traced_values, _tracers
 from tdump._traced_values import NotHere
 
 _OUTPUTS, _OUTPUT_GRADIENTS, _INPUTS, _INPUT_GRADIENTS = 1, 2, 4, 8  # bits of _torch.traced_wants()
@@ -43,12 +43,12 @@ def keep_out(*hooks: Any) -> None:
 
 def before() -> None:
     """In the pre-hook of a module that is being traced."""
-    _trace(_Graph.before)
+    _trace(_Graph.before, exported=_exported_before)
 
 
 def after() -> None:
     """In its hook."""
-    _trace(_Graph.after)
+    _trace(_Graph.after, exported=_exported_after)
 
 
 def tap() -> None:
@@ -79,10 +79,20 @@ def _is_ours(node: torch.fx.Node) -> bool:
     return any("tdump.traced_" in str(argument) for argument in node.args[1:2])  # with_effects(token, op, ...)
 
 
-def _trace(step: Any, what: str = "modules") -> None:
+def _exported_before(said: dict[str, Any]) -> None:
+    _exported.before(said["module"], said["args"])
+
+
+def _exported_after(said: dict[str, Any]) -> None:
+    _exported.after(said["module"], *said["rest"])
+
+
+def _trace(step: Any, what: str = "modules", exported: Any = None) -> None:
     try:
         tx = _translator()
-        if tx is None or tx.output.export:
+        if tx is None and exported is not None and torch.compiler.is_exporting() and _torch.traced_start():
+            exported(sys._getframe(2).f_locals)
+        elif tx is None or tx.output.export:
             _torch.note(_TRACED.format(what))
         elif _define():
             step(_Graph.of(tx), tx)
@@ -439,7 +449,7 @@ def _paths(above: torch.nn.Module) -> dict[int, str]:
 def _part(module: torch.nn.Module, path: str) -> torch.nn.Module | None:
     part: Any = module
     for name in path.split(".") if path else ():
-        part = part.__dict__.get("_modules", {}).get(name)
+        part = _naming.part_of(part, name)
         if part is None:
             return None
     return part

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import torch
 from torch.nn import Module
 
-from tdump import _torch, _tracers
+from tdump import _scripted, _torch, _tracers
 
 # Wrappers by qualified class name and the attribute that holds the wrapped module: not part of a path.
 _WRAPPERS = {
@@ -70,12 +70,17 @@ def class_of(module: Module) -> type:
 
 
 def class_name(module: Module) -> str:
-    return qualified(class_of(module))
+    return _scripted.class_name(module) if _scripted.is_script(module) else qualified(class_of(module))
 
 
 def children(module: Module) -> list[tuple[str, Module]]:
-    parts = module.__dict__.get("_modules")
+    parts = _scripted.members(module).get("_modules")
     return [(name, child) for name, child in parts.items() if isinstance(child, Module)] if parts else []
+
+
+def part_of(module: Module, name: str) -> Module | None:
+    parts = _scripted.members(module).get("_modules")
+    return parts[name] if parts and name in parts else None
 
 
 # ---- what registration told ----
@@ -156,7 +161,7 @@ def owner_of(module: Module) -> Module | None:
         return None
     for reference, name in known.owners:
         owner = reference()
-        if owner is not None and owner.__dict__.get("_modules", {}).get(name) is module:
+        if owner is not None and part_of(owner, name) is module:
             return owner
     return None
 
@@ -212,7 +217,7 @@ def _has_parameters(module: Module) -> bool:
     return any(
         parameter is not None
         for part in _walk_once(module)
-        for parameter in part.__dict__.get("_parameters", {}).values()
+        for parameter in _scripted.members(part).get("_parameters", {}).values()
     )
 
 
@@ -232,6 +237,7 @@ def _walk_once(module: Module) -> Iterator[Module]:
 
 _roots: dict[int, tuple[weakref.ref[Module], int]] = {}  # id -> (root, number)
 _next_root = 0
+_replaced: weakref.WeakSet[Module] = weakref.WeakSet()  # by script modules
 _given: dict[int, tuple[weakref.ref[Module], str]] = {}  # id -> (root, prefix) by watch()
 _tree_of: dict[int, int] = {}  # id of a named module -> number of its root
 
@@ -243,7 +249,7 @@ def _root_prefix(root: Module) -> tuple[int, str]:
     given = _given.get(id(root))
     if given is not None and given[0]() is root:
         return number, given[1]
-    cls = class_of(unwrap(root)).__name__
+    cls = _short_name(unwrap(root))
     if (prefix := _configured().get(cls)) is not None:
         return number, prefix
     return number, "" if number == 0 else f"{cls}#{number}"
@@ -255,11 +261,26 @@ def _configured() -> dict[str, str]:
     return dict(line.split("=", 1) for line in _torch.root_prefixes().splitlines() if "=" in line)
 
 
+def prefix_of(root: Module) -> str:
+    return _root_prefix(root)[1]
+
+
+def _short_name(module: Module) -> str:
+    return class_name(module).rpartition(".")[2] if _scripted.is_script(module) else class_of(module).__name__
+
+
 def _number_roots(root: Module) -> int:
-    """Numbers `root` and, before it, the roots that were constructed before it and are still alive."""
+    """Numbers `root` and, before it, the roots that were constructed before it and are still alive. A script module
+    takes the place of what it was made of, where that has not been called."""
+    place = root
+    if (origin := _scripted.origin(root)) is not None and id(origin) not in _roots:
+        place = origin
+        _replaced.add(origin)
     for known in sorted(_known.values(), key=lambda known: known.number):
         module = known.module()
-        if module is None or id(module) in _roots or module is root or known.number > _know(root).number:
+        if module is None or id(module) in _roots or module is root or known.number > _know(place).number:
+            continue
+        if module in _replaced:
             continue
         if (
             known.owns
@@ -281,7 +302,7 @@ def _add_root(root: Module) -> int:
 
 def unwrap(module: Module) -> Module:
     while (attribute := wrapped_attribute(module)) is not None:
-        inner = module.__dict__.get("_modules", {}).get(attribute)
+        inner = part_of(module, attribute)
         if not isinstance(inner, Module):
             break
         module = inner
@@ -318,9 +339,12 @@ def describe_tree(root: Module) -> None:
         paths.setdefault(id(module), []).append(path or ".")
     number, prefix = _root_prefix(root)
     top = unwrap(root)
+    shared = _scripted.twins(list(modules.values()))
+    for key, twin in shared.items():
+        paths[id(twin)] += paths[key]
     try:
         for key, module in modules.items():
-            first, *aliases = paths[key]
+            first, *aliases = paths[id(shared.get(key, module))]
             leaf = not children(module)
             _tree_of[key] = number
             _torch.describe(module, number, prefix, first, class_name(module), leaf, module is top, aliases)
@@ -328,6 +352,7 @@ def describe_tree(root: Module) -> None:
             if wrapped_attribute(module) is not None:
                 _torch.ignore(module)
         _torch.set_members(number, list(modules.values()))
+        _scripted.describe(list(modules.values()))
     except BaseException:  # an interrupt of the job's
         _torch.stale(number)
         raise
@@ -340,7 +365,7 @@ _alone: dict[str, weakref.ref[Module]] = {}  # name -> the module that has it, o
 def _describe_alone(module: Module) -> None:
     """A module that nobody owns and that owns no parameter, called beside the model: a loss, an activation. One that is
     made anew for each call gets the name of the one before."""
-    name = _free_name(type(module).__name__)
+    name = _free_name(_short_name(module))
     _alone[name] = weakref.ref(module)
     number = _PARAMETERLESS + list(_alone).index(name)
     parts: dict[Module, list[str]] = {}
@@ -349,11 +374,12 @@ def _describe_alone(module: Module) -> None:
     for part, (first, *aliases) in parts.items():
         _torch.describe(part, number, name, first, class_name(part), not children(part), False, aliases)
     _torch.set_members(number, list(parts))
+    _scripted.describe(list(parts))
 
 
 def _free_name(cls: str) -> str:
     """The first of Cls, Cls#1, Cls#2, ... that no living module has."""
-    roots = {number for reference, number in _roots.values() if type(reference()).__name__ == cls}
+    roots = {number for root, number in _roots.values() if (module := root()) and _short_name(module) == cls}
     for count in itertools.count():
         name = f"{cls}#{count}" if count else cls
         if count not in roots and (name not in _alone or _alone[name]() is None):
@@ -372,8 +398,6 @@ def resolve(module: Module) -> None:
             return
         _torch.note("torch.fx: a graph of a compiler is run as a module; not captured (not in this version)")
         return
-    if isinstance(module, torch.jit.ScriptModule):
-        _torch.note("TorchScript: modules inside a script module run without hooks; not captured (not in this version)")
     root = top_of(module)
     if root is module and not _has_parameters(module) and (_next_root > 0 or _any_model(module)):
         _describe_alone(module)
