@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import tdump
+import torch
 from conftest import BUILD, SOURCE, TDUMP_RUN, execute, latest
 
 JOBS = SOURCE / "tests" / "e2e" / "jobs"
@@ -53,6 +54,8 @@ class Runs:
             python = [sys.executable, "-W", "ignore"] if self.job.suffix == ".py" else []
             command = [*python, str(self.job), *words]
             caches = {"TORCHINDUCTOR_CACHE_DIR": str(cwd / "cache")}
+            if not python:  # what a package of AOTInductor needs
+                caches["LD_LIBRARY_PATH"] = str(Path(torch.__file__).parent / "lib")
             alone = told(execute(command, cwd, FREE | caches, PATIENCE)) if bare else None
             dumped = execute([TDUMP_RUN, "-c", "c.yaml", "--", *command], cwd, caches, PATIENCE)
             self.done[words] = (alone, told(dumped), captured(cwd), dumped.stderr)

@@ -1,10 +1,16 @@
 // The models of execution_matrix.py in C++, in the same steps: cxx_execution_matrix FILE, as
-// `execution_matrix.py save FILE` wrote it. Prints the losses, as JSON.
+// `execution_matrix.py save FILE` wrote it, in the dtype of that. With `script`: what TorchScript
+// made of them, which lies beside FILE. With `package FOLDER`: packages of AOTInductor, which have
+// no backward and fixed shapes. Prints the losses, as JSON.
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -202,25 +208,64 @@ class Given {
   c10::impl::GenericDict tensors_{c10::StringType::get(), c10::TensorType::get()};
 };
 
+struct Program {
+  std::function<Tensor(const Tensor& x)> forward;  // the first of what it gives
+  std::function<void(bool training)> prepare;      // the next step
+  int steps = kSteps;
+  bool trains = true;
+};
+
 // `root`: what the second and the third model of the Python job are called.
 template <class Model>
-void RunSteps(const Given& given, const std::string& name, Model model, const std::string& root) {
+Program Module(const Given& given, const std::string& name, Model model, const std::string& root) {
   for (auto& parameter : model->named_parameters()) {
     const torch::NoGradGuard no_grad;
-    parameter.value().copy_(given.Get(name + "." + parameter.key()));
+    const Tensor value = given.Get(name + "." + parameter.key());
+    model->to(value.scalar_type());
+    parameter.value().copy_(value);
   }
   tdump::watch(model, root);
+  return {.forward = [model](const Tensor& x) mutable { return Tensor(First(model(x))); },
+          .prepare =
+              [model](bool training) mutable {
+                model->train(training);
+                model->zero_grad();
+              }};
+}
+
+Program Script(const std::string& file) {
+  auto model = std::make_shared<torch::jit::Module>(torch::jit::load(file));
+  return {.forward =
+              [model](const Tensor& x) {
+                const c10::IValue output = model->forward({x});
+                return output.isTensor() ? output.toTensor()
+                                         : output.toTupleRef().elements()[0].toTensor();
+              },
+          .prepare =
+              [model](bool training) {
+                model->train(training);
+                for (Tensor parameter : model->parameters()) parameter.mutable_grad() = Tensor();
+              }};
+}
+
+Program Package(const std::string& file) {
+  auto loader = std::make_shared<torch::inductor::AOTIModelPackageLoader>(file);
+  return {.forward = [loader](const Tensor& x) { return loader->run({x})[0]; },
+          .prepare = [](bool) {},
+          .steps = 2,
+          .trains = false};
+}
+
+void RunSteps(const Given& given, const std::string& name, const Program& program) {
   std::printf("\"%s\": {\"values\": [", name.c_str());
-  for (int step = 0; step < kSteps; ++step) {
-    const bool training = step < kSteps - 1;
-    model->train(training);
-    model->zero_grad();
+  for (int step = 0; step < program.steps; ++step) {
+    const bool training = program.trains && step < kSteps - 1;
+    program.prepare(training);
     tdump::step();
     const torch::AutoGradMode mode(training);
     Tensor x = given.Get(name + ".step" + std::to_string(step));
     if (x.is_floating_point()) x.set_requires_grad(true);
-    const auto outputs = model(x);
-    const Tensor& output = First(outputs);
+    const Tensor output = program.forward(x);
     const Tensor weights = torch::linspace(-1, 1, output.numel()).view_as(output);
     const Tensor loss = (output.square() * weights).mean();
     if (training) loss.backward();
@@ -232,13 +277,23 @@ void RunSteps(const Given& given, const std::string& name, Model model, const st
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
+  const std::string file = argv[1], how = argc > 2 ? argv[2] : "";
   const Given given(argv[1]);
-  std::printf("{");
-  RunSteps(given, "mlp", Mlp(), "");
-  std::printf(", ");
-  RunSteps(given, "decoder", Decoder(), "Decoder#1");
-  std::printf(", ");
-  RunSteps(given, "minilm", BertLayer(), "BertLayer#2");
+  std::vector<Program> programs;
+  const std::vector<std::string> names = {"mlp", "decoder", "minilm"};
+  if (how == "script") {
+    for (const std::string& name : names) programs.push_back(Script(file + "." + name));
+  } else if (how == "package") {
+    for (const std::string& name : names)
+      programs.push_back(Package(std::string(argv[3]) + "/" + name + ".pt2"));
+  } else {
+    programs = {Module(given, "mlp", Mlp(), ""), Module(given, "decoder", Decoder(), "Decoder#1"),
+                Module(given, "minilm", BertLayer(), "BertLayer#2")};
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::printf(i == 0 ? "{" : ", ");
+    RunSteps(given, names[i], programs[i]);
+  }
   std::printf("}\n");
 }

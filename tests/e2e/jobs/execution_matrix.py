@@ -1,11 +1,13 @@
-"""Models, each in three training steps and one without gradients, run as the command line says: ``plain``, or the
-backend of torch.compile and how (``dynamic``, ``cpp_wrapper``). Each step is one of tdump. Prints, as JSON, what each
-computed, and how many graphs Dynamo had made by then.
+"""Models, each in three training steps and one without gradients, run as the command line says: ``plain``, ``script``
+or ``trace FILE`` (TorchScript), ``aoti`` (a package of AOTInductor), or the backend of torch.compile and how (``dynamic``,
+``cpp_wrapper``); at last, maybe, the dtype. Each step is one of tdump. Prints, as JSON, what each computed, and how many graphs Dynamo had made by then.
 
-``save FILE`` writes the parameters and the inputs for cxx_execution_matrix.cc."""
+``save FILE [DTYPE]`` writes the parameters and the inputs for cxx_execution_matrix.cc, and beside FILE what TorchScript
+made of the models, scripted and traced."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -22,6 +24,8 @@ from torch.utils.checkpoint import checkpoint
 BATCHES = (2, 2, 3, 3)  # of the steps; the last one is without gradients
 ROUNDS = 5
 ROWS = 5
+WIDTH, INNER = 384, 1536  # of MiniLM-L6
+DTYPES = {"bfloat16": torch.bfloat16}
 
 
 class Mlp(nn.Module):
@@ -33,13 +37,18 @@ class Mlp(nn.Module):
         self.first, self.again = nn.Linear(8, 16), nn.Linear(16, 16)
         self.act, self.last = nn.ReLU(inplace=True), nn.Sequential(nn.Linear(16, 8), nn.Dropout(0.0))
         self.tied = self.again
+        self.rounds = ROUNDS
 
-    def forward(self, x: torch.Tensor, *, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, x: torch.Tensor, scale: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
         h = self.act(self.first(x * scale))
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             h = self.act(self.again(h))
             h = self.act(self.tied(h))
         return self.last(h), h
+
+
+def heads(x: torch.Tensor, count: int) -> torch.Tensor:
+    return x.unflatten(-1, [count, -1]).transpose(1, 2)
 
 
 class Projection(nn.Module):
@@ -47,8 +56,9 @@ class Projection(nn.Module):
         super().__init__()
         self.qkv = nn.Linear(width, 3 * width)
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(part.unflatten(-1, (2, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return heads(q, 2), heads(k, 2), heads(v, 2)
 
 
 class Layer(nn.Module):
@@ -60,8 +70,8 @@ class Layer(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        parts = self.split(self.norm(x))
-        mixed = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+        q, k, v = self.split(self.norm(x))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         return x + self.mlp(x)
 
@@ -77,7 +87,11 @@ class Decoder(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embed(tokens)
         for layer in self.layers:
-            x = checkpoint(layer, x, use_reentrant=False) if self.training else layer(x)
+            if torch.jit.is_scripting():  # has no checkpoints
+                x = layer(x)
+            else:
+                again = self.training and not torch.jit.is_tracing()
+                x = checkpoint(layer, x, use_reentrant=False) if again else layer(x)
         return self.head(x)
 
 
@@ -93,6 +107,57 @@ def minilm_block() -> nn.Module:
     with safe_open(folder / "model.safetensors", "pt") as file:
         block.load_state_dict({name: file.get_tensor(f"encoder.layer.0.{name}") for name in block.state_dict()})
     return block
+
+
+class SelfAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        q, k, v = heads(self.query(x), 12), heads(self.key(x), 12), heads(self.value(x), 12)
+        return (nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2),)
+
+
+class Added(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dense, self.LayerNorm = nn.Linear(width, WIDTH), nn.LayerNorm(WIDTH, eps=1e-12)
+        self.dropout = nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return self.LayerNorm(self.dropout(self.dense(x)) + residual)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.self, self.output = SelfAttention(), Added(WIDTH)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (self.output(self.self(x)[0], x),)
+
+
+class Intermediate(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense, self.intermediate_act_fn = nn.Linear(WIDTH, INNER), nn.GELU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.intermediate_act_fn(self.dense(x))
+
+
+class BertLayer(nn.Module):
+    """That of MiniLM as TorchScript can read it, with the weights of the other."""
+
+    def __init__(self, weights: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.attention, self.intermediate, self.output = Attention(), Intermediate(), Added(INNER)
+        self.load_state_dict(weights)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed = self.attention(x)[0]
+        return self.output(self.intermediate(mixed), mixed)
 
 
 class Halves(NamedTuple):
@@ -129,24 +194,34 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "encoder": Encoder,
 }
 IN_ALL_WAYS = ("mlp", "decoder", "minilm")
+IN_TRACES = ("mlp", "decoder")  # of a tuple of one tensor a trace keeps the tensor alone
 KEPT: list[Any] = []  # models live on, as they do in a job
 
 
-def made(name: str) -> nn.Module:
+def made(name: str, dtype: torch.dtype) -> nn.Module:
     torch.manual_seed(0)
-    return MODELS[name]()
+    return MODELS[name]().to(dtype)
 
 
-def inputs(name: str, step: int) -> tuple[tuple[torch.Tensor, ...], dict[str, Any]]:
+def inputs(name: str, step: int, dtype: torch.dtype) -> tuple[tuple[torch.Tensor, ...], dict[str, Any]]:
     batch = BATCHES[step]
     torch.manual_seed(step)
-    if name == "mlp":
-        return (torch.randn(batch, 8, requires_grad=True),), {"scale": 0.5}
     if name == "decoder":
         return (torch.randint(0, 32, (batch, ROWS)),), {}
+    shape = {"mlp": (8,), "minilm": (ROWS, WIDTH), "encoder": (ROWS, 16)}[name]
+    given = torch.randn(batch, *shape).to(dtype).requires_grad_()
+    others = {"mlp": {"scale": 0.5}, "encoder": {"mask": torch.zeros(batch, ROWS).bool()}}
+    return (given,), others.get(name, {})
+
+
+def scripted(name: str, how: str, dtype: torch.dtype) -> nn.Module:
+    model = made(name, dtype)
     if name == "minilm":
-        return (torch.randn(batch, ROWS, 384, requires_grad=True),), {}
-    return (torch.randn(batch, ROWS, 16, requires_grad=True),), {"mask": torch.zeros(batch, ROWS).bool()}
+        model = BertLayer(model.state_dict()).to(dtype)
+    if how == "script":
+        return torch.jit.script(model)
+    with torch.no_grad():
+        return torch.jit.trace(model, inputs(name, 0, dtype)[0])
 
 
 def first(output: Any) -> torch.Tensor:
@@ -155,26 +230,60 @@ def first(output: Any) -> torch.Tensor:
     return output[0] if isinstance(output, tuple) else output
 
 
-def run_step(name: str, model: nn.Module, call: Callable[..., Any], step: int) -> list[float]:
+def loss_of(output: torch.Tensor) -> torch.Tensor:
+    # Weights, or the gradient behind a last LayerNorm would be zero but for rounding.
+    return (output.square() * torch.linspace(-1, 1, output.numel()).view_as(output)).mean()
+
+
+def run_step(name: str, model: nn.Module, call: Callable[..., Any], step: int, dtype: torch.dtype) -> list[float]:
     """The loss and, but in the last step, the sums of the gradients."""
-    args, kwargs = inputs(name, step)
+    args, kwargs = inputs(name, step, dtype)
     model.train(step < len(BATCHES) - 1)
     model.zero_grad()
     tdump.step()
     with torch.set_grad_enabled(model.training):
-        output = first(call(*args, **kwargs))
-        # Weights, or the gradient behind a last LayerNorm would be zero but for rounding.
-        loss = (output.square() * torch.linspace(-1, 1, output.numel()).view_as(output)).mean()
+        loss = loss_of(first(call(*args, **kwargs)))
         if model.training:
             loss.backward()
     return [loss.item(), *(p.grad.sum().item() for p in model.parameters() if p.grad is not None)]
 
 
+def without_keywords(model: nn.Module, *args: torch.Tensor, **_: Any) -> Any:
+    """What was traced has the values of that time in their place."""
+    return model(*args)
+
+
+def run_package(name: str, model: nn.Module, steps: int, dtype: torch.dtype) -> dict[str, Any]:
+    """What AOTInductor made of the model, which has no backward."""
+    import torch._inductor
+
+    args, kwargs = inputs(name, 0, dtype)
+    with torch.no_grad():
+        program = torch.export.export(model.eval(), args, kwargs)
+        file = torch._inductor.aoti_compile_and_package(program, package_path=f"{name}.pt2")
+    package = torch._inductor.aoti_load_package(file)
+    values = []
+    for step in range(steps):
+        args, kwargs = inputs(name, step, dtype)
+        tdump.step()
+        with torch.no_grad():
+            values.append([loss_of(first(package(*args, **kwargs))).item()])
+    return {"values": values}
+
+
 def run(name: str, how: str, words: list[str], steps: int) -> dict[str, Any]:
-    model = made(name)
+    dtype = DTYPES.get(words[-1] if words else "", torch.float32)
+    if how == "trace":
+        model = torch.jit.load(f"{words[0]}.{name}.trace")
+    else:
+        model = scripted(name, how, dtype) if how == "script" else made(name, dtype)
     KEPT.append(model)
-    if how == "plain":
-        return {"values": [run_step(name, model, model, step) for step in range(steps)]}
+    if how == "aoti":
+        return run_package(name, model, steps, dtype)
+    if how in ("plain", "script", "trace"):
+        call = functools.partial(without_keywords, model) if how == "trace" else model
+        values = [run_step(name, model, call, step, dtype) for step in range(steps)]
+        return {"values": values, "left_behind": how != "plain" and "tdump::" in str(model.inlined_graph)}
     torch._dynamo.reset()
     from torch._dynamo.utils import counters
 
@@ -183,7 +292,7 @@ def run(name: str, how: str, words: list[str], steps: int) -> dict[str, Any]:
     KEPT.append(call)
     told: dict[str, Any] = {"values": [], "graphs": []}
     for step in range(steps):
-        told["values"].append(run_step(name, model, call, step))
+        told["values"].append(run_step(name, model, call, step, dtype))
         told["graphs"].append(counters["stats"]["unique_graphs"])
     return told | {"breaks": dict(counters["graph_break"])}
 
@@ -191,9 +300,11 @@ def run(name: str, how: str, words: list[str], steps: int) -> dict[str, Any]:
 def main() -> None:
     how, words = sys.argv[1], sys.argv[2:]
     names, steps = tuple(MODELS), len(BATCHES)
-    if how == "inductor":  # a C++ compiler is slow: what one compilation of each model can do
+    if how in ("inductor", "aoti"):  # a C++ compiler is slow: what one compilation of each model can do
         names, steps = IN_ALL_WAYS, 3 if "dynamic" in words else 2
         os.environ["TORCHINDUCTOR_DEBUG_COMPILE"] = "1"  # without optimization
+    if how in ("script", "trace"):
+        names = IN_ALL_WAYS if how == "script" else IN_TRACES
     if "cpp_wrapper" in words:
         import torch._inductor.config as inductor
 
@@ -203,13 +314,17 @@ def main() -> None:
     print(json.dumps({name: run(name, how, words, steps) for name in names}))
 
 
-def save(file: str) -> None:
+def save(file: str, *words: str) -> None:
+    dtype = DTYPES.get(words[0] if words else "", torch.float32)
     tensors = {}
     for name in IN_ALL_WAYS:
-        tensors |= {f"{name}.{parameter}": value for parameter, value in made(name).state_dict().items()}
-        tensors |= {f"{name}.step{step}": inputs(name, step)[0][0].detach() for step in range(len(BATCHES))}
+        tensors |= {f"{name}.{parameter}": value for parameter, value in made(name, dtype).state_dict().items()}
+        tensors |= {f"{name}.step{step}": inputs(name, step, dtype)[0][0].detach() for step in range(len(BATCHES))}
+        torch.jit.save(scripted(name, "script", dtype), f"{file}.{name}")
+        if name in IN_TRACES:
+            torch.jit.save(scripted(name, "trace", dtype), f"{file}.{name}.trace")
     torch.save(tensors, file)
 
 
 if __name__ == "__main__":
-    save(sys.argv[2]) if sys.argv[1] == "save" else main()
+    save(*sys.argv[2:]) if sys.argv[1] == "save" else main()
