@@ -273,9 +273,11 @@ def _number_roots(root: Module) -> int:
     """Numbers `root` and, before it, the roots that were constructed before it and are still alive. A script module
     takes the place of what it was made of, where that has not been called."""
     place = root
-    if (origin := _scripted.origin(root)) is not None and id(origin) not in _roots:
-        place = origin
-        _replaced.add(origin)
+    for script in (root, *(known.module() for known in list(_known.values()))):
+        origin = None if script is None else _scripted.origin(script)
+        if origin is not None and id(origin) not in _roots:
+            place = origin if script is root else place
+            _replaced.add(origin)
     for known in sorted(_known.values(), key=lambda known: known.number):
         module = known.module()
         if module is None or id(module) in _roots or module is root or known.number > _know(place).number:
