@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -63,8 +64,6 @@ class Tree {
   const std::unordered_map<const Object*, size_t>& positions() const { return positions_; }
 
  private:
-  using State = std::vector<const void*>;
-
   void Walk(const c10::intrusive_ptr<Object>& object, const std::string& path) {
     const auto [it, is_new] = positions_.try_emplace(object.get(), parts_.size());
     if (is_new) it->second = PositionOf(object);
@@ -82,10 +81,8 @@ class Tree {
     State state;
     AddState(*object, &state);
     size_t position = parts_.size();
-    if (!state.empty()) {
-      const auto key = std::pair{ClassOf(*object), std::move(state)};
-      position = by_state_.try_emplace(key, position).first->second;
-    }
+    if (state.tells && state.is_whole)
+      position = by_state_.try_emplace({state.names, state.numbers}, position).first->second;
     if (position == parts_.size()) parts_.push_back({object, {}, true});
     return position;
   }
@@ -102,17 +99,42 @@ class Tree {
     return children;
   }
 
+  // Those of one class, and inside as well, whose tensors are at the same places were one module.
+  struct State {
+    std::vector<std::string> names;
+    std::vector<int64_t> numbers;
+    bool tells = false, is_whole = true;
+  };
+
   static void AddState(const Object& object, State* state) {
+    state->names.push_back(ClassOf(object));
     for (const at::IValue& slot : object.slots()) {
-      if (slot.isTensor() && slot.toTensor().defined() && slot.toTensor().has_storage())
-        state->push_back(slot.toTensor().storage().data());
+      if (slot.isTensor() && slot.toTensor().defined()) AddPlace(slot.toTensor(), state);
     }
-    for (const auto& [name, child] : ChildrenOf(object)) AddState(*child, state);
+    for (const auto& [name, child] : ChildrenOf(object)) {
+      state->names.push_back(name);
+      AddState(*child, state);
+    }
+    state->names.emplace_back();
+  }
+
+  static void AddPlace(const at::Tensor& tensor, State* state) {
+    if (tensor.layout() != at::kStrided || !tensor.has_storage()) {
+      state->is_whole = false;
+      return;
+    }
+    const auto* base = static_cast<const char*>(tensor.storage().data());
+    state->tells |= base != nullptr;
+    const int64_t bytes = tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+    std::vector<int64_t>& numbers = state->numbers;
+    numbers.insert(numbers.end(), {reinterpret_cast<intptr_t>(base) + bytes, tensor.dim()});
+    numbers.insert(numbers.end(), tensor.sizes().begin(), tensor.sizes().end());
+    numbers.insert(numbers.end(), tensor.strides().begin(), tensor.strides().end());
   }
 
   std::vector<Part> parts_;
   std::unordered_map<const Object*, size_t> positions_;
-  std::map<std::pair<std::string, State>, size_t> by_state_;
+  std::map<std::pair<std::vector<std::string>, std::vector<int64_t>>, size_t> by_state_;
 };
 
 class Scripts {
@@ -122,7 +144,7 @@ class Scripts {
     return *one;
   }
 
-  // Names the tree below `root`, once.
+  // Names the tree below `root`, once. A part that has a name keeps it: calls may refer to that.
   void Name(Runtime* runtime, const c10::intrusive_ptr<Object>& root) {
     std::lock_guard lock(mutex_);
     if (FindLocked(root.get()) != nullptr) return;
@@ -152,7 +174,7 @@ class Scripts {
                   is_root,
                   kFirstNumber + number};
       Expect(runtime, named.op);
-      named_.insert_or_assign(object, std::move(named));
+      named_.try_emplace(object, std::move(named));
     }
   }
 
@@ -217,6 +239,8 @@ extern "C" void tdump_torch_script_begin(const void* address) {
     const auto& method = *static_cast<const torch::jit::Method*>(address);
     if (method.name() != "forward") return;
     if (!runtime->collect_compiled) {
+      static std::atomic<bool> said = false;  // a service has many calls
+      if (said.exchange(true, std::memory_order_relaxed)) return;
       Activate(runtime);
       return runtime->sink->note(
           "TorchScript: modules inside a script module run without hooks; not captured "
