@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,7 +31,7 @@ namespace jit = torch::jit;
 using at::IValue;
 using c10::ivalue::Object;
 
-ScriptedHost python;
+std::atomic<decltype(ScriptedHost::begin)> python_begin = nullptr;
 
 // ---- what is taken and given ----
 
@@ -135,7 +136,8 @@ void Begin(Runtime* runtime, const Object& object, std::span<const IValue> argum
   std::vector<OpenScripted>& open = OpenOfThread();
   while (!open.empty() && calls.WithSerial(open.back().serial) == nullptr) open.pop_back();
   open.reserve(open.size() + 1);
-  uint64_t serial = python.begin != nullptr ? python.begin(&object) : 0;
+  const auto begin = python_begin.load(std::memory_order_acquire);
+  uint64_t serial = begin != nullptr ? begin(&object) : 0;
   if (serial == 0) serial = BeginCxxScript(&object);
   ModuleFrame* frame = serial != 0 ? calls.WithSerial(serial) : nullptr;
   if (frame == nullptr) return;
@@ -224,12 +226,7 @@ void ScriptedObject(jit::Stack& stack) {
   jit::push(stack, name ? name->qualifiedName() : std::string());
 }
 
-}  // namespace
-
-void DefineScriptedOperators(const ScriptedHost& host) {
-  static bool defined = false;
-  if (host.begin != nullptr) python = host;
-  if (defined) return;
+void DefineOperators() {
   const auto effects = c10::AliasAnalysisKind::CONSERVATIVE;
   jit::registerOperator(
       jit::Operator("tdump::scripted_begin(Any self, ...) -> ()", BeginOf, effects));
@@ -240,7 +237,14 @@ void DefineScriptedOperators(const ScriptedHost& host) {
                                       give_back, c10::AliasAnalysisKind::FROM_SCHEMA));
   jit::registerOperator(jit::Operator("tdump::scripted_object(Any module) -> (int, str)",
                                       jit::Operation(ScriptedObject), effects));
-  defined = true;
+}
+
+}  // namespace
+
+void DefineScriptedOperators(const ScriptedHost& host) {
+  static std::once_flag once;
+  if (host.begin != nullptr) python_begin.store(host.begin, std::memory_order_release);
+  std::call_once(once, DefineOperators);
 }
 
 void PrepareScripted(const void* address) noexcept {
@@ -255,10 +259,15 @@ void PrepareScriptedObject(const c10::intrusive_ptr<Object>& object) noexcept {
   Runtime* runtime = CurrentRuntime();
   if (runtime == nullptr) return;
   try {
-    if (GiveMarkedExecutor(object->type())) return;
-    runtime->sink->note(
-        "TorchScript: a script module had been run before its first call as a module; what is "
-        "inside is not captured. Call the module itself first");
+    const Marked marked = GiveMarkedExecutor(object->type());
+    if (marked == Marked::kRanBefore)
+      runtime->sink->note(
+          "TorchScript: a script module had been run before its first call as a module; what is "
+          "inside is not captured. Call the module itself first");
+    if (marked == Marked::kWaits)
+      runtime->sink->note(
+          "TorchScript: a script module waits for torch.jit.fork and may go on in another thread; "
+          "what is inside is not captured");
   } catch (const std::exception& error) {
     runtime->sink->note("TorchScript: a script module cannot be followed (" + WhatOf(error) +
                         "); what is inside is not captured");

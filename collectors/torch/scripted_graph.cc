@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/passes/inliner.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -124,6 +125,31 @@ class Marker {
   std::unordered_map<const GraphFunction*, std::shared_ptr<jit::Graph>> graphs_;
 };
 
+// Whether the function waits for a future, or what it calls.
+class Waits {
+ public:
+  bool In(GraphFunction* function) {
+    if (!seen_.insert(function).second) return false;
+    function->ensure_defined();
+    return In(function->graph()->block());
+  }
+
+ private:
+  bool In(jit::Block* block) {
+    return std::ranges::any_of(block->nodes(), [this](jit::Node* node) { return At(node); });
+  }
+
+  bool At(jit::Node* node) {
+    if (node->kind() == c10::aten::wait) return true;
+    const bool is_call = node->kind() == prim::CallMethod || node->kind() == prim::CallFunction;
+    GraphFunction* callee = is_call ? jit::tryToGraphFunction(node) : nullptr;
+    return (callee != nullptr && In(callee)) ||
+           std::ranges::any_of(node->blocks(), [this](jit::Block* inner) { return In(inner); });
+  }
+
+  std::set<const GraphFunction*> seen_;
+};
+
 // As GraphFunction::get_executor() makes it.
 jit::GraphExecutor MarkedExecutor(GraphFunction* function) {
   GraphFunction marked(function->qualname(), Marker().GraphOf(function), nullptr,
@@ -137,22 +163,24 @@ jit::GraphExecutor MarkedExecutor(GraphFunction* function) {
 c10::Symbol ScriptedBeginSymbol() { return c10::Symbol::fromQualString("tdump::scripted_begin"); }
 c10::Symbol ScriptedEndSymbol() { return c10::Symbol::fromQualString("tdump::scripted_end"); }
 
-bool GiveMarkedExecutor(const c10::ClassTypePtr& type) {
+Marked GiveMarkedExecutor(const c10::ClassTypePtr& type) {
   jit::Function* forward = type->findMethod("forward");
   GraphFunction* function = forward != nullptr ? jit::tryToGraphFunction(*forward) : nullptr;
-  if (function == nullptr) return true;
+  if (function == nullptr) return Marked::kYes;
   function->ensure_defined();
-  // Those that have one of ours; under the mutex of the function each, and one for the set.
+  // By executor; under the mutex of the function each, and one for the map.
   static auto* mutex = new std::mutex;
-  static auto* ours = new std::set<std::pair<const GraphFunction*, size_t>>;
+  static auto* known = new std::map<std::pair<const GraphFunction*, size_t>, Marked>;
   std::lock_guard compiling(function->*MemberOf(Mutex{}));
   const auto which = static_cast<size_t>((function->*MemberOf(Specialization{}))());
   auto& executor = (function->*MemberOf(Executors{})).at(which);
   std::lock_guard lock(*mutex);
-  if (executor) return ours->contains({function, which});
-  executor = MarkedExecutor(function);
-  ours->insert({function, which});
-  return true;
+  const auto found = known->find({function, which});
+  if (found != known->end() && (executor || found->second == Marked::kWaits)) return found->second;
+  if (executor) return Marked::kRanBefore;
+  const Marked marked = Waits().In(function) ? Marked::kWaits : Marked::kYes;
+  if (marked == Marked::kYes) executor = MarkedExecutor(function);
+  return known->insert_or_assign({function, which}, marked).first->second;
 }
 
 }  // namespace tdump::collectors

@@ -5,14 +5,21 @@
 #include <ATen/core/class_type.h>
 #include <ATen/core/symbol.h>
 
+#include <cstdint>
+
 namespace tdump::collectors {
 
 c10::Symbol ScriptedBeginSymbol();
 c10::Symbol ScriptedEndSymbol();
 
+enum class Marked : uint8_t {
+  kYes,
+  kRanBefore,  // it has another executor already
+  kWaits,      // it waits for a future: its run may go on in another thread
+};
+
 // Gives `forward` of the class an executor of such a graph, for the autocast that is on now;
-// nothing where it has one. False: it has another already, as it was run before. May throw, as
-// torch does; then the class is as it was. Any thread.
-bool GiveMarkedExecutor(const c10::ClassTypePtr& type);
+// nothing where it has one. May throw, as torch does; then the class is as it was. Any thread.
+Marked GiveMarkedExecutor(const c10::ClassTypePtr& type);
 
 }  // namespace tdump::collectors
