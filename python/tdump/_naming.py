@@ -237,7 +237,7 @@ def _walk_once(module: Module) -> Iterator[Module]:
 
 _roots: dict[int, tuple[weakref.ref[Module], int]] = {}  # id -> (root, number)
 _next_root = 0
-_replaced: weakref.WeakSet[Module] = weakref.WeakSet()  # by script modules
+_replaced: dict[int, weakref.ref[Module]] = {}  # by script modules, by id
 _given: dict[int, tuple[weakref.ref[Module], str]] = {}  # id -> (root, prefix) by watch()
 _tree_of: dict[int, int] = {}  # id of a named module -> number of its root
 
@@ -277,12 +277,12 @@ def _number_roots(root: Module) -> int:
         origin = None if script is None else _scripted.origin(script)
         if origin is not None and id(origin) not in _roots:
             place = origin if script is root else place
-            _replaced.add(origin)
+            _replace(origin)
     for known in sorted(_known.values(), key=lambda known: known.number):
         module = known.module()
         if module is None or id(module) in _roots or module is root or known.number > _know(place).number:
             continue
-        if module in _replaced:
+        if (replaced := _replaced.get(id(module))) is not None and replaced() is module:
             continue
         if (
             known.owns
@@ -292,6 +292,11 @@ def _number_roots(root: Module) -> int:
         ):
             _add_root(module)
     return _add_root(root)
+
+
+def _replace(origin: Module) -> None:
+    key = id(origin)
+    _replaced[key] = weakref.ref(origin, lambda _: _replaced.pop(key, None))
 
 
 def _add_root(root: Module) -> int:
@@ -370,18 +375,21 @@ def _describe_alone(module: Module) -> None:
     name = _free_name(_short_name(module))
     _alone[name] = weakref.ref(module)
     number = _PARAMETERLESS + list(_alone).index(name)
-    parts: dict[Module, list[str]] = {}
+    paths: dict[int, list[str]] = {}
+    modules: dict[int, Module] = {}
     for path, part in named_parts(module):
-        parts.setdefault(part, []).append(path or ".")
-    for part, (first, *aliases) in parts.items():
+        modules[id(part)] = part
+        paths.setdefault(id(part), []).append(path or ".")
+    for key, part in modules.items():
+        first, *aliases = paths[key]
         _torch.describe(part, number, name, first, class_name(part), not children(part), False, aliases)
-    _torch.set_members(number, list(parts))
-    _scripted.describe(list(parts))
+    _torch.set_members(number, list(modules.values()))
+    _scripted.describe(list(modules.values()))
 
 
 def _free_name(cls: str) -> str:
     """The first of Cls, Cls#1, Cls#2, ... that no living module has."""
-    roots = {number for root, number in _roots.values() if (module := root()) and _short_name(module) == cls}
+    roots = {number for root, number in _roots.values() if (module := root()) is not None and _short_name(module) == cls}
     for count in itertools.count():
         name = f"{cls}#{count}" if count else cls
         if count not in roots and (name not in _alone or _alone[name]() is None):

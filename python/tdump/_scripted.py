@@ -18,7 +18,8 @@ _OFF = (
 
 
 def is_script(module: Module) -> bool:
-    return isinstance(module, torch.jit.ScriptModule)
+    """Without the compiler (``PYTORCH_JIT=0``) a ScriptModule is a module like others."""
+    return isinstance(module, torch.jit.ScriptModule) and "_c" in members(module)
 
 
 def members(module: Module) -> dict[str, Any]:
@@ -62,21 +63,34 @@ def twins(parts: list[Module]) -> dict[int, Module]:
     first: dict[Any, Module] = {}
     found: dict[int, Module] = {}
     for module in parts:
-        if not is_script(module) or id(module) in found:
+        if not is_script(module) or id(module) in found or (key := _key(module)) is None:
             continue
-        state = tuple((t.data_ptr(), t.shape, t.stride()) for t in (*module.parameters(), *module.buffers()))
-        if not any(address for address, *_ in state):
-            continue
-        before = first.setdefault((class_name(module), state), module)
+        before = first.setdefault(key, module)
         if before is not module:
-            found.update(_pairs(module, before))
+            _pair(module, before, found)
     return found
 
 
-def _pairs(module: Module, before: Module) -> dict[int, Module]:
-    pairs = {id(module): before}
+def _key(module: Module) -> Any:
+    """What twins have in common. None: there is nothing to tell the module by."""
+    try:
+        places = tuple(_place(tensor) for tensor in (*module.parameters(), *module.buffers()))
+        inside = tuple((name, class_name(part)) for name, part in module.named_modules() if is_script(part))
+    except Exception:  # of a class that takes tensors, or modules, its own way
+        return None
+    return (inside, places) if None not in places and any(address for address, *_ in places) else None
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, torch.Size, tuple[int, ...]] | None:
+    """None: the tensor is at no one place."""
+    if tensor.layout != torch.strided:
+        return None
+    return tensor.data_ptr(), tensor.shape, tensor.stride()
+
+
+def _pair(module: Module, before: Module, found: dict[int, Module]) -> None:
+    found[id(module)] = found.get(id(before), before)
     parts = dict(members(before)["_modules"].items())
     for name, part in members(module)["_modules"].items():
         if name in parts:
-            pairs.update(_pairs(part, parts[name]))
-    return pairs
+            _pair(part, parts[name], found)
