@@ -47,23 +47,37 @@ std::string_view Cut(std::string_view* text, char end) {
   return part;
 }
 
+// As tdump/_exported.py escaped it.
+std::string Unescaped(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '\\' && i + 1 < text.size()) {
+      c = text[++i];
+      c = c == 'n' ? '\n' : c == 't' ? '\t' : c == '0' ? '\0' : c;
+    }
+    plain += c;
+  }
+  return plain;
+}
+
 std::optional<Site> Parse(std::string_view text) {
   if (Cut(&text, '\n') != "1") return std::nullopt;
   Site site;
   const std::string_view part = Cut(&text, '\n');
   site.part = part == "begin" ? Part::kBegin : part == "end" ? Part::kEnd : Part::kWhole;
-  site.info.root = Cut(&text, '\n');
-  site.info.path = Cut(&text, '\n');
-  site.info.cls = Cut(&text, '\n');
+  site.info.root = Unescaped(Cut(&text, '\n'));
+  site.info.path = Unescaped(Cut(&text, '\n'));
+  site.info.cls = Unescaped(Cut(&text, '\n'));
   site.info.leaf = Cut(&text, '\n') == "leaf";
   site.is_root = Cut(&text, '\n') == "root";
   std::string_view aliases = Cut(&text, '\n');
-  while (!aliases.empty()) site.info.aliases.emplace_back(Cut(&aliases, '\t'));
+  while (!aliases.empty()) site.info.aliases.push_back(Unescaped(Cut(&aliases, '\t')));
   while (!text.empty()) {
     std::string_view value = Cut(&text, '\n');
     const std::string_view kind = Cut(&value, ' ');
     site.values.push_back(
-        {kind == "o" ? Role::kOutput : Role::kInput, kind == "l", std::string(value)});
+        {kind == "o" ? Role::kOutput : Role::kInput, kind == "l", Unescaped(value)});
   }
   site.told_as = ToldAs(site.info, site.is_root);
   return site;

@@ -8,8 +8,10 @@ Called from tdump/_compiled.py, under its rules.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import weakref
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import torch
@@ -32,12 +34,14 @@ _defined = False
 
 
 def before(module: Module, args: tuple[Any, ...]) -> None:
-    """In the pre-hook of a module that is exported."""
+    """In the pre-hook of a module that is exported. One that the model made for this call has no name there."""
     global _program
     module = _real(module)
     if _is_around(module):
         return
     program = _program
+    if program is not None and not program.has(module) and program.is_running():
+        return
     if program is None or not program.has(module) or program.root() is module:
         _define()
         program = _program = _Program(module)
@@ -98,6 +102,16 @@ class _Program:
     def has(self, module: Module) -> bool:
         return self.root() is not None and id(module) in self.paths
 
+    def is_running(self) -> bool:
+        """Whether this thread is in a call of the root. An export that failed left its program open."""
+        root = self.root()
+        frame: FrameType | None = sys._getframe()
+        while root is not None and frame is not None:
+            if frame.f_code is Module._call_impl.__code__ and _real(frame.f_locals["self"]) is root:
+                return True
+            frame = frame.f_back
+        return False
+
     def wanted(self, module: Module) -> int:
         return _torch.traced_wants(module)
 
@@ -106,9 +120,17 @@ class _Program:
         leaf = "node" if _naming.children(module) else "leaf"
         place = "root" if self.root() is module else "part"
         cls = _naming.class_name(module)
-        names = [name for name, _ in named]
-        site = "\n".join(("1", part, self.prefix, first, cls, leaf, place, "\t".join(aliases), *names))
+        words = ("1", part, self.prefix, first, cls, leaf, place)
+        others = "\t".join(map(_escaped, aliases))
+        site = "\n".join((*map(_escaped, words), others, *(_escaped(name) for name, _ in named)))
         torch.ops.tdump.exported_call([value for _, value in named], site)
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\0": "\\0"})
+
+
+def _escaped(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().translate(_ESCAPES)
 
 
 def _tensors(value: Any, path: str, kind: str) -> list[tuple[str, torch.Tensor]]:
