@@ -389,7 +389,8 @@ def _describe_alone(module: Module) -> None:
 
 def _free_name(cls: str) -> str:
     """The first of Cls, Cls#1, Cls#2, ... that no living module has."""
-    roots = {number for root, number in _roots.values() if (module := root()) is not None and _short_name(module) == cls}
+    living = [(root(), number) for root, number in _roots.values()]
+    roots = {number for module, number in living if module is not None and _short_name(module) == cls}
     for count in itertools.count():
         name = f"{cls}#{count}" if count else cls
         if count not in roots and (name not in _alone or _alone[name]() is None):
