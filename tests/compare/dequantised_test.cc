@@ -53,6 +53,7 @@ TEST(ScaleGrid, SaysWhatHasAScale) {
   EXPECT_EQ(ScaleGrid::Fit({192, 256}, {2, 2}, std::nullopt)->text(), "per block of [128, 128]");
   EXPECT_EQ(ScaleGrid::Fit({4, 576, 256}, {4, 5, 2}, std::nullopt)->text(),
             "per block of [1, 128, 128]");  // experts
+  EXPECT_EQ(ScaleGrid::Fit({960, 960}, {8, 8}, std::nullopt)->text(), "per block of [128, 128]");
   EXPECT_EQ(ScaleGrid::Fit({7, 64}, {7, 2}, std::nullopt)->text(), "per block of [1, 32]");
 }
 
