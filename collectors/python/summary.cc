@@ -1,6 +1,8 @@
 #include "collectors/python/summary.h"
 
+#include <ATen/core/TensorBase.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <string>
 
@@ -18,9 +20,17 @@ namespace {
 
 PyObject* summary = nullptr;  // changes under the GIL
 
+// Another tensor of the same data. What torch is about to make a Parameter or a subclass of must
+// have no object of Python before.
+Reference AliasOf(const at::TensorBase& tensor) {
+  if (tensor.key_set().has(c10::DispatchKey::Python)) return ObjectOf(tensor);
+  const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::DispatchKey::Python);
+  return ObjectOf(tensor.variable_data());
+}
+
 Reference SummaryOf(const at::TensorBase& tensor) {
   const Reference function(Py_XNewRef(summary));
-  const Reference object = function != nullptr ? ObjectOf(tensor) : nullptr;
+  const Reference object = function != nullptr ? AliasOf(tensor) : nullptr;
   if (object == nullptr) return nullptr;
   const at::DisableRecordFunctionGuard no_operators;
   const UnseenModules no_modules;

@@ -37,7 +37,9 @@ def _summarise(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
                 found = next(reversed(_functions.values()))(tensor.detach())
             parts = found if isinstance(found, dict) else {"": found}
             return [(str(name), _as_tensor(value)) for name, value in parts.items() if value is not None]
-        except Exception as error:
+        except KeyboardInterrupt:  # it is meant for the job
+            raise
+        except BaseException as error:
             _torch.note(f"tdump.log: the function raised {type(error).__name__}: {error}")
             return []
 
@@ -61,4 +63,6 @@ def _as_tensor(value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     made = torch.as_tensor(value, device="cpu")
+    if made.is_complex():
+        return torch.as_tensor(value, dtype=torch.complex128, device="cpu")
     return torch.as_tensor(value, dtype=torch.float64, device="cpu") if made.is_floating_point() else made

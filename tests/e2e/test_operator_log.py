@@ -160,7 +160,7 @@ def test_placements_of_distributed_tensors(tmp_path):
 
 
 STAT_JOB = """
-import json, sys, torch, tdump
+import copy, json, sys, torch, tdump
 
 class Pair(torch.nn.Module):
     def __init__(self):
@@ -206,6 +206,8 @@ torch.set_default_device("meta")  # where numbers have no values
 with Counting(), CountingFunctions():
     low, high = model(x)
 torch.set_default_device("cpu")
+made = torch.nn.Parameter(torch.ones(2) + 1), torch.ones(3).as_subclass(torch.nn.Buffer)
+assert copy.deepcopy(torch.nn.Linear(2, 2)).weight.requires_grad
 (low.sum() + high.sum()).backward()
 if "plain" not in sys.argv:
     again = tdump.log(stat)
@@ -228,7 +230,7 @@ steps: all
 signature: false
 collect: {aten: on}
 capture:
-  - {name: '^(low|high|inner)$', op: '.', role: [input, output], level: meta}
+  - {op: '.', role: [input, output], level: meta}
   - {name: '^(low|high|inner)$', role: [input, output, grad_output], phase: [forward, backward], level: full}
 """
 
