@@ -118,16 +118,27 @@ void StoreComponents(Sink& sink, const Call& call, const Observation& whole,
   VisitComponents(tensor, whole.meta.layout, visit);
 }
 
-// The tensor's own record says what it is; what `summarise` makes of it are components of it.
+constexpr uint64_t kSignatureSet = uint64_t{1} << 63;  // as in filters/compiled_plan.h
+
+// The tensor's own record says what it is, with the hash that a signature wants; what `summarise`
+// makes of it are components of it.
 void StoreSummary(Sink& sink, const Call& call, const Observation& whole, const Decision& decision,
-                  const at::TensorBase& tensor, Summariser summarise) {
-  sink.reserve(call, whole, Keep(kPartMeta), 0);
+                  const at::TensorBase& tensor, const TensorView& view, Summariser summarise) {
+  Decision own;
+  own.parts = kPartMeta;
+  if ((decision.filter_sets & kSignatureSet) != 0 && view.reason == SkipReason::kNone)
+    own.parts |= kPartHash;
+  if (own.parts != kPartMeta)
+    Store(sink, call, whole, own, tensor, view);
+  else
+    sink.reserve(call, whole, own, 0);
+  if ((decision.filter_sets & ~kSignatureSet) == 0) return;
   Decision kept;
   kept.parts = kLevelFull;
   kept.compress = decision.compress;
   const auto store = [&](std::string_view name, const at::TensorBase& summary) {
-    TensorView view;
-    if (!Describe(summary, "", &view)) return;
+    TensorView described;
+    if (!Describe(summary, "", &described)) return;
     const std::string arg =
         ComponentName(whole.arg, name.empty() ? "stat" : ComponentName("stat", name));
     Observation observation;
@@ -135,9 +146,9 @@ void StoreSummary(Sink& sink, const Call& call, const Observation& whole, const 
     observation.arg = arg;
     observation.late = whole.late;
     observation.filter_sets = whole.filter_sets;
-    observation.meta = view.meta;
+    observation.meta = described.meta;
     observation.meta.subclass = kSummaryClass;
-    Store(sink, call, observation, kept, summary, view);
+    Store(sink, call, observation, kept, summary, described);
   };
   const UseSummary use = [](void* context, std::string_view name, const at::TensorBase& summary) {
     (*static_cast<decltype(&store)>(context))(name, summary);
@@ -211,9 +222,11 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   }
   Sink& sink = recorder.sink();
   const bool is_layout = view.reason == SkipReason::kLayout;
-  const Summariser summarise = CurrentSummariser();
+  // Parameters and what an optimizer keeps are no results of operators.
+  const bool is_result = seen.role != Role::kParam && seen.role != Role::kState;
+  const Summariser summarise = is_result ? CurrentSummariser() : nullptr;
   if (summarise != nullptr && (is_layout || view.reason == SkipReason::kNone))
-    return StoreSummary(sink, scope->call, observation, decision, tensor, summarise);
+    return StoreSummary(sink, scope->call, observation, decision, tensor, view, summarise);
   if (is_layout && view.meta.layout == Layout::kJagged && seen.subclass == kJaggedClass) {
     sink.reserve(scope->call, observation, Keep(kPartMeta), 0);
     return;

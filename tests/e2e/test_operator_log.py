@@ -227,7 +227,6 @@ print(json.dumps({
 """
 STAT_CONFIG = """
 steps: all
-signature: false
 collect: {aten: on}
 capture:
   - {op: '.', role: [input, output], level: meta}
@@ -263,6 +262,9 @@ def test_a_function_of_the_job_makes_what_is_kept(summarised):
     assert {r.arg for r in records.values() if "payload" in r.kept} == {place[3] for place in values}
     assert ("high", "", "output", "stat") not in records and records["high", "", "output", ""].kept == ("meta",)
     assert not any("other" in r.path for r in first.records())
+    assert records[".", "", "input", "0"].kept == ("meta", "hash")  # the signature's
+    parameters = {(r.arg, r.kept) for r in first.records() if r.role == "param"}
+    assert parameters == {(name, ("meta", "hash")) for name in ("weight", "bias")}
     gradients = {r.arg for r in first.records() if r.role == "grad_output" and r.path == "low"}
     assert gradients == {"", "stat.norm", "stat.first"}
     assert any("stat" in r.arg for r in still.records())
@@ -273,7 +275,7 @@ def test_a_function_of_the_job_makes_what_is_kept(summarised):
 def test_the_log_shows_what_it_made(summarised):
     cwd, (_, _, truth), _ = summarised
     text = view(cwd, "run", "--log", "--step", "0")
-    [low] = [line for line in text.stdout.splitlines() if line.startswith("  low  Linear")]
+    [low] = [line for line in text.stdout.splitlines() if line.startswith("    low  Linear")]
     assert f"(float32[5, 3] stat={truth['x']!r})" in low and " -> float32[5, 4] stat.first=[" in low
     calls = log_json(cwd, "run", "--step", "0", "--select", "^low$")
     [output] = [a for call in calls for a in call["arguments"] if call["taken"] and a["role"] == "output"][:1]
