@@ -189,9 +189,9 @@ for strict in (False, True):
 
 
 def test_a_program_that_is_exported_may_run_without_tdump_so_it_has_no_taps(tmp_path):
-    """E10: said, for there are none to record."""
+    """E10: said, for there are none to record. With `compile: {taps: on}` it has those of its modules."""
     (tmp_path / "app.py").write_text(EXPORTED)
-    (tmp_path / "c.yaml").write_text("signature: false\ncompile: {taps: on}\ncapture: [{level: full}]\n")
+    (tmp_path / "c.yaml").write_text("signature: false\ncapture: [{level: full}]\n")
     bare = execute([sys.executable, "app.py"], tmp_path, FREE)
     done = execute([TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, "app.py"], tmp_path)
     assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
