@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/fork_mutex.h"
 #include "core/types.h"
 
 namespace tdump {
@@ -40,7 +41,7 @@ class OperatorTable {
   OperatorId& PlaceOf(const OperatorInfo& info);
   void GrowPlaces();
 
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   // Open hash table of the ids, kNoOperator where it is free; a power of two, at most half full.
   std::vector<OperatorId> places_;
   std::unordered_map<OperatorId, std::vector<std::string>> late_aliases_;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/fork_mutex.h"
+
 namespace tdump {
 namespace {
 
@@ -67,7 +69,7 @@ class BackwardIndices {
 // What the threads share: lane numbers, handed out per pass in order of first use, and the calls
 // that another thread than their own ended, until their own thread takes notice.
 struct Recorder::Shared {
-  std::mutex mutex;
+  ForkMutex mutex;
   uint64_t pass = 0;
   uint32_t next_lane = 0;
   std::vector<bool> state_seen;           // by operator

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "core/fork_mutex.h"
+
 namespace tdump::filters {
 
 // Values start as T{}. Thread-safe. Holds at most kChunk * kChunks entries.
@@ -52,7 +54,7 @@ class AtomicTable {
  private:
   static constexpr uint32_t kChunk = 1024;
   static constexpr uint32_t kChunks = 4096;
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unique_ptr<std::atomic<std::atomic<T>*>[]> chunks_;
 };
 

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fork_mutex.h"
 #include "core/plan.h"
 #include "filters/atomic_table.h"
 #include "filters/config.h"
@@ -124,11 +125,11 @@ class CompiledPlan final : public Plan {
 
   AtomicTable<RuleId> decided_;                // by OperatorId: RuleId + 1; 0 = not decided
   AtomicTable<const Candidates*> candidates_;  // by RuleId
-  mutable std::mutex mutex_;                   // guards what follows
+  mutable ForkMutex mutex_;                    // guards what follows
   std::vector<std::unique_ptr<Candidates>> owned_;
   std::vector<Tally> tallies_;  // beside matchers_
   uint64_t epoch_ = 0;          // counts SetPredicateHost
-  mutable std::mutex note_mutex_;
+  mutable ForkMutex note_mutex_;
   mutable std::set<std::string> noted_;
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/fork_mutex.h"
 #include "core/key.h"
 #include "filters/settings.h"
 
@@ -64,7 +65,7 @@ class SharedObjects final : public PredicateHost {
     return functions_.emplace(text, Open(spec)).first->second;
   }
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::map<std::string, Result<Function>> functions_;
 };
 

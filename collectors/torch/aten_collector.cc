@@ -16,6 +16,7 @@
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
+#include "core/fork_mutex.h"
 #include "core/index_text.h"
 
 namespace tdump::collectors {
@@ -434,7 +435,7 @@ void OnEnd(const RecordFunction& fn, at::ObserverContext* context) {
 // ---- on and off ----
 
 struct Switch {
-  std::mutex mutex;
+  ForkMutex mutex;
   at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
   bool on = false;
 };

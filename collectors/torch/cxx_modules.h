@@ -16,6 +16,7 @@
 #include "collectors/torch/export.h"
 #include "collectors/torch/pointer_set.h"
 #include "collectors/torch/tied_tensors.h"
+#include "core/fork_mutex.h"
 #include "core/runtime.h"
 
 namespace at {
@@ -35,7 +36,7 @@ struct CxxRoot {
   std::atomic<bool> expected{false};               // the coverage knows which operators to expect
   std::atomic<uint64_t> state_pass{~uint64_t{0}};  // parameters and buffers were recorded in it
   // Of the call that records them. Their memory is kept from pass to pass.
-  std::mutex state_mutex;
+  ForkMutex state_mutex;
   TiedTensors recorded;
   PointerSet modules, watched;
   Recorder::CallScope state_scope;
@@ -77,7 +78,7 @@ class TDUMP_TORCH_EXPORT CxxModules {
   OperatorId OperatorOf(const torch::nn::Module* module) const;  // kNoOperator: not watched
   void NoteOwner(const torch::nn::Module& module, OperatorId op);
 
-  mutable std::shared_mutex mutex_;
+  mutable ForkSafe<std::shared_mutex> mutex_;
   std::unordered_map<const torch::nn::Module*, CxxModule> modules_;
   std::vector<std::unique_ptr<CxxRoot>> roots_;
   std::unordered_map<const void*, OperatorId> parameters_;  // by storage

@@ -16,6 +16,7 @@
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/scripted_calls.h"
+#include "core/fork_mutex.h"
 #include "core/index_text.h"
 
 namespace tdump::collectors {
@@ -202,7 +203,7 @@ class Scripts {
     return known ? &found->second : nullptr;
   }
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unordered_map<const Object*, Named> named_;
   uint64_t roots_ = 0;
 };

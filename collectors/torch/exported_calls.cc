@@ -16,6 +16,7 @@
 #include "collectors/torch/module_calls.h"
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/torch_state.h"
+#include "core/fork_mutex.h"
 
 namespace tdump::collectors {
 namespace {
@@ -85,7 +86,7 @@ std::optional<Site> Parse(std::string_view text) {
 
 // By text; kept for good. Null: a version that is not known.
 const Site* SiteOf(std::string_view text) {
-  static auto* mutex = new std::mutex;
+  static auto* mutex = new ForkMutex;
   static auto* sites = new std::map<std::string, std::optional<Site>, std::less<>>;
   static uint64_t roots = 0;
   std::lock_guard lock(*mutex);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "core/fork_mutex.h"
 #include "core/types.h"
 
 namespace tdump::collectors {
@@ -111,7 +112,7 @@ class ForwardOrigins {
 
   std::atomic<uint64_t> pass_{~uint64_t{0}};
   std::atomic<Log*> logs_{nullptr};
-  std::mutex mutex_;  // guards the list of logs
+  ForkMutex mutex_;  // guards the list of logs
 };
 
 }  // namespace tdump::collectors

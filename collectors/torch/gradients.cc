@@ -19,6 +19,7 @@
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/pool.h"
 #include "collectors/torch/torch_state.h"
+#include "core/fork_mutex.h"
 
 namespace tdump::collectors {
 namespace {
@@ -82,7 +83,7 @@ class ForwardCalls {
       return key.first * 0x9e3779b97f4a7c15u ^ key.second;
     }
   };
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::unordered_map<std::pair<OperatorId, uint32_t>, Count, Hash> counts_;
 };
 

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <optional>
 
+#include "core/fork_mutex.h"
+
 namespace tdump::collectors {
 namespace {
 
@@ -116,7 +118,7 @@ KernelSources::Made KernelSources::MadeOf(std::string_view name) const {
 }
 
 std::shared_ptr<const KernelSources> KernelSources::Of(const std::string& path) {
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static auto* const known = new std::map<std::string, std::shared_ptr<const KernelSources>>;
   std::lock_guard lock(mutex);
   if (known->size() > kMostKnown) known->clear();

@@ -16,6 +16,7 @@
 #include "collectors/torch/cxx_modules.h"
 #include "collectors/torch/error_text.h"
 #include "collectors/torch/plugin.h"
+#include "core/fork_mutex.h"
 
 namespace tdump::collectors {
 namespace {
@@ -26,7 +27,7 @@ uint64_t NextStep(const void* optimizer, uint64_t pass) {
     uint64_t pass = ~uint64_t{0};
     uint64_t steps = 0;
   };
-  static auto* mutex = new std::mutex;
+  static auto* mutex = new ForkMutex;
   static auto* counts = new std::unordered_map<const void*, Count>;
   std::lock_guard lock(*mutex);
   Count& count = (*counts)[optimizer];

@@ -22,6 +22,7 @@
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/scripted_graph.h"
 #include "collectors/torch/torch_state.h"
+#include "core/fork_mutex.h"
 #include "core/index_text.h"
 
 namespace tdump::collectors {
@@ -211,7 +212,7 @@ class Objects {
 
  private:
   using Weak = c10::weak_intrusive_ptr<Object>;
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unordered_map<const void*, Weak> objects_;
 };
 

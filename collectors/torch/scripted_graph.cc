@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/fork_mutex.h"
+
 namespace tdump::collectors {
 namespace {
 
@@ -169,7 +171,7 @@ Marked GiveMarkedExecutor(const c10::ClassTypePtr& type) {
   if (function == nullptr) return Marked::kYes;
   function->ensure_defined();
   // By executor; under the mutex of the function each, and one for the map.
-  static auto* mutex = new std::mutex;
+  static auto* mutex = new ForkMutex;
   static auto* known = new std::map<std::pair<const GraphFunction*, size_t>, Marked>;
   std::lock_guard compiling(function->*MemberOf(Mutex{}));
   const auto which = static_cast<size_t>((function->*MemberOf(Specialization{}))());

@@ -19,6 +19,7 @@
 #include "collectors/torch/plugin.h"
 #include "collectors/torch/tap.h"
 #include "collectors/torch/torch_state.h"
+#include "core/fork_mutex.h"
 
 namespace tdump::collectors {
 namespace {
@@ -48,7 +49,7 @@ class Sites {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::vector<std::unique_ptr<const TracedSite>> sites_;
 };
 
@@ -88,7 +89,7 @@ class Runs {
     std::map<std::pair<int64_t, int64_t>, uint64_t> came;  // by site and value
   };
   static constexpr size_t kMost = 65'536;  // the oldest go: no backward came for so many
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::map<int64_t, std::map<int64_t, Slot>> runs_;
   static constexpr uint64_t kNone = ~uint64_t{0};
   uint64_t pass_ = kNone;

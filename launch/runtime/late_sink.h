@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "core/fork_mutex.h"
 #include "core/sink.h"
 
 namespace tdump::launch {
@@ -45,7 +46,7 @@ class LateSink final : public Sink {
   Sink* Target() const noexcept { return sink_.load(std::memory_order_acquire); }
 
   std::atomic<Sink*> sink_{nullptr};
-  mutable std::mutex mutex_;  // guards what waits
+  mutable ForkMutex mutex_;  // guards what waits
   std::set<OperatorId> expected_;
   std::set<std::string, std::less<>> notes_;
 };

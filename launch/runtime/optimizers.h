@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/fork_mutex.h"
 
 namespace tdump::launch {
 
@@ -26,7 +27,7 @@ class Optimizers {
   uint64_t Number(const void* optimizer, std::string_view cls);
 
   Clock* clock_;
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::vector<const void*> known_;
 };
 
