@@ -101,7 +101,7 @@ std::string_view ToString(SkipReason reason) {
     case SkipReason::kNotOnCpu:
       return "another device, meta only";
     case SkipReason::kNoData:
-      return "no data (meta, fake or functional tensor)";
+      return "no data (meta, fake or functional tensor, or freed storage)";
     case SkipReason::kLayout:
       return "layout, meta only";
     case SkipReason::kSubclass:

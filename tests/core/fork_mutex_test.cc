@@ -36,11 +36,16 @@ struct Writer {
   Writer() {
     thread = std::thread([this] {
       while (!stop) {
-        std::lock_guard lock(mutex);
-        ++first;
-        for (volatile int i = 0; i < 2'000; i = i + 1) {
+        {
+          std::lock_guard lock(mutex);
+          ++first;
+          for (volatile int i = 0; i < 2'000; i = i + 1) {
+          }
+          ++second;
         }
-        ++second;
+        std::this_thread::yield();
+        for (volatile int i = 0; i < 1'000; i = i + 1) {
+        }
       }
     });
   }

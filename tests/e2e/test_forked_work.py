@@ -92,3 +92,37 @@ def test_loading_data_is_not_told_and_a_module_that_does_it_is(app, tmp_path):
     assert "forked" not in run(app, tmp_path, LOADER.format(item="torch.ones(4) * i"), ATEN)
     said = run(app, tmp_path, LOADER.format(item="net(torch.ones(4)).detach()"), ATEN)
     assert "2 forked children ran modules or operators" in said
+
+
+# Making a directory of the run takes long, as on a slow file system.
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int mkdir(const char* path, mode_t mode) {
+  if (strstr(path, "rank0_pid")) usleep(500000);
+  return ((int (*)(const char*, mode_t))dlsym(RTLD_NEXT, "mkdir"))(path, mode);
+}
+"""
+OPENING = HEAD + """
+import threading, time
+net = model()
+first = threading.Thread(target=lambda: net(torch.ones(2, 4)))
+first.start()
+began, turns = time.monotonic(), 0
+while first.is_alive():
+    time.sleep(0.001)
+    turns += 1
+print(time.monotonic() - began > 0.5, turns > 50)
+"""
+
+
+def test_other_threads_of_python_go_on_while_the_run_is_opened(app, tmp_path):
+    (tmp_path / "slow.c").write_text(SLOW)
+    assert execute(["cc", "-shared", "-fPIC", "slow.c", "-o", "slow.so", "-ldl"], tmp_path).returncode == 0
+    environment = {"PYTHONPATH": str(BUILD / "python"), "LD_PRELOAD": str(tmp_path / "slow.so")}
+    done = execute([TDUMP_RUN, "--dump", "--", sys.executable, app(OPENING)], tmp_path, environment)
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+    assert len(latest(tmp_path).passes(0)) == 1

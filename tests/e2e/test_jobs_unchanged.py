@@ -26,7 +26,7 @@ NOTES = {
     "make_fx": "torch.export or make_fx: modules are traced here, not run; not captured",
     "fake": "FakeTensorMode: modules are traced here, not run; not captured",
 }
-NO_DATA = "no data (meta, fake or functional tensor)"
+NO_DATA = "no data (meta, fake or functional tensor, or freed storage)"
 LAYOUT = "layout, meta only"
 # Case -> the reasons with its records that have no values.
 REASONS = {
