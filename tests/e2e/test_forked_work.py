@@ -106,7 +106,9 @@ int mkdir(const char* path, mode_t mode) {
   return ((int (*)(const char*, mode_t))dlsym(RTLD_NEXT, "mkdir"))(path, mode);
 }
 """
-OPENING = HEAD + """
+OPENING = (
+    HEAD
+    + """
 import threading, time
 net = model()
 first = threading.Thread(target=lambda: net(torch.ones(2, 4)))
@@ -117,6 +119,7 @@ while first.is_alive():
     turns += 1
 print(time.monotonic() - began > 0.5, turns > 50)
 """
+)
 
 
 def test_other_threads_of_python_go_on_while_the_run_is_opened(app, tmp_path):
