@@ -11,7 +11,7 @@ from random import Random
 
 from lib.build import JOBS
 from lib.measurement import Bench, Measurement, NotRun
-from lib.pairs import Pairs, rotate, take
+from lib.pairs import Pairs, means, rotate, take
 from lib.rows import Row
 from lib.side import JobError, Side
 
@@ -117,7 +117,8 @@ def captured(rows: list[Row], job: Callable[[Bench], list[str]], config: str) ->
 
 
 def idle(bench: Bench, rows: list[Row]) -> None:
-    """Fills the rows of IDLE_SIDES, all against one plain process that is alive at the same time as theirs."""
+    """Fills the rows of IDLE_SIDES, against two plain processes that are alive at the same time as theirs: the plain
+    one, and the one of the last row, which itself stands against the first."""
     size = [] if bench.quick else ["--batch", "1", "--warm-up", str(UNTIL_HOOKS_REST)]
     job = [*STEADY_HEAP, *encoder(bench, *size)]
     processes, pairs = (1, 2) if bench.quick else (PROCESSES, PAIRS_OF_A_PROCESS)
@@ -135,8 +136,11 @@ def idle(bench: Bench, rows: list[Row]) -> None:
         started = {name: bench.side(name, commands[name]) for name in names[shift:] + names[:shift]}
         sides = [started[name] for name in names]
         with bench.sides(*sides):
-            for judged, part in zip(taken, rotate(sides[0], sides[1:], pairs), strict=True):
-                judged.append(part)
+            *parts, twice = rotate(sides[0], sides[1:], pairs)
+        for part in parts:
+            part.against = means(twice.against, twice.judged)
+        for judged, part in zip(taken, (*parts, twice), strict=True):
+            judged.append(part)
     for row, parts in zip(rows, taken, strict=True):
         joined = Pairs.join(parts)
         fill(row, joined)

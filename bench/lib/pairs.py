@@ -86,5 +86,14 @@ def _balanced(count: int, row: int) -> list[int]:
     return [(index + row) % count for index in zigzag]
 
 
+def means(turns: Sequence[Turn], others: Sequence[Turn]) -> list[Turn]:
+    """Between the turns of two processes of one program, one by one. Such processes differ by parts of a per cent for
+    as long as they live; what is held against both is held against less of that."""
+    return [
+        Turn(*((getattr(a, field.name) + getattr(b, field.name)) / 2 for field in fields(Turn)))
+        for a, b in zip(turns, others, strict=True)
+    ]
+
+
 def _fastest(turns: Sequence[Turn]) -> Turn:
     return Turn(*(min(getattr(turn, field.name) for turn in turns) for field in fields(Turn)))

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 from lib.intervals import bootstrap
-from lib.pairs import Pairs, rotate, take
+from lib.pairs import Pairs, means, rotate, take
 from lib.rows import Row, as_json, as_markdown, as_table
 from lib.side import Turn
 
@@ -80,6 +80,8 @@ def test_where_several_take_turns_each_follows_each_other_equally_often():
     assert [len(part.judged) for part in parts] == [4, 4, 4]
     # A pair has the fastest, here the first, of three turns.
     assert parts[0].judged[0].wall == 1 + order.index("a") and parts[0].against[0].wall == 1 + order.index("p")
+    both = means(parts[0].against, parts[2].judged)
+    assert both[0].wall == 1 + (order.index("p") + order.index("c")) / 2 and len(both) == 4
 
 
 @pytest.mark.parametrize(
