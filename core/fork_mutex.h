@@ -2,9 +2,9 @@
 // thread held at that moment stays locked in it, and what the lock guards may be half written.
 //
 // fork() therefore takes all of these first, waiting 100 ms at most for those that others hold, and
-// lets them go in parent and child. One that was still held is free in the child all the same: what
-// it guards may then be wrong there, but nothing waits for ever. In any order, and without danger
-// of a deadlock, since the wait ends. Meant for locks that are held for a few instructions.
+// lets them go in parent and child. One that was still held is free in the child all the same; what
+// it guards may then be half written there. Since the wait ends they may be taken in any order.
+// For locks that are as a rule held for a few instructions: a fork waits for them.
 #pragma once
 
 #include <mutex>
@@ -18,8 +18,12 @@ class ForkLock {
   ForkLock& operator=(const ForkLock&) = delete;
 
  protected:
-  ForkLock();
-  virtual ~ForkLock();
+  ForkLock() = default;
+  ~ForkLock() = default;
+  // While the object is whole: a thread that forks calls what is virtual. Add() waits for nothing,
+  // since it may run while a static variable is made, which no child may find begun.
+  void Add() noexcept;
+  void Remove() noexcept;
 
  private:
   friend struct ForkLocks;
@@ -28,7 +32,7 @@ class ForkLock {
   virtual void LetGo() noexcept = 0;
   virtual void MakeFree() noexcept = 0;  // in the child, whoever held it
 
-  ForkLock *previous_ = nullptr, *next_ = nullptr;
+  ForkLock* next_ = nullptr;
   bool held_ = false;  // by the thread that forks
 };
 
@@ -36,6 +40,9 @@ class ForkLock {
 template <typename Mutex>
 class ForkSafe final : public ForkLock {
  public:
+  ForkSafe() { Add(); }
+  ~ForkSafe() { Remove(); }
+
   void lock() { mutex_.lock(); }
   bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }

@@ -88,6 +88,10 @@ Result<compare::RecordPatterns> MatchRecords(const std::string& option,
                                              WatchedPatterns* watched) {
   std::vector<std::string> of_names, of_records;
   for (const std::string& pattern : patterns) {
+    if (pattern.empty())
+      return InvalidArgument(option +
+                             ": an empty pattern allows all there is: give . if that is "
+                             "meant");
     const bool of_record =
         pattern.find('@') != std::string::npos || pattern.find(", ") != std::string::npos;
     (of_record ? of_records : of_names).push_back(pattern);

@@ -144,17 +144,6 @@ ModuleIdentity IdentityOf(const Runtime* runtime, PyObject* module, const Module
           .root_number = entry.root->number};
 }
 
-// Opens the run, which takes some tens of milliseconds, without the GIL; false where it is open.
-// Threads that waited for the GIL would all go on at the moment in which this one runs its first
-// operator. Torch must not be forked then: the child waits for a static variable for ever.
-bool ActivateWithoutGil(Runtime* runtime) {
-  if (runtime->gate->state.load(std::memory_order_acquire) != GateState::kDormant) return false;
-  PyThreadState* const state = PyEval_SaveThread();
-  Activate(runtime);
-  InPython([&] { PyEval_RestoreThread(state); });
-  return true;
-}
-
 bool Inert(const Runtime* runtime) { return runtime == nullptr || runtime->gate->off() || unseen; }
 
 UnseenModules::UnseenModules() : before_(std::exchange(unseen, true)) {}
@@ -180,8 +169,6 @@ void BeforeForward(PyObject* module, PyObject* args) {
   if (!calls.empty()) calls.DropStale(runtime, depth);
   ModuleEntry* entry = EntryOf(runtime, module, calls.empty());
   if (entry == nullptr || entry->ignored || entry->op == kNoOperator) return;
-  if (ActivateWithoutGil(runtime)) entry = EntryOf(runtime, module, calls.empty());
-  if (entry == nullptr) return;
   const char* tracing = TracingRegion();
   ModuleFrame* frame = calls.top();
   if (frame != nullptr && frame->waiting && frame->module == module)

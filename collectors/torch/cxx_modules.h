@@ -36,7 +36,7 @@ struct CxxRoot {
   std::atomic<bool> expected{false};               // the coverage knows which operators to expect
   std::atomic<uint64_t> state_pass{~uint64_t{0}};  // parameters and buffers were recorded in it
   // Of the call that records them. Their memory is kept from pass to pass.
-  ForkMutex state_mutex;
+  std::mutex state_mutex;
   TiedTensors recorded;
   PointerSet modules, watched;
   Recorder::CallScope state_scope;

@@ -17,6 +17,7 @@
 #include "collectors/device/step_budget.h"
 #include "collectors/torch/plugin.h"
 #include "core/beside.h"
+#include "core/fork_mutex.h"
 
 namespace tdump::collectors {
 namespace {
@@ -128,7 +129,7 @@ class Stagers {
     });
   }
 
-  std::mutex mutex_;
+  ForkMutex mutex_;
   DeviceOpener open_ = nullptr;
   std::array<std::atomic<Stager*>, kMaxDevices> made_{};
   std::array<std::atomic<bool>, kMaxDevices> told_{};

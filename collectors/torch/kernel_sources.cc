@@ -118,9 +118,9 @@ KernelSources::Made KernelSources::MadeOf(std::string_view name) const {
 }
 
 std::shared_ptr<const KernelSources> KernelSources::Of(const std::string& path) {
-  static ForkMutex mutex;
+  static auto* const mutex = new ForkMutex;
   static auto* const known = new std::map<std::string, std::shared_ptr<const KernelSources>>;
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(*mutex);
   if (known->size() > kMostKnown) known->clear();
   std::shared_ptr<const KernelSources>& sources = (*known)[path];
   if (sources == nullptr) sources = std::make_shared<const KernelSources>(Parse(ReadSource(path)));

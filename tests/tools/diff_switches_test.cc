@@ -335,6 +335,17 @@ TEST_F(DiffSwitchesTest, WhatHadNothingToDoIsTold) {
     EXPECT_THAT(done.out, Not(HasSubstr(std::string(used) + " "))) << done.out;
 }
 
+TEST_F(DiffSwitchesTest, AnEmptyPatternAllowsNothing) {
+  Make("a", {Floats(kShapes[1], 1)});
+  Make("b", {Floats(kShapes[1], 2)});
+  for (const char* option : {"--allow-failed", "--allow-unpaired"}) {
+    const auto done = Run("tdump-diff", {"a", "b", option, ""});
+    EXPECT_EQ(done.status, 2) << done.out;
+    EXPECT_THAT(done.err,
+                HasSubstr(std::string(option) + ": an empty pattern allows all there is"));
+  }
+}
+
 TEST_F(DiffSwitchesTest, MistakesAreTroubleWithTheirPlace) {
   Make("a", {Floats(kShapes[1], 1)});
   Bounds("bounds:\n  - {name: mlp, expect: snqr_db >= 30}\n");
