@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/coverage.h"
+#include "coordinator/coverage_ways.h"
 
 namespace tdump::tools {
 namespace {
@@ -113,6 +114,22 @@ Json CoverageJson(const io::PassStore& store, const io::RunIndex& index) {
           {"notes", index.notes},
           {"damage", std::move(damage)},
           {"holes", index.holes}};
+}
+
+Json WaysJson(const io::PassStore& store, const io::RunIndex& index) {
+  const auto found = coordinator::FindWays(store, index);
+  Json counts = Json::object(), operators = Json::array();
+  for (const auto& [words, count] : coordinator::CountWays(found)) counts[words] = count;
+  for (const coordinator::OperatorWays& op : found) {
+    Json seen = Json::array();
+    for (const auto& [way, by] : op.seen)
+      seen.push_back({{"way", ToString(way)}, {"calls", by.calls}, {"steps", by.steps.ranges()}});
+    operators.push_back({{"name", op.name},
+                         {"seen", std::move(seen)},
+                         {"not_seen", op.not_seen.ranges()},
+                         {"why_not", op.why}});
+  }
+  return {{"counts", std::move(counts)}, {"operators", std::move(operators)}};
 }
 
 std::string JsonText(const Json& document) {

@@ -11,6 +11,9 @@ namespace tdump::tools {
 
 nlohmann::ordered_json CoverageJson(const io::PassStore& store, const io::RunIndex& index);
 
+// By which way of execution each selected operator was seen, or why it was not. Reads all passes.
+nlohmann::ordered_json WaysJson(const io::PassStore& store, const io::RunIndex& index);
+
 // The document as text with a newline; bytes that are no UTF-8 become U+FFFD,
 // everything beyond ASCII is escaped.
 std::string JsonText(const nlohmann::ordered_json& document);

@@ -5,7 +5,7 @@
 
 #include "compare/shorten.h"
 #include "coordinator/coverage.h"
-#include "core/key.h"
+#include "coordinator/coverage_ways.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
 #include "tools/names.h"
@@ -32,23 +32,6 @@ std::string AskedText(const ViewRequest& request) {
 std::string NearestTo(const ViewRequest& request) {
   return request.name_pattern.empty() && !request.select.empty() ? request.select.front()
                                                                  : request.name_pattern;
-}
-
-// Classes of roots, which no rule has to ask for: by name, from the first pass.
-std::map<std::string, std::string> ClassesOfRoots(const LoadedRun& run) {
-  constexpr uint64_t kMostRecords = 100'000;
-  std::map<std::string, std::string> classes;
-  if (run.index.passes.empty()) return classes;
-  const auto pass = Open(run, run.index.passes.front());
-  if (!pass.ok()) return classes;
-  uint64_t seen = 0;
-  (void)pass->reader->ForEachRecord([&](const io::Record& record) {
-    const Key& key = record.key;
-    if (key.path == "." && key.op.empty() && !record.cls.empty())
-      classes.try_emplace(PlainName(key.root, key.path, key.op), record.cls);
-    return ++seen < kMostRecords;
-  });
-  return classes;
 }
 
 constexpr size_t kLongestName = 120;  // characters; a longer one would widen every line
@@ -82,7 +65,8 @@ int ViewNames(const ViewRequest& request) {
   std::vector<compare::NamedCell> names;
   std::vector<std::vector<std::string>> lines;
   uint64_t shown = 0;
-  const std::map<std::string, std::string> classes = ClassesOfRoots(request.run);
+  const std::map<std::string, std::string> classes =
+      coordinator::RootClasses(*request.run.store, request.run.index);
   const bool ring = coordinator::HasOverwritten(request.run.index);
   std::vector<std::string> head{"name",  "kind",    "class",   "ranks called",
                                 "calls", "records", "not kept"};

@@ -4,6 +4,7 @@
 
 #include "coordinator/coverage.h"
 #include "coordinator/coverage_text.h"
+#include "coordinator/coverage_ways.h"
 #include "core/text.h"
 #include "tools/coverage_json.h"
 #include "tools/record_text.h"
@@ -15,6 +16,8 @@ namespace tdump::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostListed = 1000;  // names or lines of a kind
 
 bool Wants(const ViewRequest& request, int32_t rank) {
   if (request.run.ref.rank && rank != *request.run.ref.rank) return false;
@@ -140,6 +143,12 @@ std::string Rules(const io::RunIndex& index) {
   return text;
 }
 
+std::string Ways(const ViewRequest& request) {
+  const std::string text = coordinator::WaysText(
+      coordinator::FindWays(*request.run.store, request.run.index), kMostListed);
+  return text.empty() ? "" : "\n" + text;
+}
+
 // Operators that some rank never called, or of which something is missing.
 std::string Gaps(const io::RunIndex& index) {
   const bool ring = coordinator::HasOverwritten(index);
@@ -184,6 +193,7 @@ int ViewRun(const ViewRequest& request) {
 int ViewCoverage(const ViewRequest& request) {
   if (request.common.quiet) return kExitOk;
   const io::RunIndex& index = request.run.index;
+  const bool narrowed = request.filter.ranks || request.run.ref.rank;
   if (request.common.json) {
     Json json = CoverageJson(*request.run.store, index);
     Json ranks = Json::array();
@@ -191,16 +201,15 @@ int ViewCoverage(const ViewRequest& request) {
       if (Wants(request, rank["rank"].get<int32_t>())) ranks.push_back(std::move(rank));
     }
     json["ranks"] = std::move(ranks);
+    if (!narrowed) json["ways"] = WaysJson(*request.run.store, index);
     Print(JsonText(json));
     return kExitOk;
   }
-  constexpr size_t kMostListed = 1000;
   Print(coordinator::CoverageText(
       *request.run.store, index,
       {.shown = request.shown, .colour = WantsColour(request.common), .most = kMostListed}));
   Print(Rules(index) + "\n" + RankTable(request));
-  const bool narrowed = request.filter.ranks || request.run.ref.rank;
-  if (!narrowed) Print(Gaps(index));
+  if (!narrowed) Print(Ways(request) + Gaps(index));
   bool any = false;
   for (const io::RankState& state : index.ranks) {
     if (!Wants(request, state.rank)) continue;

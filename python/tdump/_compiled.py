@@ -345,7 +345,12 @@ class _Graph:
     # ---- nodes ----
 
     def check(self, tx: Any) -> None:
-        _check_backend(tx)
+        try:
+            _check_backend(tx)
+        except NotHere:  # nothing of the region is captured
+            if "module" in tx.symbolic_locals:
+                _name_outermost(tx)
+            raise
         if torch._C._functorch.peek_interpreter_stack() is not None:
             raise NotHere("a transform of torch.func inside the compiled region")
         tracer = tx.output.current_tracer
@@ -422,6 +427,10 @@ def _owner(tx: Any) -> Any:
 def _name_outermost(tx: Any) -> None:
     """In a hook: which module it is that is not looked into; of those inside it nothing more is said."""
     module, calls = _traced_values.real(tx.symbolic_locals["module"]).value, 0
+    frame = tx.output.root_tx
+    owner = frame.f_locals.get("self")
+    if isinstance(owner, torch.nn.Module) and frame.f_code is getattr(type(owner).forward, "__code__", None):
+        module = owner  # it is compiled, and its own call runs in eager code
     while (tx := tx.parent) is not None:
         calls += tx.f_code is torch.nn.Module._call_impl.__code__
     if calls == 1:

@@ -33,6 +33,8 @@ struct TensorImage {
   Phase phase = Phase::kForward;
   std::string root = "";
   std::string cls = "Linear";
+  bool compiled = false;  // handed over by compiled code
+  bool graphed = false;   // seen while a CUDA graph was captured: no value
 };
 
 inline std::vector<TensorImage> OneOfEach(const std::vector<std::string>& paths) {
@@ -184,6 +186,7 @@ class ProcessImage {
     call.op = operators_.Intern(info);
     call.pass = pass;
     call.phase = tensor.phase;
+    call.compiled = tensor.compiled;
     call.begin = ++sequence_;
     std::vector<int64_t> strides = tensor.strides;
     if (strides.empty()) {
@@ -198,7 +201,10 @@ class ProcessImage {
     seen.meta.dtype = MakeDType(tensor.dtype, tensor.bits);
     seen.meta.sizes = tensor.sizes;
     seen.meta.strides = strides;
-    const Slot slot = sink->reserve(call, seen, tensor.level, tensor.bytes.size());
+    if (tensor.graphed)
+      sink->skip(call, seen, tensor.level, SkipReason::kCompiled, "CUDA graph capture");
+    const Slot slot =
+        tensor.graphed ? Slot{} : sink->reserve(call, seen, tensor.level, tensor.bytes.size());
     if (slot.data != nullptr) {
       std::memcpy(slot.data, tensor.bytes.data(), tensor.bytes.size());
       sink->commit(slot);

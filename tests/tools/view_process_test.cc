@@ -296,6 +296,13 @@ TEST_F(ViewProcessTest, CoverageAtLength) {
   EXPECT_THAT(one.out, HasSubstr("rank1_pid101/pass00001.tdp"));
   EXPECT_THAT(one.out, Not(HasSubstr("rank0_pid100")));
   EXPECT_EQ(Json({"run", "--coverage", "--rank", "1"})["ranks"].size(), 1u);
+  // What it takes the passes of all ranks to know.
+  EXPECT_THAT(all.out, HasSubstr("\n  seen       3 operators: 2 eager, 1 never\n"));
+  EXPECT_THAT(one.out, Not(HasSubstr("\n  seen  ")));
+  const auto ways = Json({"run", "--coverage"})["ways"];
+  EXPECT_EQ(ways["counts"], nlohmann::json({{"eager", 2}, {"never", 1}}));
+  EXPECT_EQ(ways["operators"].size(), 3u);
+  EXPECT_FALSE(Json({"run", "--coverage", "--rank", "1"}).contains("ways"));
   EXPECT_EQ(View({"run", "--coverage", "--rank", "9"}).status, 2);
   EXPECT_EQ(View({"run/rank1"}).out, Run("tdump-view", {"run/rank1", "--coverage"}).out);
 }
