@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "compare/recomputed.h"
 #include "compare/text.h"
 #include "compare/topology.h"
 #include "core/key.h"
@@ -162,6 +163,8 @@ std::string RanksHint(const DiffSources& sources, const compare::PairOptions& pa
 }
 
 std::string RecomputeHint(const compare::DiffReport& report) {
+  // Those are what was looked for.
+  if (std::ranges::any_of(report.notes, compare::SaysRecomputedDiffers)) return "";
   std::set<char> sides;
   for (const compare::Unpaired& alone : report.unpaired) {
     const auto key = ParseKey(alone.key);
