@@ -173,7 +173,7 @@ std::string RecomputeHint(const compare::DiffReport& report) {
   if (sides.size() != 1) return "";
   return fmt::format(
       "{} alone has forwards that were run again, as activation checkpointing does (~r); to "
-      "compare without these: --allow-unpaired '@.*~r'",
+      "compare without these: --allow-unpaired '@.*~.*r$'",
       *sides.begin());
 }
 

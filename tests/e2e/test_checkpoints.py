@@ -40,6 +40,7 @@ for step in range(steps):
 """
 RULES = {
     "all.yaml": "{role: [input, output, grad_output, param, param_grad], phase: [forward, backward], level: full}",
+    "gradients.yaml": "{role: [grad_input], phase: [backward], level: hash}",
     "forward.yaml": "{role: [input, output], level: hash}",
 }
 
@@ -59,6 +60,7 @@ def runs(tmp_path_factory):
 
     for how in ("plain", "right"):
         run(how, how, "all.yaml", "2", "2")
+        run(f"{how}-gradients", how, "gradients.yaml", "2", "2")
     # Of one step what is computed anew is all that differs: numbers that are drawn later are others.
     for how in ("plain", "drawn-anew"):
         run(f"{how}-forward", how, "forward.yaml", "1", "1")
@@ -77,6 +79,15 @@ def test_what_is_computed_anew_as_before_is_left_out_and_told(runs):
         assert not any(note.startswith("computed anew by a checkpoint otherwise") for note in report["notes"])
     both = diff(runs / "right", runs / "right", status=0)
     assert not any("computed anew" in note for note in both["notes"])
+
+
+def test_what_the_hint_names_takes_what_is_left(runs):
+    alone = diff(runs / "plain-gradients", runs / "right-gradients", status=1)
+    assert all(record["key"].endswith("b.r") for record in alone["unpaired"])
+    (hint,) = [note for note in alone["notes"] if "--allow-unpaired" in note]
+    pattern = hint.split("--allow-unpaired ")[1].strip("'")
+    allowed = diff(runs / "plain-gradients", runs / "right-gradients", "--allow-unpaired", pattern, status=0)
+    assert allowed["counts"]["unpaired_allowed"] == alone["counts"]["unpaired_b"] > 0
 
 
 def test_a_dropout_that_is_drawn_anew_fails_and_is_told(runs):
