@@ -161,8 +161,8 @@ bool RecomputedNotes::Add(const std::string& note) {
 std::vector<std::string> RecomputedNotes::Sums() const {
   std::vector<std::string> notes;
   for (const auto& [head, sum] : sums_)
-    notes.push_back(fmt::format("{}{} record{}{}", head, sum.records, sum.records == 1 ? "" : "s",
-                                sum.first));
+    notes.push_back(
+        fmt::format("{}{} record{}{}", head, sum.records, sum.records == 1 ? "" : "s", sum.first));
   return notes;
 }
 

@@ -30,7 +30,7 @@ void Forward(PassBuilder* pass, const Tensor& out, bool anew, uint32_t micro = 0
   pass->last_call()->call.recompute = anew;
 }
 
-// A layer, and what a checkpoint computes of it anew; the root's output has no part in it.
+// A layer, and what a checkpoint computes of it anew.
 FakeRun JobRun(const std::optional<Tensor>& anew, const Tensor& first = kWhole, int32_t ranks = 1) {
   FakeRun run(ranks);
   for (int32_t rank = 0; rank < ranks; ++rank) {
