@@ -18,6 +18,7 @@
 #include "compare/origin_search.h"
 #include "compare/parting.h"
 #include "compare/pass_results.h"
+#include "compare/recomputed.h"
 #include "compare/shared_pairs.h"
 #include "compare/signature.h"
 #include "compare/stage_hint.h"
@@ -75,7 +76,10 @@ class Differ {
     const FirstWeights first(a_, b_);
     const DiffPair diff_pair = [&](const PassPair& pair, const PassDiffOptions& options) {
       Result<PassDiff> diff = DiffPass(a_, b_, pair, options);
-      if (diff.ok()) first.LeaveOut(pair, &*diff);
+      if (!diff.ok()) return diff;
+      first.LeaveOut(pair, &*diff);
+      const bool named = a_.is_of_named_records() || b_.is_of_named_records();
+      if (options_.across.empty() && !named) LeaveOutRecomputed(pair, &*diff);
       return diff;
     };
     return RunPairs(a_, b_, pairing, diff_pair);

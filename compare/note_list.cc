@@ -19,6 +19,7 @@ constexpr size_t kMostListed = 1000;
 
 void NoteList::AddPass(const PassDiff& pass) {
   for (const std::string& note : pass.notes) {
+    if (recomputed_.Add(note)) continue;
     if (report_->notes.size() < kMostListed && told_.insert(note).second)
       report_->notes.push_back(note);
   }
@@ -87,6 +88,7 @@ void NoteList::AddUpdateHint() {
 
 void NoteList::Finish() {
   std::vector<std::string>& notes = report_->notes;
+  for (std::string& note : recomputed_.Sums()) notes.push_back(std::move(note));
   for (std::string& note : unresolved_) notes.push_back(std::move(note));
   if (unresolved_left_ > 0)
     notes.push_back(fmt::format("{} more could not be put together: --all, or --jsonl FILE",

@@ -14,6 +14,7 @@
 #include "compare/nan_note.h"
 #include "compare/pass_diff.h"
 #include "compare/precision_hint.h"
+#include "compare/recomputed.h"
 #include "compare/state_hints.h"
 #include "compare/update_hints.h"
 
@@ -40,6 +41,7 @@ class NoteList {
   const DiffOptions* options_;
   DiffReport* report_;
   std::set<std::string> told_;  // of passes
+  RecomputedNotes recomputed_;
   struct Counted {
     uint64_t pairs = 0;
     std::string first;  // the rest of the note, where that names who was paired with whom

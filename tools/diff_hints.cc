@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "compare/recomputed.h"
 #include "compare/text.h"
 #include "compare/topology.h"
 #include "core/key.h"
@@ -162,6 +163,8 @@ std::string RanksHint(const DiffSources& sources, const compare::PairOptions& pa
 }
 
 std::string RecomputeHint(const compare::DiffReport& report) {
+  // Those are what was looked for.
+  if (std::ranges::any_of(report.notes, compare::SaysRecomputedDiffers)) return "";
   std::set<char> sides;
   for (const compare::Unpaired& alone : report.unpaired) {
     const auto key = ParseKey(alone.key);
@@ -170,7 +173,7 @@ std::string RecomputeHint(const compare::DiffReport& report) {
   if (sides.size() != 1) return "";
   return fmt::format(
       "{} alone has forwards that were run again, as activation checkpointing does (~r); to "
-      "compare without these: --allow-unpaired '@.*~r'",
+      "compare without these: --allow-unpaired '@.*~.*r$'",
       *sides.begin());
 }
 

@@ -1,6 +1,9 @@
 #include "tools/diff_reports.h"
 
+#include <nlohmann/json.hpp>
+
 #include "compare/html/page.h"
+#include "compare/recomputed.h"
 
 namespace tdump::tools {
 
@@ -31,7 +34,15 @@ Status DiffReports::Begin(compare::DiffOptions* options) {
 
 Status DiffReports::Finish(const compare::DiffReport& report, const compare::SideInfo& a,
                            const compare::SideInfo& b, bool required_bits) {
-  if (lines_ != nullptr) TDUMP_RETURN_IF_ERROR(lines_->Commit());
+  if (lines_ != nullptr) {
+    for (const std::string& note : report.notes) {
+      if (compare::IsRecomputedNote(note))
+        lines_->Write(nlohmann::ordered_json{{"type", "note"}, {"text", note}}.dump(
+                          -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+                      "\n");
+    }
+    TDUMP_RETURN_IF_ERROR(lines_->Commit());
+  }
   if (page_ == nullptr) return {};
   compare::html::WritePage({.data = &data_,
                             .report = &report,
