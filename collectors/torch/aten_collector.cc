@@ -302,10 +302,9 @@ void RecordOutputs(Recorder& recorder, OpRange* range, const std::vector<IValue>
   for (const Written& one : range->thread->written) {
     const Place place(range->op->arguments[one.argument].arg, one.item);
     if (auto impl = one.tensor.lock())
-      Capture(
-          recorder, scope,
-          {.role = Role::kAfter, .arg = place.text(), .under_way = range->op->collective},
-          at::Tensor(std::move(impl)));
+      Capture(recorder, scope,
+              {.role = Role::kAfter, .arg = place.text(), .under_way = range->op->collective},
+              at::Tensor(std::move(impl)));
   }
 }
 

@@ -32,7 +32,7 @@ struct AtenOperator {
   // for collectives that are not asked for.
   bool followed = false;
   bool collective = false;  // what it makes may not be there yet when it returns
-  uint32_t number = 0;  // among the operators of this thread's cache
+  uint32_t number = 0;      // among the operators of this thread's cache
   std::vector<Argument> arguments;
 };
 
