@@ -34,6 +34,7 @@ struct Runtime {
   // What the configuration asks of collectors.
   bool collect_modules = true;
   bool collect_aten = false;
+  bool collect_collectives = false;  // with collect_aten
   bool collect_taps = true;
   bool collect_compiled = false;  // modules in what torch.compile makes
   bool signature = true;

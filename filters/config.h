@@ -87,7 +87,7 @@ struct Config {
   int topology_line = 0, topology_column = 0;
   // collect
   Tri modules = Tri::kAuto, taps = Tri::kAuto;
-  bool aten = false;
+  bool aten = false, collectives = false;
   KernelMode kernels = KernelMode::kOff;
   Tri compiled = Tri::kAuto;                 // compile.taps
   bool private_cache = true;                 // compile.cache

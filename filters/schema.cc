@@ -242,7 +242,12 @@ constexpr KeySpec<Config> kKeys[] = {
         .path = "collect.collectives",
         .type = "on | off",
         .value = "off",
-        .doc = "MPI, NCCL, c10d.",
+        .doc = "Collectives of torch.distributed (c10d), as operators beside those of ATen; needs "
+               "`aten: on`. What they are given is recorded; what they make only as shape and "
+               "dtype, since it may not be there yet when the call returns. Later: MPI, NCCL.",
+        .example = "on",
+        .read = ReadOnOff<&Config::collectives>,
+        .print = PrintOnOff<&Config::collectives>,
     },
     {
         .path = "collect.kernels",

@@ -88,6 +88,9 @@ Status ValidateForWorld(const Config& config, int world) {
   CheckUses(config, &mistakes);
   CheckRanks(config.ranks, world, {config.ranks_line, config.ranks_column}, &mistakes);
   CheckTopology(config, world, &mistakes);
+  if (config.collectives && !config.aten)
+    mistakes.Add({}, "collect.collectives is on, but operators are not collected",
+                 "'collect: {aten: on, collectives: on}'");
   CheckBreadcrumbs(config, world, &mistakes);
   for (const Rule* rule : AllRules(config)) CheckRule(config, *rule, world, &mistakes);
   return mistakes.ToStatus();

@@ -179,9 +179,15 @@ template <class Visitor>
 void ForEachTensor(const IValue& value, Visitor visit) {
   if (value.isTensor()) return visit(value.toTensor(), -1);
   if (!value.isList()) return;
-  const c10::ArrayRef<IValue> items = value.toListRef();
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].isTensor()) visit(items[i].toTensor(), static_cast<int32_t>(i));
+  int32_t number = 0;
+  for (const IValue& item : value.toListRef()) {
+    if (item.isTensor()) {
+      visit(item.toTensor(), number++);
+    } else if (item.isTensorList()) {  // of collectives: by rank
+      for (const IValue& inner : item.toListRef()) visit(inner.toTensor(), number++);
+    } else {
+      ++number;
+    }
   }
 }
 
@@ -263,6 +269,7 @@ void RecordInputs(Recorder& recorder, OpRange* range, c10::ArrayRef<IValue> inpu
   const std::vector<AtenOperator::Argument>& arguments = range->op->arguments;
   for (size_t i = 0; i < inputs.size() && i < arguments.size(); ++i) {
     const AtenOperator::Argument& argument = arguments[i];
+    if (range->op->collective && argument.name.starts_with("output")) continue;  // only written
     ForEachTensor(inputs[i], [&](const at::Tensor& tensor, int32_t item) {
       const Place place(argument.arg, item);
       Capture(recorder, scope, {argument.written ? Role::kBefore : Role::kInput, place.text()},
@@ -284,14 +291,20 @@ void RecordOutputs(Recorder& recorder, OpRange* range, const std::vector<IValue>
     const Place number("", static_cast<int32_t>(i));
     const std::string_view arg = outputs.size() == 1 ? "" : number.text();
     ForEachTensor(outputs[i], [&](const at::Tensor& tensor, int32_t item) {
-      Capture(recorder, scope, {Role::kOutput, Place(arg, item).text()}, tensor);
+      Capture(recorder, scope,
+              {.role = Role::kOutput,
+               .arg = Place(arg, item).text(),
+               .under_way = range->op->collective},
+              tensor);
     });
     AddValue("returns", outputs[i], &scope->text);
   }
   for (const Written& one : range->thread->written) {
     const Place place(range->op->arguments[one.argument].arg, one.item);
     if (auto impl = one.tensor.lock())
-      Capture(recorder, scope, {Role::kAfter, place.text()}, at::Tensor(std::move(impl)));
+      Capture(recorder, scope,
+              {.role = Role::kAfter, .arg = place.text(), .under_way = range->op->collective},
+              at::Tensor(std::move(impl)));
   }
 }
 

@@ -3,8 +3,9 @@
 // What is recorded is the outermost operator of the dispatcher that has no
 // CompositeImplicitAutograd kernel: for a linear layer the addmm, not aten::linear above it and not
 // the copies below it; the level a TorchDispatchMode sees. It belongs to the innermost open module
-// (`path/aten::addmm`), in backward to the module of its forward. Left out: collectives, tensors of
-// transforms and of Python (their inner operators are seen), what compiled code runs.
+// (`path/aten::addmm`), in backward to the module of its forward. Left out: collectives that are
+// not asked for, tensors of transforms and of Python (their inner operators are seen), what
+// compiled code runs.
 #pragma once
 
 #include "collectors/torch/export.h"

@@ -8,12 +8,13 @@
 #include <cstring>
 
 #include "collectors/torch/device_text.h"
+#include "collectors/torch/plugin.h"
+#include "collectors/torch/process_groups.h"
 
 namespace tdump::collectors {
 namespace {
 
-// Collectives have results that are not there yet when the operator returns.
-bool IsCollective(const std::string& name) {
+bool IsOfDistributed(const std::string& name) {
   for (const char* space : {"c10d::", "_c10d_functional::", "_c10d_functional_autograd::"}) {
     if (name.starts_with(space)) return true;
   }
@@ -43,7 +44,9 @@ AtenOperator Describe(const at::RecordFunction& range) {
   const auto name = range.operator_name();
   const auto handle = name ? c10::Dispatcher::singleton().findOp(*name) : std::nullopt;
   if (!handle || !handle->hasSchema()) return op;
-  op.followed = !IsCollective(op.name) && !IsOurs(op.name) &&
+  const bool distributed = IsOfDistributed(op.name);
+  op.collective = distributed && !op.name.ends_with("::wait_tensor");
+  op.followed = (!distributed || CurrentRuntime()->collect_collectives) && !IsOurs(op.name) &&
                 !handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   op.arguments = ArgumentsOf(handle->schema());
   return op;
@@ -98,6 +101,8 @@ void AddValue(std::string_view name, const c10::IValue& value, CallText* text) n
     text->AddDoubles(name, items().size(), [&](size_t i) { return items()[i].toDouble(); });
   } else if (value.isBoolList()) {
     text->AddBools(name, items().size(), [&](size_t i) { return items()[i].toBool(); });
+  } else if (value.isObject()) {
+    AddProcessGroup(name, value, text);
   }
 }
 

@@ -29,9 +29,10 @@ struct AtenOperator {
   std::string name;      // "aten::add"
   std::string overload;  // "Tensor"
   // False for operators that only call others (they have a CompositeImplicitAutograd kernel), and
-  // for collectives.
+  // for collectives that are not asked for.
   bool followed = false;
-  uint32_t number = 0;  // among the operators of this thread's cache
+  bool collective = false;  // what it makes may not be there yet when it returns
+  uint32_t number = 0;      // among the operators of this thread's cache
   std::vector<Argument> arguments;
 };
 

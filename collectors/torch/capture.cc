@@ -210,6 +210,11 @@ void CaptureOrThrow(Recorder& recorder, Recorder::CallScope* scope, const Seen& 
   const Decision decision = recorder.Ask(scope, observation);
   if (decision.parts == kPartNone) return;
   DescribeDataOrSay(tensor, &view);
+  if (seen.under_way && view.reason == SkipReason::kNone) {
+    view.data = nullptr;
+    view.reason = SkipReason::kNoData;
+    view.detail = "not there yet when a collective returns";
+  }
   observation.meta = view.meta;
   observation.dims = decision.dims;
   observation.filter_sets = decision.filter_sets;

@@ -39,6 +39,7 @@ struct Seen {
   bool late = false;
   std::string_view subclass;  // Python class, when not torch.Tensor or Parameter
   SharedRecord* shared = nullptr;
+  bool under_way = false;  // a collective may still write it: its values are not read
 };
 
 // Records `tensor` as it is now, and nothing of it afterwards; of a DTensor the local part

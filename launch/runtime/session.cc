@@ -140,6 +140,7 @@ Session::Session(EffectiveConfig settings, std::unique_ptr<filters::CompiledPlan
   runtime_.clock = &clock_;
   runtime_.collect_modules = config_.modules != filters::Tri::kOff;
   runtime_.collect_aten = config_.aten;
+  runtime_.collect_collectives = config_.collectives;
   runtime_.collect_taps = config_.taps != filters::Tri::kOff;
   runtime_.collect_compiled = config_.compiled == filters::Tri::kOn;
   runtime_.signature = config_.signature;

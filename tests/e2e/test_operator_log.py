@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tdump
 import torch
-from conftest import BUILD, SOURCE, TDUMP_RUN, execute, mpirun
+from conftest import BUILD, SOURCE, TDUMP_RUN, Run, execute, mpirun
 
 JOB = """
 import json, torch, tdump
@@ -157,6 +157,79 @@ def test_placements_of_distributed_tensors(tmp_path):
     assert "-> float32[3, 8] (Shard(dim=1),) on " in first and first.endswith("of [3, 16]"), first
     [last] = [line for line in text.splitlines() if line.startswith("    2  Linear")]
     assert "-> float32[3, 4] (Partial(sum),) on " in last, last
+
+
+COLLECTIVES_JOB = """
+import os, torch, tdump
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from gloo_end import end_gloo
+
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("store"), rank=rank, world_size=2)
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+tdump.step(0)
+model(torch.full((3, 4), float(rank + 1))).sum().backward()
+value = torch.full((5,), float(rank + 1), dtype=torch.float64)
+dist.all_reduce(value, op=dist.ReduceOp.MAX)
+parts = [torch.empty(2), torch.empty(2)]
+dist.all_gather(parts, torch.full((2,), float(rank)))
+whole = functional.all_gather_tensor(torch.full((2, 3), float(rank)), 0, dist.group.WORLD)
+total = whole.sum()
+dist.barrier()
+tdump.step(1)
+assert value.tolist() == [2.0] * 5 and parts[1].tolist() == [1.0, 1.0] and total == 6
+end_gloo()
+"""
+
+
+def collectives(cwd, config):
+    (cwd / "c.yaml").write_text(config)
+    (cwd / "job.py").write_text(COLLECTIVES_JOB)
+    command = [TDUMP_RUN, "-c", "c.yaml", "-o", "run", "--", sys.executable, "job.py"]
+    done = mpirun(2, command, cwd, {"PYTHONPATH": f"{BUILD / 'python'}:{SOURCE / 'tests' / 'e2e' / 'jobs'}"})
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_collectives_stand_among_the_operators(tmp_path):
+    collectives(tmp_path, (SOURCE / "configs" / "log.yaml").read_text())
+    text = view(tmp_path, "run:0/1", "--log").stdout
+    calls = [line.strip() for line in text.splitlines() if "c10d" in line]
+    reduced = [line for line in calls if line.startswith("c10d::allreduce_  (0.0: float64[5]")]
+    assert len(reduced) == 1 and "group_size=2" in reduced[0] and "reduce_op=max" in reduced[0], text
+    assert reduced[0].endswith("-> 0.0: float64[5]"), reduced
+    [gathered] = [line for line in calls if line.startswith("c10d::allgather_  (1.0: float32[2]")]
+    assert gathered.endswith("-> 0.0: float32[2], 0.1: float32[2]"), gathered
+    [functional] = [line for line in calls if line.startswith("_c10d_functional::all_gather_into_tensor")]
+    assert "(float32[2, 3]" in functional and functional.endswith("-> float32[4, 3]"), functional
+    assert any(line.startswith("_c10d_functional::wait_tensor") for line in calls), text
+    assert any(line.startswith("c10d::barrier") for line in calls), text
+    # The gradients of weight and bias in one bucket, reduced in backward.
+    assert any("c10d::allreduce_" in line and "float32[10]" in line for line in calls), text
+
+
+def test_a_collective_has_what_it_was_given_and_no_values_of_what_it_makes(tmp_path):
+    collectives(
+        tmp_path, "steps: 0\ncollect: {aten: on, collectives: on}\ncapture: [{op: c10d, role: [input, output]}]\n"
+    )
+    for rank in range(2):
+        dump = tdump.load_pass(Run(tmp_path / "run").passes(rank)[0])
+        [given] = [
+            r for r in dump.records() if r.name.endswith("c10d::allreduce_") and r.role == "input" and r.shape == (5,)
+        ]
+        assert dump[given.key].tolist() == [rank + 1.0] * 5
+        made = [r for r in dump.records() if r.role == "output" and "wait_tensor" not in r.name]
+        assert made and all(r.bytes is None and "not there yet" in r.reason_detail for r in made)
+        [there] = [r for r in dump.records() if r.role == "output" and "wait_tensor" in r.name]
+        assert dump[there.key].sum() == 6
+
+
+def test_collectives_are_left_out_unless_asked_for(tmp_path):
+    collectives(tmp_path, "steps: 0\ncollect: {aten: on}\ncapture: [{op: ., role: [input, output]}]\n")
+    names = {r.name for r in tdump.load_pass(Run(tmp_path / "run").passes(0)[0]).records()}
+    assert names and not any("c10d" in name for name in names)
 
 
 STAT_JOB = """

@@ -122,6 +122,7 @@ class Any {
     c.modules = static_cast<Tri>(Below(3));
     c.taps = static_cast<Tri>(Below(3));
     c.aten = Coin();
+    c.collectives = Coin();
     c.private_cache = Coin();
     c.drop_recomputed = Coin();
     c.kernels = static_cast<KernelMode>(Below(4));
@@ -187,6 +188,7 @@ collect:
   modules: auto
   taps: auto
   aten: off
+  collectives: off
   kernels: off
 names:
   roots: auto
