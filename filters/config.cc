@@ -14,10 +14,11 @@ auto Meaning(const Rule& r) {
 auto Meaning(const Config& c) {
   return std::tie(c.dir, c.error_if_exists, c.limit_bytes, c.ring, c.layout, c.durability, c.direct,
                   c.compress, c.mode, c.steps, c.boundary, c.first_step, c.skip_steps, c.micro,
-                  c.ranks, c.topology_order, c.topology_size, c.modules, c.taps, c.aten, c.collectives, c.kernels,
-                  c.compiled, c.private_cache, c.roots, c.capture, c.filters, c.host_bytes,
-                  c.device_bytes, c.full_arena, c.max_block_percent, c.thread, c.signature,
-                  c.crumb_ranks, c.crumb_dir, c.drop_recomputed, c.strict, c.log, c.drain_seconds);
+                  c.ranks, c.topology_order, c.topology_size, c.modules, c.taps, c.aten,
+                  c.collectives, c.kernels, c.compiled, c.private_cache, c.roots, c.capture,
+                  c.filters, c.host_bytes, c.device_bytes, c.full_arena, c.max_block_percent,
+                  c.thread, c.signature, c.crumb_ranks, c.crumb_dir, c.drop_recomputed, c.strict,
+                  c.log, c.drain_seconds);
 }
 
 }  // namespace
