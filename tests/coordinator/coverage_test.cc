@@ -235,16 +235,6 @@ TEST_F(CoverageTest, WhatWasCalledInAPassThatIsCutIsNotKnown) {
   EXPECT_THAT(Text(), Not(HasSubstr("NOTHING")));
 }
 
-TEST_F(CoverageTest, ARecordOfACallThatDidNotEndIsSomething) {
-  ProcessImage process(env_.get(), "run", {});
-  process.Expect("a").Tensors(0, {});
-  io::OperatorCountSection count;
-  count.path = "a";
-  count.records = 1;
-  process.Add(count).Exit(1);
-  EXPECT_THAT(Text(), Not(HasSubstr("NOTHING")));
-}
-
 TEST_F(CoverageTest, ARunOfWhichOneOperatorWasSeenCapturedSomething) {
   ProcessImage(env_.get(), "run", {}).Expect("a").Expect("b").Pass(0, {"b"}).Exit(1);
   EXPECT_THAT(Text(), HasSubstr("tdump: COMPLETE"));
