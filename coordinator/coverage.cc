@@ -1,7 +1,5 @@
 #include "coordinator/coverage.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -10,7 +8,6 @@
 
 #include "coordinator/closing.h"
 #include "core/key.h"
-#include "core/text.h"
 
 namespace tdump::coordinator {
 namespace {
@@ -239,28 +236,6 @@ OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunInde
     ++(cut.contains(coverage.name) ? summary.but_for_steps : summary.complete);
   }
   return summary;
-}
-
-std::string NothingCaptured(const io::PassStore& store, const io::RunIndex& index) {
-  const bool open = std::any_of(index.ranks.begin(), index.ranks.end(), [](const auto& rank) {
-    return !rank.closed && !rank.processes.empty();
-  });
-  // What was called in a pass that is cut is not known.
-  const bool cut = std::any_of(index.passes.begin(), index.passes.end(), [&](const auto& place) {
-    const io::PassEntry& pass = store.processes()[place.process].passes[place.pass];
-    return pass.part || !pass.error.empty();
-  });
-  if (open || cut || (index.passes.empty() && !HasOverwritten(index))) return "";
-  uint64_t selected = 0;
-  for (const io::OperatorCoverage& op : index.operators) {
-    if (op.ranks_expected == 0 || IsIdleContainer(op)) continue;
-    if (op.ranks_called != 0) return "";
-    ++selected;
-  }
-  if (selected == 0) return "";
-  return selected == 1
-             ? "the one selected operator was not called"
-             : fmt::format("none of {} was called", Plural(selected, "selected operator"));
 }
 
 }  // namespace tdump::coordinator

@@ -86,8 +86,4 @@ struct OperatorSummary {
 };
 OperatorSummary SummariseOperators(const io::PassStore& store, const io::RunIndex& index);
 
-// Of a run whose ranks ended and wrote whole passes, in which no operator that the rules select was
-// called: "none of 3 selected operators was called". "" where some was, or all are of no interest.
-std::string NothingCaptured(const io::PassStore& store, const io::RunIndex& index);
-
 }  // namespace tdump::coordinator

@@ -46,8 +46,6 @@ class Writer {
       for (const std::string& hole : index_.holes) Line("", Printable(hole));
       return text_;
     }
-    if (const std::string nothing = NothingCaptured(store_, index_); !nothing.empty())
-      Line(options_.colour ? "\033[1;31mNOTHING\033[0m  " : "NOTHING", "was captured: " + nothing);
     Line("steps", StepsLine());
     const std::string ranks = RanksLine(), operators = OperatorsLine();
     if (operators.empty()) {

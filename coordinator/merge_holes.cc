@@ -44,7 +44,6 @@ class Finder {
     OfRecords();
     OfRules();
     OfNotes();
-    OfCalls();
     OfAnEmptyRun();
     return std::move(holes_);
   }
@@ -181,11 +180,6 @@ class Finder {
       if (note.level >= kNoteOfALoss && std::any_of(note.ranks.begin(), note.ranks.end(), listed_))
         holes_.push_back(note.text);
     }
-  }
-
-  void OfCalls() {
-    const std::string nothing = NothingCaptured(merged_.store, index_);
-    if (!nothing.empty()) holes_.push_back("nothing was captured: " + nothing);
   }
 
   // All ranks ended in order, and none wrote anything: that is not what anyone asked for.

@@ -215,32 +215,6 @@ TEST_F(CoverageTest, ARunWithoutAPassIsNotComplete) {
   EXPECT_THAT(holes("idle"), ::testing::ElementsAre("nothing was written: no selected step began"));
 }
 
-TEST_F(CoverageTest, ARunThatCapturedNoCallSaysSoFirst) {
-  ProcessImage process(env_.get(), "run", {});
-  process.Expect("a").Expect("b").Tensors(0, {});
-  EXPECT_THAT(Text(), Not(HasSubstr("NOTHING")));  // it may run still
-  process.Exit(1);
-  EXPECT_THAT(Text(), ::testing::ContainsRegex(
-                          "^tdump: INCOMPLETE  latest = run .*\n  NOTHING    was captured: "
-                          "none of 2 selected operators was called\n  steps "));
-  const auto store = io::PassStore::Open(env_.get(), "run");
-  EXPECT_THAT(
-      BuildRunIndex(**store, 0).holes,
-      ::testing::ElementsAre("nothing was captured: none of 2 selected operators was called"));
-}
-
-TEST_F(CoverageTest, WhatWasCalledInAPassThatIsCutIsNotKnown) {
-  ProcessImage process(env_.get(), "run", {});
-  process.Expect("a").Tensors(0, {}).TornPass(1, {"a"}, 8).Exit(2);
-  EXPECT_THAT(Text(), Not(HasSubstr("NOTHING")));
-}
-
-TEST_F(CoverageTest, ARunOfWhichOneOperatorWasSeenCapturedSomething) {
-  ProcessImage(env_.get(), "run", {}).Expect("a").Expect("b").Pass(0, {"b"}).Exit(1);
-  EXPECT_THAT(Text(), HasSubstr("tdump: COMPLETE"));
-  EXPECT_THAT(Text(), Not(HasSubstr("NOTHING")));
-}
-
 TEST_F(CoverageTest, ARunThatWasToWriteNothingIsComplete) {
   ProcessImage rank0(env_.get(), "run", {.rank = 0, .world = 2});
   ProcessImage rank1(env_.get(), "run", {.rank = 1, .world = 2});
