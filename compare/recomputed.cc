@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compare/payload_view.h"
 #include "compare/same_bytes.h"
 
 namespace tdump::compare {
@@ -55,6 +56,8 @@ void AddFirsts(std::vector<Forward> forwards, std::unordered_map<uint64_t, uint6
 // None: what was recorded does not tell, or cannot be read.
 std::optional<bool> AreEqual(const StepView& view, const io::Record& x, const io::Record& y) {
   if (x.dtype != y.dtype || x.sizes != y.sizes || x.layout != y.layout) return false;
+  // Hash and payload leave out the dimensions that are stored once.
+  if (StoredOnce(x) != StoredOnce(y)) return std::nullopt;
   if (x.hash && y.hash) return *x.hash == *y.hash;
   if (!x.payload || !y.payload) return std::nullopt;
   auto of_x = view.Open(x), of_y = view.Open(y);

@@ -73,10 +73,9 @@ class Finder {
 
  private:
   void FillNotSeen(const NeverCalled::Compiled& compiled, OperatorWays* op) const {
-    if (compiled.why.empty()) return;
-    StepRanges around = steps_;
-    if (const auto place = places_.find(compiled.module); place != places_.end())
-      around = StepsOf(operators_[place->second]);
+    const auto place = places_.find(compiled.module);
+    if (compiled.why.empty() || place == places_.end()) return;
+    const StepRanges around = StepsOf(operators_[place->second]);
     op->not_seen = around.Without(StepsOf(*op));
     if (!op->not_seen.empty()) op->why = compiled.why;
   }
@@ -98,7 +97,6 @@ class Finder {
       SeenBy& seen = found->second->seen[way];
       ++seen.calls;
       seen.steps.Add(place.global_step);
-      steps_.Add(place.global_step);
       return true;
     });
   }
@@ -111,7 +109,6 @@ class Finder {
   const io::PassStore& store_;
   const io::RunIndex& index_;
   std::vector<OperatorWays> operators_;
-  StepRanges steps_;                                // in which any of them was called
   std::unordered_map<std::string, size_t> places_;  // by name
 };
 
@@ -149,7 +146,7 @@ std::string_view ToString(Way way) {
 }
 
 void StepRanges::Add(uint64_t step) {
-  if (!ranges_.empty() && step <= ranges_.back().second + 1)
+  if (!ranges_.empty() && (step <= ranges_.back().second || step - ranges_.back().second == 1))
     ranges_.back().second = std::max(ranges_.back().second, step);
   else
     ranges_.emplace_back(step, step);

@@ -125,8 +125,9 @@ NeverCalled::Compiled NeverCalled::InsideOf(const std::string& name) const {
 
 NeverCalled::Compiled NeverCalled::InsideOf(const Around& around) const {
   if (!around.compiled.empty())
-    return {around.compiled, fmt::format("inside {}: {} is compiled, and not captured inside",
-                                         around.compiled, around.compiled_class)};
+    return {around.compiled,
+            fmt::format("perhaps inside {}: a {} is compiled, and not captured inside",
+                        around.compiled, around.compiled_class)};
   if (around.unknown && !compiled_.empty())
     return {"", fmt::format("perhaps inside {}, which is compiled, and not captured inside",
                             fmt::join(compiled_, " or "))};

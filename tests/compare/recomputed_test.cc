@@ -27,6 +27,7 @@ void Forward(PassBuilder* pass, const Tensor& out, bool anew, uint32_t micro = 0
     key.micro = micro;
     key.call = call;
   }
+  pass->records()->back().strides = out.record.strides;
   pass->last_call()->call.recompute = anew;
 }
 
@@ -80,6 +81,18 @@ TEST(Recomputed, WhatIsComputedOtherwiseFailsAndIsTold) {
                 Contains("computed anew by a checkpoint otherwise than the first forward, in B: "
                          "2 records, first fc@output#~r"));
   }
+}
+
+// The hash of an expanded tensor is of what it stores: not of which dimension it repeats.
+TEST(Recomputed, OneThatRepeatsAnotherDimensionStays) {
+  Tensor down = WithHashAlone(Matrix(2, 2, {1, 2, 1, 2}));
+  Tensor across = down;
+  down.record.strides = {0, 1};
+  across.record.strides = {1, 0};
+  EXPECT_EQ(DiffOk(JobRun({}, down), JobRun(down, down)).overall, Overall::kSame);
+  const DiffReport report = DiffOk(JobRun({}, down), JobRun(across, down));
+  EXPECT_EQ(report.overall, Overall::kDiffers) << Text(report);
+  EXPECT_EQ(report.counts.unpaired_b, 2u);
 }
 
 TEST(Recomputed, WithoutAHashTheValuesTell) {

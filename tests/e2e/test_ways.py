@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-import pytest
 from conftest import BUILD, TDUMP_RUN, execute
 
 MODEL = """
@@ -58,7 +57,7 @@ def coverage(cwd, program, config):
 
 
 ALL = "capture: [{role: [output], level: full}]"
-INSIDE_FOREIGN = "inside foreign: Foreign is compiled, and not captured inside"
+INSIDE_FOREIGN = "perhaps inside foreign: a Foreign is compiled, and not captured inside"
 FUSED = "fused was called and did not call it: a TransformerEncoderLayer has a fused path that calls no part"
 
 
@@ -85,17 +84,9 @@ def test_each_operator_has_its_way_and_its_reason(tmp_path):
 def test_what_is_compiled_without_taps_is_named_with_what_it_is_in(tmp_path):
     said, _, ways = coverage(tmp_path, MODEL, ALL)
     found = {op["name"]: op for op in ways["operators"]}
-    assert found["tapped.fc"]["why_not"] == "inside tapped: Block is compiled, and not captured inside"
+    assert found["tapped.fc"]["why_not"] == "perhaps inside tapped: a Block is compiled, and not captured inside"
     assert found["late.fc"]["seen"] == [{"way": "eager", "calls": 1, "steps": [[0, 0]]}]
     assert found["late.fc"]["not_seen"] == [[1, 2]]
-    assert found["late.fc"]["why_not"] == "inside late: Block is compiled, and not captured inside"
+    assert found["late.fc"]["why_not"] == "perhaps inside late: a Block is compiled, and not captured inside"
     assert found["foreign.fc"]["why_not"] == INSIDE_FOREIGN
-    assert found["eager.fc"]["seen"] and "NOTHING" not in said
-
-
-@pytest.mark.parametrize("place", ["foreign.fc", "fused.self_attn"])
-def test_that_nothing_was_captured_comes_first(tmp_path, place):
-    said, text, ways = coverage(tmp_path, MODEL, f"capture: [{{name: '{place}$', level: full}}]")
-    first = "\n  NOTHING    was captured: the one selected operator was not called\n  steps "
-    assert first in said and first in text
-    assert "tdump: INCOMPLETE" in said and ways["counts"] == {"never": 1}
+    assert found["eager.fc"]["seen"]
