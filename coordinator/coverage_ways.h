@@ -42,10 +42,8 @@ struct SeenBy {
 struct OperatorWays {
   std::string name;            // PlainName
   std::map<Way, SeenBy> seen;  // empty: never called, or its passes cannot be read
-  // Steps in which it was not, and a module around it that is compiled was; where that is not
-  // known, of all.
-  StepRanges not_seen;
-  std::string why;  // of either; else ""
+  StepRanges not_seen;         // steps in which it was not, and the compiled module around it was
+  std::string why;             // of either; else ""
   bool called = false;
 };
 
