@@ -11,7 +11,9 @@ using Kind = AgreementMessage::Kind;
 
 constexpr size_t kReportsKept = 4096;
 constexpr size_t kUsualLag = 256;  // steps
-constexpr int64_t kRest = 50;
+constexpr int64_t kRest = 500;
+// Nobody waits for what a process that is alone says: only tools read it, while it runs and when it was killed.
+constexpr int64_t kPaceAloneNs = 1'000'000'000;
 constexpr uint8_t kAgreed = 1, kExtra = 2, kRecorded = 4;  // StepMapSection::flags
 
 int64_t SteadyNs() {
@@ -20,8 +22,9 @@ int64_t SteadyNs() {
       .count();
 }
 
-AgreementOptions WithClock(AgreementOptions options) {
+AgreementOptions Completed(AgreementOptions options, bool alone) {
   if (!options.now_ns) options.now_ns = SteadyNs;
+  if (alone && options.pace_ns != 0) options.pace_ns = std::max(options.pace_ns, kPaceAloneNs);
   return options;
 }
 
@@ -29,7 +32,7 @@ AgreementOptions WithClock(AgreementOptions options) {
 
 Agreement::Agreement(AgreementOptions options, std::unique_ptr<AgreementTransport> transport,
                      SlotWriter* slots, io::ManifestWriter* manifest)
-    : options_(WithClock(std::move(options))),
+    : options_(Completed(std::move(options), transport == nullptr)),
       transport_(std::move(transport)),
       transport_name_(transport_ != nullptr ? transport_->name() : "none"),
       slots_(slots),
@@ -256,7 +259,7 @@ void Agreement::WriteStep(const Step& step, bool agreed) {
 void Agreement::Flush(bool eager) {
   if (slots_ == nullptr) return;
   const int64_t began = Now();
-  if (!eager && !pace_.Due(began)) return;
+  if (!eager && !slots_->fills_up() && !pace_.Due(began)) return;
   (void)slots_->Flush(ended_, settled_);
   pace_.Took(began, Now());
 }

@@ -36,7 +36,7 @@ struct AgreementOptions {
   int32_t world = 1;
   bool lockstep = false;  // the ranks talk to each other in every step: begin times tell
   int64_t silence_ns = 30'000'000'000;
-  int64_t pace_ns = 2'000'000;      // between two writes of the slot file
+  int64_t pace_ns = 10'000'000;     // between two writes of the slot file, at least
   std::function<int64_t()> now_ns;  // does not run backwards; empty: the steady clock
 };
 

@@ -9,7 +9,7 @@ namespace tdump::coordinator {
 namespace {
 
 constexpr std::string_view kSuffix = ".slot";
-constexpr int64_t kRest = 50;
+constexpr int64_t kRest = 200;
 constexpr int64_t kListingNs = 200'000'000;  // between two looks for new files
 
 class FileTransport final : public AgreementTransport {

@@ -40,7 +40,7 @@ struct FileTransportOptions {
   int32_t rank = 0;
   int32_t world = 1;
   uint32_t generation = 0;
-  int64_t pace_ns = 5'000'000;
+  int64_t pace_ns = 10'000'000;
   std::function<int64_t()> now_ns;  // does not run backwards
 };
 

@@ -20,13 +20,15 @@ namespace tdump::launch {
 namespace {
 
 constexpr int64_t kWaitNs = 1'000'000'000;
+// A process that goes from step to step tells of them more often than that (AgreementOptions::pace_ns).
+constexpr int64_t kPulseNs = 100'000'000;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 // Merging reads every manifest: beyond this many ranks it is left to the tools.
 constexpr int32_t kMostRanksMerged = 256;
 
 struct Others {
   int running = 0;   // alive, not on their way out
-  int far_away = 0;  // of these, more than a step behind
+  int far_away = 0;  // of these, more than a step behind, as far as they told of late
   int leaving = 0;
   int seen = 0;  // ranks, in whatever state
   bool all_closed() const { return running == 0 && leaving == 0; }
@@ -38,7 +40,8 @@ bool Alive(const coordinator::SlotHeader& header, const std::string& host) {
   return coordinator::IsAlive({header.pid, header.start_time});
 }
 
-Others LookAround(const FarewellFacts& facts, coordinator::SlotDirectory* directory) {
+Others LookAround(Env* env, const FarewellFacts& facts,
+                  coordinator::SlotDirectory* directory) {
   directory->Refresh();
   Others others;
   for (auto& [rank, reader] : directory->ranks()) {
@@ -53,7 +56,8 @@ Others LookAround(const FarewellFacts& facts, coordinator::SlotDirectory* direct
       ++others.leaving;
     } else {
       ++others.running;
-      others.far_away += pulse.steps + 1 < facts.steps ? 1 : 0;
+      const bool behind = pulse.steps + 1 < facts.steps;
+      others.far_away += behind && env->WallNs() - pulse.time_ns > kPulseNs ? 1 : 0;
     }
   }
   return others;
@@ -93,7 +97,7 @@ Status Conclude(Env* env, const FarewellFacts& facts) {
 void WaitForOthers(Env* env, const FarewellFacts& facts, coordinator::SlotDirectory* directory) {
   const int64_t end = env->MonotonicNs() + kWaitNs;
   while (env->MonotonicNs() < end) {
-    const Others others = LookAround(facts, directory);
+    const Others others = LookAround(env, facts, directory);
     const bool all_seen = others.seen + 1 >= facts.identity.world;
     if ((others.all_closed() && all_seen) || others.far_away != 0) return;
     std::this_thread::sleep_for(kBetweenLooks);
@@ -135,7 +139,7 @@ void SayFarewell(Env* env, const FarewellFacts& facts, coordinator::SlotWriter* 
   coordinator::SlotDirectory directory(env, facts.clock, facts.generation);
   if (facts.identity.rank == 0) WaitForOthers(env, facts, &directory);
   (void)slots->SetState(coordinator::SlotState::kClosed);
-  const Others others = LookAround(facts, &directory);
+  const Others others = LookAround(env, facts, &directory);
   if (others.all_closed())
     GiveVerdict(env, facts, others);
   else if (facts.identity.rank == 0)

@@ -91,5 +91,37 @@ TEST(LoneAgreement, SettlesEveryStepAtOnce) {
   EXPECT_EQ(entry.agreements[0].transport, "none");
 }
 
+// What a lone process tells costs system calls, and nobody waits for it.
+TEST(LoneAgreement, TellsOnceASecondAndLosesNothing) {
+  auto env = NewMemoryEnv();
+  SlotWriter slots(env.get(), *env->CreateExclusive("/slot", 0600), MakeSlotHeader({}, 0, 1));
+  int64_t now = 1;
+  Agreement agreement({.now_ns = [&now] { return now; }}, nullptr, &slots, nullptr);
+  auto reader = *SlotReader::Open(env.get(), "/slot");
+  std::vector<AgreementMessage> messages;
+  const auto told = [&] {
+    EXPECT_TRUE(reader.Read(&messages).ok());
+    return reader.pulse().steps;
+  };
+  agreement.Ended({.local = 0});
+  EXPECT_EQ(told(), 1u);
+  now += 900'000'000;
+  agreement.Ended({.local = 1});
+  EXPECT_EQ(told(), 1u);
+  now += 100'000'000;
+  agreement.Ended({.local = 2});
+  EXPECT_EQ(told(), 3u);
+  uint64_t reports = 0;
+  for (uint64_t local = 3; local < 5000; ++local) {
+    agreement.Ended({.local = local});
+    (void)told();
+  }
+  agreement.Close();
+  EXPECT_EQ(told(), 5000u);
+  for (const AgreementMessage& message : messages)
+    reports += message.kind == AgreementMessage::Kind::kReport ? 1 : 0;
+  EXPECT_EQ(reports, 5000u);
+}
+
 }  // namespace
 }  // namespace tdump::coordinator
