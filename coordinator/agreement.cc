@@ -38,7 +38,8 @@ Agreement::Agreement(AgreementOptions options, std::unique_ptr<AgreementTranspor
       slots_(slots),
       manifest_(manifest),
       pace_(options_.pace_ns, kRest),
-      decider_(transport_ != nullptr ? 0 : options_.rank) {
+      alone_(transport_ == nullptr),
+      decider_(alone_ ? options_.rank : 0) {
   reports_.reserve(kUsualLag);
   open_.reserve(kUsualLag);
   if (options_.lockstep && slots_ != nullptr) slots_->SetLockstep();
@@ -75,6 +76,7 @@ void Agreement::Ended(const EndedStep& step) noexcept {
   try {
     std::lock_guard lock(mutex_);
     if (closed_) return;
+    if (alone_) return EndedAlone(step);
     const AgreementMessage report{.kind = Kind::kReport,
                                   .mode = static_cast<uint8_t>(step.mode),
                                   .rank = options_.rank,
@@ -90,6 +92,13 @@ void Agreement::Ended(const EndedStep& step) noexcept {
     Exchange(false);
   } catch (...) {  // out of memory: the step stays unagreed
   }
+}
+
+// Agrees with itself; a job that writes nothing calls this in every step.
+void Agreement::EndedAlone(const EndedStep& step) {
+  ended_ = settled_ = step.local + 1;
+  if (step.recorded) WriteStep({step.local, true}, true);
+  Flush(false);
 }
 
 void Agreement::Poll() noexcept {
@@ -259,7 +268,7 @@ void Agreement::WriteStep(const Step& step, bool agreed) {
 void Agreement::Flush(bool eager) {
   if (slots_ == nullptr) return;
   const int64_t began = Now();
-  if (!eager && !slots_->fills_up() && !pace_.Due(began)) return;
+  if (!eager && !pace_.Due(began)) return;
   (void)slots_->Flush(ended_, settled_);
   pace_.Took(began, Now());
 }

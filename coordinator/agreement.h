@@ -69,6 +69,7 @@ class Agreement final : public StepAgreement {
   };
 
   bool Decides() const { return decider_ == options_.rank; }
+  void EndedAlone(const EndedStep& step);
   void Say(const AgreementMessage& message);
   void Take(const AgreementMessage& message);
   void TakeExtra(int32_t rank, uint64_t local);
@@ -93,6 +94,7 @@ class Agreement final : public StepAgreement {
   SlotWriter* slots_;
   io::ManifestWriter* manifest_;
   Pace pace_;
+  const bool alone_;
 
   int32_t decider_ = 0;
   std::set<int32_t> gone_;  // left or lost

@@ -72,8 +72,6 @@ class SlotWriter {
   SlotWriter(Env* env, std::unique_ptr<WritableFile> file, const SlotHeader& header);
   // Kept in memory until Flush().
   void Add(const AgreementMessage& message);
-  // Much was added since; what goes beyond kSlotCount is lost.
-  bool fills_up() const { return waiting_.size() >= kSlotCount / 2; }
   // Writes what was added and the pulse.
   Status Flush(uint64_t steps, uint64_t settled);
   void SetLockstep() { pulse_.lockstep = 1; }

@@ -1,5 +1,7 @@
 #include "collectors/python/resting_hooks.h"
 
+#include <algorithm>
+
 #include "collectors/python/error_guard.h"
 #include "collectors/python/hooks.h"
 #include "collectors/python/in_python.h"
@@ -13,7 +15,8 @@ namespace {
 
 constexpr int64_t kFramesOfCall = 2;    // _watched_call's, and before 3.12 that of what it calls
 constexpr uint32_t kSteady = 16;        // outermost calls of known modules before the hooks go
-constexpr uint32_t kLongestRest = 256;  // outermost calls until they come back to look
+constexpr uint32_t kFirstRest = 256;     // outermost calls until they come back to look,
+constexpr uint32_t kLongestRest = 1024;  // twice as many each time while they see nothing new
 
 struct Hooks {
   PyObject* rest = nullptr;
@@ -22,6 +25,7 @@ struct Hooks {
   bool kept = false;
   uint32_t steady = 0;
   uint32_t rested = 0;  // outermost calls since they went
+  uint32_t rest_for = kFirstRest;
 };
 Hooks hooks;
 
@@ -52,6 +56,7 @@ void SetHookSwitch(PyObject* rest, PyObject* stand) {
 
 void NoteOutermost(ModuleEntry* entry) {
   hooks.steady = entry->outermost ? hooks.steady + 1 : 0;
+  if (!entry->outermost) hooks.rest_for = kFirstRest;
   entry->outermost = true;
 }
 
@@ -94,7 +99,9 @@ uint64_t EnterWatched(PyObject* module) {
   if (!calls.empty() || entry == nullptr || entry->ignored || entry->op == kNoOperator) return 0;
   if (!entry->is_root && !entry->outermost) return 0;
   const bool moved = entry->root != nullptr && entry->root->stale;
-  if (moved || ++hooks.rested > kLongestRest || TracingRegion() != nullptr) {
+  const bool looks = ++hooks.rested > hooks.rest_for;
+  if (looks) hooks.rest_for = std::min(2 * hooks.rest_for, kLongestRest);
+  if (moved || looks || TracingRegion() != nullptr) {
     hooks.steady = 0;
     StandHooks();
     return 0;

@@ -85,8 +85,13 @@ def _something_is_compiled() -> bool:
     frame = sys.modules.get("torch._dynamo.eval_frame")
     if frame is None:
         return False
-    backends = getattr(frame, "cached_backends", None)  # None among them: a function that is never compiled
-    return backends is None or any(backend is not None for backend in backends.values())
+    backends = getattr(frame, "cached_backends", None)
+    if backends is None:
+        return True
+    for backend in backends.values():  # noqa: SIM110, a generator costs more, in every step
+        if backend is not None:  # None: of a function that is never compiled
+            return True
+    return False
 
 
 def _stand() -> None:

@@ -92,15 +92,14 @@ TEST(LoneAgreement, SettlesEveryStepAtOnce) {
 }
 
 // What a lone process tells costs system calls, and nobody waits for it.
-TEST(LoneAgreement, TellsOnceASecondAndLosesNothing) {
+TEST(LoneAgreement, TellsOnceASecondHowFarItIs) {
   auto env = NewMemoryEnv();
   SlotWriter slots(env.get(), *env->CreateExclusive("/slot", 0600), MakeSlotHeader({}, 0, 1));
   int64_t now = 1;
   Agreement agreement({.now_ns = [&now] { return now; }}, nullptr, &slots, nullptr);
   auto reader = *SlotReader::Open(env.get(), "/slot");
-  std::vector<AgreementMessage> messages;
-  const auto told = [&] {
-    EXPECT_TRUE(reader.Read(&messages).ok());
+  const auto told = [&reader] {
+    EXPECT_TRUE(reader.Refresh().ok());
     return reader.pulse().steps;
   };
   agreement.Ended({.local = 0});
@@ -111,16 +110,9 @@ TEST(LoneAgreement, TellsOnceASecondAndLosesNothing) {
   now += 100'000'000;
   agreement.Ended({.local = 2});
   EXPECT_EQ(told(), 3u);
-  uint64_t reports = 0;
-  for (uint64_t local = 3; local < 5000; ++local) {
-    agreement.Ended({.local = local});
-    (void)told();
-  }
+  agreement.Ended({.local = 3});
   agreement.Close();
-  EXPECT_EQ(told(), 5000u);
-  for (const AgreementMessage& message : messages)
-    reports += message.kind == AgreementMessage::Kind::kReport ? 1 : 0;
-  EXPECT_EQ(reports, 5000u);
+  EXPECT_EQ(told(), 4u);
 }
 
 }  // namespace
