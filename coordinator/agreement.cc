@@ -12,7 +12,8 @@ using Kind = AgreementMessage::Kind;
 constexpr size_t kReportsKept = 4096;
 constexpr size_t kUsualLag = 256;  // steps
 constexpr int64_t kRest = 500;
-// Nobody waits for what a process that is alone says: only tools read it, while it runs and when it was killed.
+// Nobody waits for what a process that is alone says: only tools read it, while it runs and when it
+// was killed.
 constexpr int64_t kPaceAloneNs = 1'000'000'000;
 constexpr uint8_t kAgreed = 1, kExtra = 2, kRecorded = 4;  // StepMapSection::flags
 

@@ -49,6 +49,7 @@ class Agreement final : public StepAgreement {
             SlotWriter* slots, io::ManifestWriter* manifest);
 
   void Ended(const EndedStep& step) noexcept override;
+  bool compares() const noexcept override { return !alone_; }
   uint64_t NumberOf(uint64_t local) noexcept override;
   // Takes no further part: says so, writes what is still open and the AgreementSection. Once.
   void Close() noexcept override;

@@ -133,7 +133,7 @@ void StepClock::BeginStep(const StepTracker::Verdict& verdict) {
     step_.counted = true;
     step_.told.local = next_local_++;
     step_.told.mode = verdict.mode;
-    step_.told.shape = Hash64(ToString(verdict.mode));
+    if (session_.needs_shapes()) step_.told.shape = Hash64(ToString(verdict.mode));
     step_.told.began_ns = WallNs();
     const uint64_t mode_step = next_of_mode_[static_cast<int>(verdict.mode)]++;
     const uint64_t number = SelectionNumber(verdict);
@@ -223,6 +223,7 @@ void StepClock::SetGate() {
 }
 
 void StepClock::Mix(const Boundary& boundary) {
+  if (!session_.needs_shapes()) return;
   const uint64_t kind = static_cast<uint64_t>(boundary.kind) * 2 + (boundary.grad_enabled ? 1 : 0);
   uint64_t& shape = step_.told.shape;
   shape = Hash64(boundary.name, shape ^ kind);

@@ -47,6 +47,8 @@ class StepAgreement {
  public:
   virtual ~StepAgreement() = default;
   virtual void Ended(const EndedStep& step) noexcept = 0;
+  // False: the shapes of steps are not looked at.
+  virtual bool compares() const noexcept { return true; }
   // The number of the step that begins now, as far as the ranks agree;
   // `local` where they do not yet.
   virtual uint64_t NumberOf(uint64_t local) noexcept = 0;
@@ -64,6 +66,8 @@ struct ClockSession {
   io::PassControl* passes = nullptr;       // null: nothing can be recorded
   io::ManifestWriter* manifest = nullptr;  // may be null
   StepAgreement* agreement = nullptr;      // may be null
+
+  bool needs_shapes() const { return agreement != nullptr && agreement->compares(); }
 };
 
 enum class Activation : uint8_t {

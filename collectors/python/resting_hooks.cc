@@ -13,8 +13,8 @@
 namespace tdump::collectors {
 namespace {
 
-constexpr int64_t kFramesOfCall = 2;    // _watched_call's, and before 3.12 that of what it calls
-constexpr uint32_t kSteady = 16;        // outermost calls of known modules before the hooks go
+constexpr int64_t kFramesOfCall = 2;     // _watched_call's, and before 3.12 that of what it calls
+constexpr uint32_t kSteady = 16;         // outermost calls of known modules before the hooks go
 constexpr uint32_t kFirstRest = 256;     // outermost calls until they come back to look,
 constexpr uint32_t kLongestRest = 1024;  // twice as many each time while they see nothing new
 

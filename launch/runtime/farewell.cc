@@ -20,7 +20,8 @@ namespace tdump::launch {
 namespace {
 
 constexpr int64_t kWaitNs = 1'000'000'000;
-// A process that goes from step to step tells of them more often than that (AgreementOptions::pace_ns).
+// A process that goes from step to step tells of them more often than that
+// (AgreementOptions::pace_ns).
 constexpr int64_t kPulseNs = 100'000'000;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 // Merging reads every manifest: beyond this many ranks it is left to the tools.
@@ -40,8 +41,7 @@ bool Alive(const coordinator::SlotHeader& header, const std::string& host) {
   return coordinator::IsAlive({header.pid, header.start_time});
 }
 
-Others LookAround(Env* env, const FarewellFacts& facts,
-                  coordinator::SlotDirectory* directory) {
+Others LookAround(Env* env, const FarewellFacts& facts, coordinator::SlotDirectory* directory) {
   directory->Refresh();
   Others others;
   for (auto& [rank, reader] : directory->ranks()) {
