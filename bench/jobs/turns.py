@@ -1,7 +1,7 @@
 """The job's side of taking turns (lib/side.py has the other): run steps when told to, and say what they took.
 
-Says "ready"; then for each line with a number, runs that many steps and answers "WALL CPU": nanoseconds by the clock
-and of this thread's CPU time. Ends with its input. Speaks on what was standard output when this module was imported;
+Says "ready"; then for each line "STEPS" or "STEPS BEFORE", runs so many steps, after BEFORE others, and answers
+"WALL CPU" of those: nanoseconds by the clock and of this thread's CPU time. Ends with its input. Speaks on what was standard output when this module was imported;
 what anything else prints there from then on goes to standard error.
 """
 
@@ -19,7 +19,9 @@ os.dup2(2, 1)
 def take_turns(step: Callable[[], object]) -> None:
     print("ready", file=_answers)
     for line in sys.stdin:
-        steps = int(line)
+        steps, *before = map(int, line.split())
+        for _ in range(sum(before)):
+            step()
         cpu, wall = time.thread_time_ns(), time.perf_counter_ns()
         for _ in range(steps):
             step()

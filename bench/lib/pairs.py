@@ -69,12 +69,14 @@ def take(judged: Side, against: Side, pairs: int, steps: int) -> Pairs:
 
 def rotate(against: Side, judged: Sequence[Side], pairs: int) -> list[Pairs]:
     """Turns of one step of each of `judged` and of `against`. A pair has the fastest of TRIES turns of each side: what
-    else the machine does only ever adds to a turn."""
+    else the machine does only ever adds to a turn. The step of a job follows one of its own: one that is not measured
+    goes before, or each would find in the caches what another process left there, which costs code that runs once a
+    step most."""
     sides = [against, *judged]
     turns: dict[str, list[Turn]] = {side.name: [] for side in sides}
     for turn in range(pairs * TRIES):
         for index in _balanced(len(sides), turn):
-            turns[sides[index].name].append(sides[index].turn(1))
+            turns[sides[index].name].append(sides[index].turn(1, before=1))
     fastest = {name: [_fastest(of[i : i + TRIES]) for i in range(0, len(of), TRIES)] for name, of in turns.items()}
     return [Pairs(fastest[side.name], fastest[against.name], [pairs]) for side in judged]
 

@@ -67,7 +67,8 @@ def test_where_several_take_turns_each_follows_each_other_equally_often():
         def __init__(self, name):
             self.name = name
 
-        def turn(self, steps):
+        def turn(self, steps, before):
+            assert (steps, before) == (1, 1)  # each step follows one of its own process
             order.append(self.name)
             return turn(float(len(order)))
 
