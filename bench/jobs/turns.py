@@ -1,8 +1,8 @@
 """The job's side of taking turns (lib/side.py has the other): run steps when told to, and say what they took.
 
 Says "ready"; then for each line "STEPS" or "STEPS BEFORE", runs so many steps, after BEFORE others, and answers
-"WALL CPU" of those: nanoseconds by the clock and of this thread's CPU time. Ends with its input. Speaks on what was standard output when this module was imported;
-what anything else prints there from then on goes to standard error.
+"WALL CPU" of those: nanoseconds by the clock and of this thread's CPU time. Ends with its input. Speaks on what was
+standard output when this module was imported; what anything else prints there from then on goes to standard error.
 """
 
 from __future__ import annotations
